@@ -23,7 +23,7 @@ NAMES = ("context", "tool", "arguments")
         (lambda *rest: rest, ()),
     ],
 )
-def test_a_callback_gets_what_it_asks_for_by_name(function, expected):
+def test_a_callback_gets_the_arguments_it_takes_by_name(function, expected):
     assert by_name(function, NAMES)(1, 2, 3) == expected
 
 
@@ -36,12 +36,12 @@ def test_a_callback_gets_what_it_asks_for_by_name(function, expected):
         lambda *, wrong: None,
     ],
 )
-def test_a_callback_that_asks_for_something_else_is_refused_with_what_there_is(function):
+def test_a_callback_that_takes_an_unknown_argument_is_refused_with_the_known_ones(function):
     with pytest.raises(TypeError, match="asks for 'wrong'; there are context, tool, arguments"):
         by_name(function, NAMES)
 
 
-def test_a_callback_can_not_ask_by_position_only():
+def test_a_positional_only_parameter_is_refused():
     def by_position(context, /):
         return context
 
@@ -49,7 +49,7 @@ def test_a_callback_can_not_ask_by_position_only():
         by_name(by_position, NAMES)
 
 
-def test_what_has_no_signature_is_refused():
+def test_a_function_without_a_signature_is_refused():
     with pytest.raises(TypeError, match="no signature"):
         by_name(dict, NAMES)
 
@@ -91,7 +91,7 @@ class Asks:
         return None
 
 
-class Says:
+class Quick:
     @quick
     def __call__(self):
         return None
@@ -111,38 +111,39 @@ class Says:
         (Asks().method, False),
         (quick(lambda: None), False),
         (Asks().quick_method, False),
-        (Says(), False),
+        (Quick(), False),
         (quick(functools.partial(plain)), False),
     ],
 )
-def test_only_a_plain_member_that_doesnt_say_that_it_is_quick_may_block(function, blocking):
+def test_only_a_plain_callback_that_isnt_marked_quick_may_block(function, blocking):
     assert Callback(function).blocking is blocking
 
 
-def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
+def test_by_name_keeps_whether_a_callback_may_block():
     async def asks(tool):
         return None
 
     @quick
-    def says(tool):
+    def at_once(tool):
         return None
 
-    assert [Callback(by_name(each, NAMES)).blocking for each in (asks, says, lambda tool: None)] == [False, False, True]
+    functions = (asks, at_once, lambda tool: None)
+    assert [Callback(by_name(each, NAMES)).blocking for each in functions] == [False, False, True]
 
 
 @pytest.mark.parametrize("function", [print, Asks().method])
-def test_what_cant_be_marked_has_to_be_wrapped(function):
+def test_a_callable_that_cant_be_marked_quick_is_refused(function):
     with pytest.raises(TypeError, match="can't be marked as quick; wrap it in a function"):
         quick(function)
 
 
-def test_links_of_one_function_are_equal():
+def test_callbacks_of_one_function_are_equal():
     assert Callback(plain) == Callback(plain, blocking=False)
 
 
-def test_of_one_thing_a_function_need_not_know_the_name():
-    heard = []
-    by_name(heard.append, ["event"])("something")
-    assert heard == ["something"]
+def test_a_single_argument_is_passed_by_position_to_a_builtin():
+    events = []
+    by_name(events.append, ["event"])("something")
+    assert events == ["something"]
     with pytest.raises(TypeError, match="asks for"):
-        by_name(heard.append, ["context", "event"])
+        by_name(events.append, ["context", "event"])

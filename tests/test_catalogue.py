@@ -24,7 +24,7 @@ def a_tool(name="read", origin=HOST, **facts):
     return Tool(ToolSpec(name, **facts), origin=origin)
 
 
-def hung(*tools, policy="error", on=EMPTY):
+def catalogue_of(*tools, policy="error", on=EMPTY):
     catalogue, _ = on.with_tools(tools, policy)
     return catalogue
 
@@ -34,42 +34,42 @@ def names(catalogue):
 
 
 @given(st.lists(st.sampled_from("abcdefg"), unique=True))
-def test_tools_are_ordered_by_name_whatever_the_order_of_registration(written):
-    assert names(hung(*map(a_tool, written))) == sorted(written)
+def test_tools_are_ordered_by_name_in_any_order_of_registration(written):
+    assert names(catalogue_of(*map(a_tool, written))) == sorted(written)
 
 
 def test_a_change_gives_a_new_catalogue_and_leaves_the_old():
-    before = hung(a_tool("a"))
-    after = hung(a_tool("b"), on=before)
+    before = catalogue_of(a_tool("a"))
+    after = catalogue_of(a_tool("b"), on=before)
     assert (names(EMPTY), names(before), names(after)) == ([], ["a"], ["a", "b"])
 
 
 @given(st.permutations([a_tool("a", description="A"), a_tool("b", tags=["x"]), a_tool("c")]))
-def test_the_digest_says_which_tools_there_are_and_nothing_else(tools):
-    expected = hung(a_tool("a", description="A"), a_tool("b", tags=["x"]), a_tool("c")).digest
-    assert hung(*tools).digest == expected
-    assert hung(*(tool.evolve(origin=FILES) for tool in tools)).digest == expected
-    assert hung(*tools[:-1]).digest != expected
+def test_the_digest_depends_on_the_tools_only(tools):
+    expected = catalogue_of(a_tool("a", description="A"), a_tool("b", tags=["x"]), a_tool("c")).digest
+    assert catalogue_of(*tools).digest == expected
+    assert catalogue_of(*(tool.evolve(origin=FILES) for tool in tools)).digest == expected
+    assert catalogue_of(*tools[:-1]).digest != expected
 
 
 # Two tools of one name ------------------------------------------------------------------------------------------------
 
 
-def test_the_host_can_not_bring_one_name_twice():
+def test_the_host_cant_register_one_name_twice():
     with pytest.raises(DuplicateToolError) as caught:
-        hung(a_tool("read"), a_tool("read"))
+        catalogue_of(a_tool("read"), a_tool("read"))
     assert (caught.value.name, caught.value.held_by, caught.value.wanted_by) == ("read", "the host", "the host")
     assert "on_conflict='replace'" in str(caught.value)
     why = r"from plugin 'git' \(pegboard-git 2.0\).*plugin 'files' \(pegboard-f"
     with pytest.raises(DuplicateToolError, match=why):
-        hung(a_tool(origin=FILES), a_tool(origin=GIT))
+        catalogue_of(a_tool(origin=FILES), a_tool(origin=GIT))
 
 
 @pytest.mark.parametrize("policy", ["error", "keep", "replace", "shadow", "prefix"])
 @pytest.mark.parametrize("host_first", [True, False])
 def test_the_hosts_tool_wins_over_a_plugins_whatever_the_policy_and_the_order(policy, host_first):
     own, theirs = a_tool(), a_tool(origin=FILES)
-    catalogue = hung(*((own, theirs) if host_first else (theirs, own)), policy=policy)
+    catalogue = catalogue_of(*((own, theirs) if host_first else (theirs, own)), policy=policy)
     assert catalogue.ordered == (own,)
     (problem,) = catalogue.problems
     assert (problem.plugin, problem.distribution, problem.tool) == ("files", "pegboard-files", "read")
@@ -88,17 +88,17 @@ def test_keep_keeps_the_earlier_and_reports_the_later():
 
 def test_replace_takes_the_later_and_reports_the_earlier_where_another_brought_it():
     first, second = a_tool(origin=FILES), a_tool(origin=GIT)
-    catalogue = hung(first, second, policy="replace")
+    catalogue = catalogue_of(first, second, policy="replace")
     assert catalogue.ordered == (second,)
     assert [problem.plugin for problem in catalogue.problems] == ["files"]
-    assert hung(a_tool(), a_tool(), policy="replace").problems == ()
+    assert catalogue_of(a_tool(), a_tool(), policy="replace").problems == ()
     assert names(catalogue.without_tools([second])) == []
 
 
 @given(st.permutations(range(4)))
 def test_shadows_disposed_in_any_order_leave_the_latest_that_is_left(order):
     tools = [a_tool(version=str(number)) for number in range(4)]
-    catalogue = hung(*tools, policy="shadow")
+    catalogue = catalogue_of(*tools, policy="shadow")
     assert catalogue.ordered == (tools[-1],)
     left = list(tools)
     for number in order:
@@ -110,7 +110,7 @@ def test_shadows_disposed_in_any_order_leave_the_latest_that_is_left(order):
 
 @pytest.mark.parametrize(("plugin", "name"), [("git", "git_read"), ("my.git", mapped_name("my.git_read"))])
 def test_prefix_gives_the_later_its_plugins_name(plugin, name):
-    """Mapped where no tool can have that."""
+    """Mapped to a valid name where it isn't one."""
     first, second = a_tool(origin=FILES), a_tool(origin=Origin(plugin))
     catalogue, brought = EMPTY.with_tools([first, second], "prefix")
     assert names(catalogue) == [name, "read"]
@@ -118,36 +118,36 @@ def test_prefix_gives_the_later_its_plugins_name(plugin, name):
     assert catalogue.without_tools(brought).ordered == ()
 
 
-def test_prefix_that_leads_to_another_taken_name_is_an_error_of_the_host_and_costs_a_plugin_the_tool():
+def test_a_prefixed_name_that_is_taken_is_an_error_for_the_host_and_holds_back_a_plugins_tool():
     with pytest.raises(DuplicateToolError, match="'host_read'"):
-        hung(a_tool(), a_tool("host_read")).with_tools([a_tool()], "prefix")
-    catalogue, _ = hung(a_tool(origin=FILES), a_tool("git_read")).with_tools([a_tool(origin=GIT)], "prefix")
+        catalogue_of(a_tool(), a_tool("host_read")).with_tools([a_tool()], "prefix")
+    catalogue, _ = catalogue_of(a_tool(origin=FILES), a_tool("git_read")).with_tools([a_tool(origin=GIT)], "prefix")
     assert (names(catalogue), [each.tool for each in catalogue.problems]) == (["git_read", "read"], ["git_read"])
 
 
-def test_names_that_mean_something_to_python_are_ordinary():
+def test_names_special_in_python_are_ordinary():
     odd = ["get", "constructor", "__class__", "__proto__", "tools", "None"]
-    catalogue = hung(*map(a_tool, odd))
+    catalogue = catalogue_of(*map(a_tool, odd))
     assert names(catalogue) == sorted(odd)
     assert names(catalogue.without_tools([catalogue.tools["__class__"]])) == sorted({*odd} - {"__class__"})
 
 
-def test_replaced_tools_keep_their_place_on_the_board_or_behind_it():
+def test_replaced_tools_stay_registered_or_shadowed():
     listed, own, other = a_tool(origin=FILES), a_tool(), a_tool("other")
     live = a_tool(origin=FILES)
-    catalogue = hung(listed, own, other).with_replaced({id(listed): live, id(other): other})
+    catalogue = catalogue_of(listed, own, other).with_replaced({id(listed): live, id(other): other})
     assert catalogue.tools["read"] is own
     assert catalogue.without_tools([own]).tools["read"] is live
 
 
-# Everything else that hangs there -------------------------------------------------------------------------------------
+# Everything else that is registered -----------------------------------------------------------------------------------
 
 
 class Source:
     name = "source"
 
 
-def test_toolsets_stand_in_order_and_are_taken_down_by_identity():
+def test_toolsets_are_in_order_and_removed_by_identity():
     first, second = Source(), Source()
     catalogue = EMPTY.with_toolsets([first, second])
     assert catalogue.toolsets == (first, second)
@@ -156,7 +156,7 @@ def test_toolsets_stand_in_order_and_are_taken_down_by_identity():
     assert EMPTY.with_toolsets([]) is EMPTY
 
 
-def test_an_extra_is_found_by_kind_and_name_and_its_name_is_taken_until_it_is_taken_down():
+def test_an_extra_has_its_kind_and_name_until_it_is_removed():
     catalogue = EMPTY.with_extra("exporters", "a", 1, FILES).with_extra("exporters", "b", 2, FILES)
     catalogue = catalogue.with_extra("processors", "a", unchanged, HOST)
     assert catalogue.extras == {"exporters": {"a": 1, "b": 2}, "processors": {"a": unchanged}}
@@ -198,14 +198,14 @@ def test_records_and_problems_are_json():
 @pytest.mark.parametrize("policy", ["keep", "replace", "shadow", "prefix"])
 @pytest.mark.parametrize("order", [*itertools.permutations((HOST, FILES, GIT)), (HOST, HOST), (FILES, HOST, HOST)])
 def test_disposing_everything_leaves_nothing(policy, order):
-    """Whatever conflicts there were, what `with_tools` says it brought is all there is to take back."""
+    """Whatever conflicts there were, removing what `with_tools` returns removes everything."""
     catalogue, brought = EMPTY.with_tools([a_tool(origin=origin) for origin in order], policy)
     catalogue = catalogue.without_tools(brought)
     assert (catalogue.ordered, dict(catalogue.shadowed)) == ((), {})
 
 
-def test_a_tool_held_back_behind_the_hosts_returns_when_that_one_goes() -> None:
-    """Whichever of the two came first; and its problem goes with it."""
+def test_a_plugins_tool_is_restored_when_the_hosts_is_removed() -> None:
+    """Whichever of the two came first; its problem is removed, too."""
     plugins, hosts = a_tool("same", GIT), a_tool("same")
     for first, second in ((hosts, plugins), (plugins, hosts)):
         catalogue, _ = EMPTY.with_tools([first], "error")

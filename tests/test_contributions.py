@@ -45,7 +45,7 @@ def test_a_subscriber_is_called_for_each_change_of_the_tools_until_it_is_dispose
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_toolset_says_when_its_tools_have_changed(registry, wrapped):
+def test_a_toolset_reports_that_its_tools_have_changed(registry, wrapped):
     calls, server = [], Server()
     registry.register(server.prefixed("a").filtered("read_only") if wrapped else server)
     registry.on_change(lambda: calls.append(1))
@@ -53,7 +53,7 @@ def test_a_toolset_says_when_its_tools_have_changed(registry, wrapped):
     assert calls == [1]
 
 
-def test_a_subscriber_or_a_toolset_that_fails_costs_only_itself(registry, caplog):
+def test_a_failing_subscriber_or_toolset_is_logged_and_the_others_work(registry, caplog):
     class Broken(Server):
         def on_change(self, function):
             raise RuntimeError("no")

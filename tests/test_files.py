@@ -1,4 +1,4 @@
-"""Files: read with a bound, written whole or not at all, private where they have to be."""
+"""Files: bounded reads, atomic and private writes, locations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_file_of_exactly_the_limit_is_read_and_a_larger_one_refused(tmp_path):
     assert (caught.value.errno, reason(caught.value)) == (errno.EFBIG, "larger than 4 bytes")
 
 
-def test_a_pipe_is_not_waited_for_and_a_folder_refused(tmp_path):
+def test_a_pipe_doesnt_block_and_a_folder_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert read_bounded(str(tmp_path / "pipe"), 10) == b""
     with pytest.raises(IsADirectoryError):
@@ -70,8 +70,8 @@ def test_another_users_folder_is_refused(tmp_path, monkeypatch):
         write_private(str(tmp_path / "private"), b"")
 
 
-def test_rights_are_left_alone_where_there_are_none(tmp_path, monkeypatch):
-    """Windows keeps no such modes."""
+def test_permissions_are_left_alone_on_windows(tmp_path, monkeypatch):
+    """Windows has no such modes."""
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
     (folder / "f").touch(mode=0o644)
@@ -83,14 +83,14 @@ def test_rights_are_left_alone_where_there_are_none(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("rights", [0o640, 0o604, 0o620, 0o666])
-def test_a_file_that_others_have_rights_on_is_not_believed(tmp_path, rights):
+def test_a_file_that_others_have_access_to_is_refused(tmp_path, rights):
     (tmp_path / "f").touch()
     (tmp_path / "f").chmod(rights)
     with pytest.raises(PermissionError, match="not private"):
         open_private(str(tmp_path / "f"))
 
 
-def test_a_link_a_folder_and_another_users_file_are_not_believed(tmp_path, monkeypatch):
+def test_a_link_a_folder_and_another_users_file_are_refused(tmp_path, monkeypatch):
     write_whole(str(tmp_path / "f"), b"", mode=0o600)
     (tmp_path / "link").symlink_to(tmp_path / "f")
     (tmp_path / "d").mkdir(mode=0o700)
@@ -115,22 +115,22 @@ def test_a_reason_without_a_number_is_the_text():
     assert reason(OSError("odd")) == "odd"
 
 
-# Where files are, said without platformdirs and still as platformdirs says it ----------------------------------------
+# Locations, without platformdirs and equal to its own ----------------------------------------------------------------
 
 KINDS = ["cache", "config", "state"]
-SAID = {kind: getattr(platformdirs, f"user_{kind}_dir") for kind in KINDS}
+EXPECTED = {kind: getattr(platformdirs, f"user_{kind}_dir") for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("home", [None, "/home/somebody"])
+@pytest.mark.parametrize("home", [None, "/home/a"])
 @pytest.mark.parametrize("xdg", [None, "", "relative/cache", "/var/tmp/my cache", "/var/tmp/slash/"])
 def test_folders_equal_those_of_platformdirs(monkeypatch, kind, home, xdg):
-    """Without HOME, those of the account."""
+    """Without HOME, those of the user account."""
     for name, value in (("HOME", home), (f"XDG_{kind.upper()}_HOME", xdg)):
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
-    assert known_user_folder(kind) == SAID[kind]("pegboard", appauthor=False)
+    assert known_user_folder(kind) == EXPECTED[kind]("pegboard", appauthor=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,13 +142,13 @@ def test_folders_of_macos_equal_those_of_platformdirs(monkeypatch, kind):
 
 
 @pytest.mark.parametrize("platform", ["win32", "freebsd14", "ios", "android"])
-def test_on_other_systems_platformdirs_is_asked(monkeypatch, platform):
+def test_other_systems_use_platformdirs(monkeypatch, platform):
     if platform == "android":
         monkeypatch.setattr(sys, "getandroidapilevel", lambda: 30, raising=False)
     else:
         monkeypatch.setattr(sys, "platform", platform)
     assert known_user_folder("cache", {"HOME": "/home/a"}) is None
-    assert platform == "android" or user_folder("cache") == SAID["cache"]("pegboard", appauthor=False)
+    assert platform == "android" or user_folder("cache") == EXPECTED["cache"]("pegboard", appauthor=False)
 
 
 def test_a_known_folder_needs_no_platformdirs(monkeypatch):
@@ -160,12 +160,12 @@ def test_a_known_folder_needs_no_platformdirs(monkeypatch):
     ("home", "cache"),
     [("", None), ("relative", None), ("/home/a/", "/home/a/.cache/pegboard"), ("/", "/.cache/pegboard")],
 )
-def test_a_relative_home_is_no_home_and_one_has_no_slash_at_its_end(monkeypatch, home, cache):
+def test_a_relative_home_is_ignored_and_a_trailing_slash_removed(monkeypatch, home, cache):
     monkeypatch.setattr(sys, "platform", "linux")
     assert known_user_folder("cache", {"HOME": home}) == cache
 
 
-def made(folder: Path) -> str:
+def make_project(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pegboard.toml"
     file.touch()
@@ -173,7 +173,7 @@ def made(folder: Path) -> str:
 
 
 def test_the_nearest_project_file_is_found(tmp_path):
-    far, near = made(tmp_path / "a"), made(tmp_path / "a/b")
+    far, near = make_project(tmp_path / "a"), make_project(tmp_path / "a/b")
     (tmp_path / "a/b/c").mkdir()
     assert project_file(str(tmp_path / "a/b/c"), {"HOME": "/nowhere"}) == near
     assert project_file(str(tmp_path / "a"), {"HOME": "/nowhere"}) == far
@@ -182,7 +182,7 @@ def test_the_nearest_project_file_is_found(tmp_path):
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_the_search_ends_at_the_root_of_a_checkout(tmp_path, kind):
     """A worktree's `.git` is a file."""
-    made(tmp_path)
+    make_project(tmp_path)
     root = tmp_path / "repo"
     (root / "src").mkdir(parents=True)
     assert project_file(str(root / "src"), {"HOME": "/nowhere"}) is not None
@@ -190,19 +190,19 @@ def test_the_search_ends_at_the_root_of_a_checkout(tmp_path, kind):
     assert project_file(str(root / "src"), {"HOME": "/nowhere"}) is None
 
 
-def test_the_root_of_a_checkout_is_looked_at(tmp_path):
+def test_the_root_of_a_checkout_is_searched(tmp_path):
     (tmp_path / ".git").mkdir()
-    (tmp_path / "pegboard.toml").mkdir()  # no file
+    (tmp_path / "pegboard.toml").mkdir()  # not a file
     assert project_file(str(tmp_path), {}) is None
     (tmp_path / "pegboard.toml").rmdir()
-    file = made(tmp_path)
+    file = make_project(tmp_path)
     assert project_file(str(tmp_path), {}) == file
 
 
 @pytest.mark.parametrize("named", ["home", "link"])
 def test_the_search_ends_at_home(tmp_path, named):
-    """A link to it is it."""
-    made(tmp_path)
+    """Also by a link to it."""
+    make_project(tmp_path)
     (tmp_path / "home/work").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "home")
     assert project_file(str(tmp_path / "home/work"), {"HOME": str(tmp_path / named)}) is None

@@ -1,4 +1,4 @@
-"""`python -m pegboard`: the warm front first, then the whole command."""
+"""`python -m pegboard`: the warm command first, then the full CLI."""
 
 from __future__ import annotations
 
@@ -12,47 +12,39 @@ from pegboard.cli import warm
 
 
 @pytest.fixture
-def asked(monkeypatch) -> list[list[str]]:
-    """What the whole command was asked; it answers 7."""
-    asked: list[list[str]] = []
+def runs(monkeypatch) -> list[list[str]]:
+    """The arguments of each run of the full CLI, which exits with 7."""
+    runs: list[list[str]] = []
 
-    def whole(argv: list[str]) -> int:
-        asked.append(argv)
+    def full(argv: list[str]) -> int:
+        runs.append(argv)
         return 7
 
     module = ModuleType("pegboard.cli.main")
-    module.main = whole  # pyright: ignore[reportAttributeAccessIssue]
+    module.main = full  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pegboard.cli.main", module)
-    return asked
+    return runs
 
 
-def test_what_is_answered_warm_needs_no_more(monkeypatch, asked):
+def test_the_full_cli_runs_only_what_the_warm_command_declines(monkeypatch, runs):
     monkeypatch.setattr(warm, "answer", lambda _argv: 0)
     assert __main__.main(["list"]) == 0
-    assert asked == []
-
-
-def test_what_is_declined_is_handed_on(monkeypatch, asked):
+    assert runs == []
     monkeypatch.setattr(warm, "answer", lambda _argv: None)
     assert __main__.main(["call", "x"]) == 7
-    assert asked == [["call", "x"]]
-
-
-def test_the_processes_arguments_are_the_default(monkeypatch, asked):
-    monkeypatch.setattr(warm, "answer", lambda _argv: None)
     monkeypatch.setattr(sys, "argv", ["registry", "doctor"])
     __main__.main()
-    assert asked == [["doctor"]]
+    assert runs == [["call", "x"], ["doctor"]]
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_closed_standard_output_is_one_line(monkeypatch, capsys, asked, told):
+@pytest.mark.parametrize("has_stderr", [True, False])
+def test_closed_standard_output_is_one_line(monkeypatch, capsys, runs, has_stderr):
     monkeypatch.setattr(sys, "stdout", None)
-    if not told:
+    if not has_stderr:
         monkeypatch.setattr(sys, "stderr", None)
     assert __main__.main(["list"]) == 1
-    assert asked == []
-    if told:
+    assert runs == []
+    if has_stderr:
         assert capsys.readouterr().err.startswith("error: standard output is closed")
 
 

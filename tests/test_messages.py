@@ -23,7 +23,6 @@ from pegboard.messages import (
     TextDelta,
     TextPart,
     Usage,
-    _as_part,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
@@ -111,7 +110,7 @@ ANSWER = {"type": "result", "callId": "a", "name": "b"}
         (Message, of_part({"type": "reasoning", "providerMetadata": 1}), "parts[0].providerMetadata: must be an obj"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_path(kind, data, wrong):
+def test_invalid_data_is_refused_with_its_path(kind, data, wrong):
     with pytest.raises(ValueError, match=":") as caught:
         kind.from_json(data)
     assert str(caught.value).startswith(wrong)
@@ -126,14 +125,17 @@ def read_part(data):
     return Message.from_json(of_part(data)).parts[0]
 
 
-def test_hosts_write_messages_for_short():
+def test_messages_are_made_of_shorthand():
     assert Message.user("a") == Message("user", (TextPart("a"),)) == Message("user", "a") == Message("user", ["a"])
     assert Message.system("a").role == "system"
-    assert Message.assistant("a", ADD).parts == (TextPart("a"), CallPart(ADD))
+    image = ImageContent(b"a")
+    assert Message.assistant(TextContent("a"), image, ADD).parts == (TextPart("a"), MediaPart(image), CallPart(ADD))
+    with pytest.raises(TypeError, match="a part of a message must be a string, content, a call or a part, not int"):
+        Message.user(5)
     assert Message.tool([(ADD, ToolResult("2"))]) == Message("tool", (ResultPart("c1", "add", ToolResult("2")),))
 
 
-def test_it_tells_its_words_calls_and_results():
+def test_a_message_has_its_text_calls_and_results():
     hosted = ToolCall("search", id="c2", provider_executed=True)
     message = Message.assistant("a", ImageContent(b""), ADD, "b", hosted)
     assert (message.text, message.calls, message.results) == ("ab", (ADD, hosted), ())
@@ -142,15 +144,9 @@ def test_it_tells_its_words_calls_and_results():
     assert [part.call_id for part in answered.results] == ["c1"]
 
 
-@given(PARTS)
-def test_each_part_comes_back_from_json(part):
-    assert isinstance(part, Part)
-    assert read_part(json.loads(json.dumps(part.to_json()))) == part
-
-
 @given(PARTS.flatmap(lambda part: mutated(part.to_json())))
-def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
-    """Nothing but a `ValueError` ever comes of data from outside."""
+def test_mutated_json_of_a_part_is_read_or_refused_with_its_path(data):
+    """Untrusted data raises nothing but `ValueError`."""
     try:
         part = read_part(data)
     except ValueError as error:
@@ -159,7 +155,7 @@ def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
         assert isinstance(part, Part)
 
 
-def test_what_is_deep_is_carried_along_unlooked_at():
+def test_deep_provider_data_is_passed_through():
     part = read_part({**HOSTED, "data": {"deep": DEEP}})
     assert part.data["deep"] is DEEP
 
@@ -181,11 +177,11 @@ def test_what_is_deep_is_carried_along_unlooked_at():
         (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
     ],
 )
-def test_what_says_nothing_isnt_written(record, data):
+def test_defaults_arent_written(record, data):
     assert record.to_json() == data
 
 
-def test_half_a_character_is_replaced_since_no_wire_takes_it():
+def test_lone_surrogates_are_replaced():
     assert (TextPart("\ud800").text, ReasoningPart("\ud800").text) == ("\ufffd", "\ufffd")
     assert ResultPart("\ud800", "\ud800", ToolResult("a")).to_json()["callId"] == "\ufffd"
     for delta in (TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")):
@@ -198,33 +194,14 @@ def test_opaque_data_isnt_shown_in_full():
         assert "secret" not in repr(part)
 
 
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        ("a", TextPart("a")),
-        (TextContent("a"), TextPart("a")),
-        (ImageContent(b"a"), MediaPart(ImageContent(b"a"))),
-        (ToolCall("add"), CallPart(ToolCall("add"))),
-        (TextPart("a"), TextPart("a")),
-    ],
-)
-def test_hosts_write_parts_for_short(given, part):
-    assert _as_part(given) == part
-
-
-def test_something_else_is_no_part():
-    with pytest.raises(TypeError, match="a part of a message must be a string, content, a call or a part, not int"):
-        _as_part(5)
-
-
-def test_an_answer_carries_what_its_call_carried_for_it():
+def test_a_result_has_the_provider_metadata_of_its_call():
     result = ToolResult("3")
     answered = ResultPart.of(ToolCall("add", id="c1", provider_metadata={"openai": {"type": "custom"}}), result)
     assert answered == ResultPart("c1", "add", result, {"openai": {"type": "custom"}})
     assert ResultPart.of(ToolCall("add", id="c1", provider_metadata="opaque"), result).provider_metadata == {}
 
 
-def test_a_conversation_holds_nothing_of_the_operators():
+def test_a_conversation_has_no_operator_details():
     result = ToolResult.error("tool_failure", "It failed.", detail="Traceback: /srv/secret.py")
     data = ResultPart("c1", "add", result).to_json()
     assert "secret" not in str(data)
@@ -234,7 +211,7 @@ def test_a_conversation_holds_nothing_of_the_operators():
 # --- answers ---
 
 
-def test_clients_write_answers_for_short():
+def test_responses_are_made_of_shorthand():
     assert ModelResponse("hello").message == Message.assistant("hello")
     assert ModelResponse(["a", TextPart("b")]).text == "ab"
     assert ModelResponse(Message.assistant("a")).parts == (TextPart("a"),)
@@ -242,35 +219,35 @@ def test_clients_write_answers_for_short():
 
 
 @pytest.mark.parametrize(("make", "field"), [(Message, "role"), (partial(ModelResponse, "a"), "finish_reason")])
-def test_a_word_that_there_isnt_is_refused(make, field):
+def test_an_unknown_role_or_finish_reason_is_refused(make, field):
     with pytest.raises(ValueError, match=f"{field}: unknown value 'bored'"):
         make("bored")
 
 
-def test_the_calls_are_those_that_are_for_us_to_answer():
+def test_calls_executed_by_the_provider_are_left_out():
     ours, theirs = ToolCall("add", id="c1"), ToolCall("search", id="c2", provider_executed=True)
     response = ModelResponse([theirs, "a", ours])
     assert response.calls == (ours,)
     assert response.message.calls == (theirs, ours)
 
 
-def test_citations_are_those_of_all_its_words():
+def test_citations_are_those_of_all_text_parts():
     first, second = Citation(text="a"), Citation(uri="b")
     assert ModelResponse([TextPart("a", [first]), "b", TextPart("c", [second])]).citations == (first, second)
 
 
-def test_what_an_answer_doesnt_have_isnt_written():
+def test_defaults_of_a_response_arent_written():
     assert ModelResponse("a", usage=Usage(1)).to_json().keys() == {"message", "finishReason", "usage", "complete"}
     assert ModelResponse("a", "length", complete=False).to_json()["complete"] is False
 
 
 @given(USAGES, USAGES, USAGES)
-def test_adding_is_what_adding_is(a, b, c):
+def test_adding_usages_is_commutative_and_associative(a, b, c):
     assert a + NO_USAGE == a
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
     assert (a + b).total_tokens == a.total_tokens + b.total_tokens
 
 
-def test_what_is_missing_is_none():
+def test_missing_counts_of_a_usage_are_zero():
     assert Usage.from_json({"input_tokens": 3, "other": "x"}) == Usage(3)

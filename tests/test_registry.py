@@ -28,11 +28,11 @@ from pegboard import (
     UnknownToolError,
     tool,
 )
-from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin
+from pegboard.catalogue import LazyPlugin
 from pegboard.errors import RunningLoopError
 from pegboard.tools.tool import LateHandler
 
-PATIENCE = 10  # seconds; only a broken test waits so long
+PATIENCE = 60  # seconds; only a broken test waits so long
 FILES = Origin("files", "pegboard-files", "0.1.0")
 
 
@@ -44,7 +44,7 @@ def add(a: int, b: int = 1) -> int:
 
 @tool
 async def greet(name: str) -> str:
-    """Greet somebody."""
+    """Greet a person."""
     return f"Hello, {name}."
 
 
@@ -63,10 +63,10 @@ def names(registry):
     return [each.name for each in registry.tools()]
 
 
-# What hangs on the board ----------------------------------------------------------------------------------------------
+# Registration ---------------------------------------------------------------------------------------------------------
 
 
-def test_get_gives_a_tool_and_near_misses_for_what_there_is_not(registry):
+def test_get_returns_a_tool_or_raises_with_near_misses(registry):
     registry.register(add, greet)
     assert registry.get("add").spec.description == "Add two numbers."
     with pytest.raises(UnknownToolError, match=r"no tool is called 'gret'\. Did you mean 'greet'") as caught:
@@ -74,7 +74,7 @@ def test_get_gives_a_tool_and_near_misses_for_what_there_is_not(registry):
     assert caught.value.near == ("greet",)
 
 
-def test_a_handle_takes_back_exactly_what_it_brought(registry):
+def test_a_handle_removes_exactly_what_it_registered(registry):
     source = StaticToolset("source", [named("from_source")])
     registry.register(add)
     handle = registry.register(greet, source)
@@ -84,7 +84,7 @@ def test_a_handle_takes_back_exactly_what_it_brought(registry):
     assert registry.catalogue.toolsets == ()
 
 
-def test_disposing_twice_takes_back_nothing_more(registry):
+def test_disposing_twice_removes_nothing_more(registry):
     """Leaving the `with` disposes as well."""
     with registry.register(add) as handle:
         assert [each.name for each in handle.tools] == names(registry) == ["add"]
@@ -94,7 +94,7 @@ def test_disposing_twice_takes_back_nothing_more(registry):
     assert names(registry) == ["add"]
 
 
-def test_what_can_not_hang_leaves_the_board_as_it_was(registry):
+def test_a_refused_registration_changes_nothing(registry):
     registry.register(add)
     with pytest.raises(DuplicateToolError, match="'add' from the host can't be registered"):
         registry.register(greet, StaticToolset("source", []), add)
@@ -118,7 +118,7 @@ def test_an_origin_marks_everything_that_is_registered_with_it(registry):
     assert (from_source.origin.plugin, from_source.origin.toolset) == ("files", "source")
 
 
-def test_unregister_takes_down_a_tool_or_a_toolset_by_name(registry):
+def test_unregister_removes_a_tool_or_a_toolset_by_name(registry):
     """Of one name, the tool first."""
     registry.register(add, named("both"), StaticToolset("source", []), StaticToolset("both", []))
     assert [registry.unregister(name) for name in ("source", "both", "nosuch")] == [True, True, False]
@@ -128,7 +128,7 @@ def test_unregister_takes_down_a_tool_or_a_toolset_by_name(registry):
     assert registry.catalogue.toolsets == ()
 
 
-def test_a_toolset_has_as_long_as_the_limits_say():
+def test_a_toolset_has_the_time_limit_of_the_registry():
     class Slow(StaticToolset):
         async def tools(self, context):
             await asyncio.Event().wait()
@@ -167,7 +167,7 @@ def test_the_tool_gets_the_context_of_the_call(registry):
 
     @registry.register
     def look(context: ToolContext) -> None:
-        """Look around."""
+        """Store the context."""
         seen.append(context)
 
     registry.provide(dict, {"a": "service"})
@@ -180,7 +180,7 @@ def test_the_tool_gets_the_context_of_the_call(registry):
         context.service(list)
 
 
-def test_a_context_of_the_hosts_own_is_completed_for_each_call(registry):
+def test_a_hosts_tool_context_is_completed_for_each_call(registry):
     """Two calls at once must not write their names into one context."""
     seen = []
 
@@ -238,13 +238,13 @@ async def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
         registry.call_sync("add", {"a": 1})
 
 
-async def test_a_call_in_place_of_its_name_is_a_slip_of_the_host(registry):
+async def test_a_call_in_place_of_a_name_is_refused(registry):
     for take in (registry.call, partial(asyncio.to_thread, registry.call_sync)):
         with pytest.raises(TypeError, match=r"dispatch\(\[\.\.\.\]\) takes ToolCalls"):
             await take(ToolCall("add", {"a": 1}))
 
 
-async def test_what_is_of_another_type_is_refused_by_its_name(registry):
+async def test_an_argument_of_another_type_is_refused_by_name(registry):
     with pytest.raises(TypeError, match=r"^limits must be Limits, got 3$"):
         ToolRegistry(limits=3)
     for what, find in (("an exporter", registry.exporter), ("a model", registry.model)):
@@ -265,7 +265,7 @@ async def test_calls_go_on_after_closing(registry):
     assert await registry.call("add", {"a": 1}) == first
 
 
-def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch, caplog):
+def test_closing_closes_every_toolset_and_executor_even_if_some_fail_or_hang(monkeypatch, caplog):
     monkeypatch.setattr("pegboard.toolsets.toolset.CLOSE_SECONDS", 0.05)
     registry, gate, closed = ToolRegistry(), threading.Event(), []
 
@@ -283,7 +283,7 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
     async def hangs():
         await asyncio.Event().wait()
 
-    async def hears_nothing():
+    async def ignores_cancellation():
         while True:
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
@@ -291,7 +291,7 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
     async def closes():
         closed.append(True)
 
-    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), closes]
+    closes = [exits, interrupts, hangs, ignores_cancellation, lambda: gate.wait(PATIENCE), closes]
     for number, close in enumerate(closes):
         registry.register(Closing(f"set_{number}", close))
         registry.add("executors", f"executor_{number}", Closing("executor", close))
@@ -317,7 +317,7 @@ def test_validate_lists_every_problem_without_running_anything(registry):
         registry.validate("explod", {})
 
 
-def test_validate_loads_a_tool_that_is_found_late(registry):
+def test_validate_loads_a_lazy_tool(registry):
     live = Tool.from_function(lambda a: a, name="late", input_schema={"type": "object", "required": ["a"]})
     registry.register(live.evolve(handler=LateHandler(lambda: live)))
     assert [problem.split(":")[0] for problem in registry.validate("late", {})] == ["a"]
@@ -344,12 +344,6 @@ async def test_a_request_runs_exactly_what_it_was_offered(registry):
     assert "Did you mean 'gone'?" in missing[0]
 
 
-async def test_a_tool_that_was_filtered_out_is_not_offered(registry):
-    registry.register(named("read", read_only=True), named("erase", destructive=True))
-    resolved = await registry.resolve(where="read_only")
-    assert (await registry.call("erase", {}, resolved=resolved)).kind == "not_offered"
-
-
 def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
     class Source:
         name = "source"
@@ -366,36 +360,27 @@ def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
 # Callbacks ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_disposed_callback_is_not_asked(registry):
+def test_a_disposed_callback_isnt_called(registry):
     registry.register(add)
     with registry.add_callback("before_tool", lambda: Deny("no")):
         assert registry.call_sync("add", {"a": 1}).kind == "denied"
     assert not registry.call_sync("add", {"a": 1}).is_error
 
 
-def test_an_unknown_stage_is_refused_with_a_near_miss(registry):
+def test_an_unknown_stage_or_argument_of_a_callback_is_refused(registry):
     with pytest.raises(RegistrationError, match=r"unknown stage 'before_tools'\. Did you mean 'before_tool'"):
         registry.add_callback("before_tools", lambda: None)
-
-
-def test_a_callback_that_asks_for_something_else_is_refused(registry):
     with pytest.raises(RegistrationError, match=r"callback for after_tool: .* asks for 'outcome'; there are context"):
         registry.add_callback("after_tool", lambda outcome: None)
 
 
-@pytest.mark.parametrize("stage", CALLBACK_STAGES)
-def test_stages_take_callbacks(registry, stage):
-    registry.add_callback(stage, lambda: None).dispose()
-    assert registry.catalogue.callbacks(stage) == ()
-
-
-def test_the_same_tool_hung_twice_is_two(registry):
+def test_a_tool_registered_twice_counts_as_two(registry):
     registry.register(add)
     registry.register(add, on_conflict="shadow").dispose()
     assert names(registry) == ["add"]
 
 
-def test_a_tool_held_back_leaves_no_problem_when_it_is_taken_back(registry):
+def test_the_problem_of_a_held_back_tool_is_removed_with_it(registry):
     registry.register(Tool.from_function(lambda: 1, name="same"))
     held = registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
     assert held.tools == ()
@@ -406,13 +391,13 @@ def test_a_tool_held_back_leaves_no_problem_when_it_is_taken_back(registry):
     assert registry.call_sync("same").text == "1"
 
 
-def test_where_may_be_a_function_or_several_that_all_have_to_hold():
-    board = ToolRegistry(where=["name:a*", lambda tool, context: tool.name != "ab", None])
+def test_where_may_be_a_function_or_several_predicates_that_all_have_to_match():
+    registry = ToolRegistry(where=["name:a*", lambda tool, context: tool.name != "ab", None])
     for name in ("a", "ab", "b"):
-        board.register(Tool.from_function(lambda: 1, name=name))
-    assert asyncio.run(board.resolve()).names == ("a",)
-    assert asyncio.run(board.resolve(where=lambda tool, context: False)).names == ()
-    assert not asyncio.run(board.explain("b")).offered
+        registry.register(Tool.from_function(lambda: 1, name=name))
+    assert asyncio.run(registry.resolve()).names == ("a",)
+    assert asyncio.run(registry.resolve(where=lambda tool, context: False)).names == ()
+    assert not asyncio.run(registry.explain("b")).offered
 
 
 def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
@@ -436,34 +421,34 @@ def list_plugin(registry, hook, *things, log):
 
 
 @pytest.mark.parametrize(("hook", "expected"), [("before_tool", [False]), ("register_tools", [])])
-def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry, hook, expected):
-    """One with nothing but tools sleeps on."""
-    woken = []
+def test_a_plugin_with_callbacks_is_loaded_at_the_first_call_off_the_loop(registry, hook, expected):
+    """One with nothing but tools isn't loaded."""
+    loads = []
     registry.register(add)
-    list_plugin(registry, hook, log=woken)
+    list_plugin(registry, hook, log=loads)
     for _ in range(2):
         registry.call_sync("add", {"a": 1})
     asyncio.run(registry.resolve())
-    assert woken == expected
+    assert loads == expected
 
 
-def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
-    woken = []
+def test_a_plugin_with_toolsets_is_loaded_when_they_are_queried(registry):
+    loads = []
     source = StaticToolset("source", [named("late")])
     registry.register(add)
-    list_plugin(registry, "register_toolsets", source, named("static"), log=woken)
+    list_plugin(registry, "register_toolsets", source, named("static"), log=loads)
     registry.call_sync("add", {"a": 1})
-    assert woken == []
+    assert loads == []
     assert registry.call_sync("late").text == "answer"
     assert asyncio.run(registry.resolve()).names == ("add", "late", "static")
-    assert woken == [False]
+    assert loads == [False]
 
 
-# At once --------------------------------------------------------------------------------------------------------------
+# Concurrency ----------------------------------------------------------------------------------------------------------
 
 
-def test_readers_see_whole_catalogues_while_threads_write(registry):
-    """Each writer hangs and takes down pairs; nobody may ever see half of one."""
+def test_readers_see_consistent_catalogues_while_threads_write(registry):
+    """Each writer registers and removes pairs; a reader never sees half of one."""
     torn, stop = [], threading.Event()
 
     def write(number):
@@ -489,7 +474,7 @@ def test_readers_see_whole_catalogues_while_threads_write(registry):
     assert names(registry) == []
 
 
-def test_calls_from_several_threads_and_loops_work_at_once(registry):
+def test_calls_from_several_threads_and_loops_run_concurrently(registry):
     registry.register(add)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda number: registry.call_sync("add", {"a": number}), range(8)))
@@ -523,7 +508,7 @@ def test_a_model_may_send_any_key_to_open_arguments(registry):
 
 
 @pytest.mark.parametrize("error", [GeneratorExit, StopIteration, KeyboardInterrupt, SystemExit])
-def test_whatever_a_plain_tool_raises_is_its_result(registry, error):
+def test_any_exception_of_a_plain_tool_becomes_its_result(registry, error):
     """Even what ends coroutines when it is raised into them."""
 
     def broken() -> str:
@@ -533,8 +518,8 @@ def test_whatever_a_plain_tool_raises_is_its_result(registry, error):
     assert registry.call_sync("broken").kind == "tool_failure"
 
 
-def test_no_context_is_nobody_in_particular(registry):
-    """`None` is what hosts have that know of no user."""
+def test_a_call_without_a_context_has_no_user(registry):
+    """As `None`, from hosts without users."""
 
     def whose(context: ToolContext) -> str:
         return repr(context.user)
@@ -544,7 +529,7 @@ def test_no_context_is_nobody_in_particular(registry):
     assert registry.call_sync("whose", None, None).text == "None"
 
 
-# What `where` binds ---------------------------------------------------------------------------------------------------
+# The registry's `where` -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -572,12 +557,12 @@ def bound():
         ("nowhere", None, "unknown_tool"),
     ],
 )
-@pytest.mark.parametrize("door", ["call", "dispatch", "call_sync"])
-def test_where_binds_calls_without_resolved_tools(bound, door, name, user, kind):
+@pytest.mark.parametrize("method", ["call", "dispatch", "call_sync"])
+def test_where_binds_calls_without_resolved_tools(bound, method, name, user, kind):
     context = ReadonlyContext(user=user)
-    if door == "call_sync":
+    if method == "call_sync":
         result = bound.call_sync(name, None, context)
-    elif door == "call":
+    elif method == "call":
         result = asyncio.run(bound.call(name, None, context))
     else:
         result = asyncio.run(bound.dispatch([ToolCall(name)], context=context)).results[0]
@@ -589,7 +574,7 @@ def test_where_binds_calls_inside_calls(bound):
 
 
 async def test_tools_that_another_registry_has_resolved_are_refused(registry):
-    """Else its `where` would not bind them."""
+    """Otherwise its `where` would not apply to them."""
     wider, call = ToolRegistry(), ToolCall("add", {"a": 1}, "1")
     for each in (wider, registry):
         each.register(add)
@@ -625,9 +610,9 @@ def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names)
 # Tools that hang ------------------------------------------------------------------------------------------------------
 
 
-async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
+async def test_hanging_tools_take_no_threads_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
     monkeypatch.setattr("pegboard.threads.STALL_SECONDS", 0.01)
-    gate, begun, heard = threading.Event(), queue.SimpleQueue(), []
+    gate, begun, called = threading.Event(), queue.SimpleQueue(), []
 
     def hang():
         begun.put(None)
@@ -636,7 +621,7 @@ async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_a
     registry.register(*(Tool.from_function(hang, name=f"stuck_{each}") for each in range(5)))
     registry.register(greet, Tool.from_function(lambda: "asked", name="asks", destructive=True))
     registry.approver = lambda request, context: Once()
-    registry.add_callback("before_tool", lambda tool: heard.append(tool.name))
+    registry.add_callback("before_tool", lambda tool: called.append(tool.name))
     hanging = [asyncio.ensure_future(registry.dispatch([ToolCall(f"stuck_{each}")] * 64)) for each in range(5)]
     for _ in range(256):
         await asyncio.to_thread(begun.get, timeout=PATIENCE)
@@ -644,13 +629,13 @@ async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_a
     assert denied.kind == "not_executed"
     assert "too many calls of stuck_" in denied.text
     assert (await registry.call("greet", {"name": "Ann"})).text == "Hello, Ann."
-    assert {"greet", "asks"} <= set(heard)
+    assert {"greet", "asks"} <= set(called)
     gate.set()
     await asyncio.gather(*hanging)
     assert (await registry.call("asks")).text == "asked"
 
 
-async def test_a_tool_of_which_many_calls_hang_is_refused():
+async def test_a_tool_with_many_hanging_calls_is_refused():
     async with ToolRegistry(limits=Limits(timeout=0.02)) as registry:
         gate = threading.Event()
         registry.register(Tool.from_function(lambda: gate.wait(PATIENCE), name="stuck"), add)
@@ -663,8 +648,8 @@ async def test_a_tool_of_which_many_calls_hang_is_refused():
         gate.set()
 
 
-def test_a_tool_that_calls_itself_by_its_own_threads_is_ended(registry):
-    """A thread of its own doesn't know which call started it."""
+def test_recursion_through_a_tools_own_threads_is_ended(registry):
+    """The call that started a thread isn't known there."""
     texts = []
 
     async def again():

@@ -1,4 +1,4 @@
-"""Requests made ready by a registry, and tools that only process them."""
+"""Requests prepared by a registry, and tools that only process them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def read(path: str) -> str:
     return path
 
 
-def says(text):
+def adding(text):
     return quick(lambda request: request.with_instructions(text))
 
 
 def never(request):
-    """A step that leaves it."""
+    """A step that changes nothing."""
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def process(registry, request=None, context=None):
     return asyncio.run(registry.process(request or ModelRequest("hello"), context or ReadonlyContext(user="ann")))
 
 
-def brings(*named):
+def plugin_with(*named):
     """A plugin with these processors."""
 
     class Plugin:
@@ -77,10 +77,10 @@ def brings(*named):
     return Plugin()
 
 
-# Making a request ready -----------------------------------------------------------------------------------------------
+# Preparing a request --------------------------------------------------------------------------------------------------
 
 
-def test_a_request_without_tools_gets_those_of_its_context(registry):
+def test_tools_are_resolved_for_a_request_without_any(registry):
     registry.register(Tool.processor("mine", lambda context, request: request.with_instructions(context.user)))
     made = process(registry)
     assert made.tools.names == ("add", "read")
@@ -89,13 +89,13 @@ def test_a_request_without_tools_gets_those_of_its_context(registry):
     assert made.problems == ()
 
 
-def test_tools_that_were_resolved_are_the_ones(registry):
+def test_resolved_tools_of_a_request_are_used(registry):
     resolved = asyncio.run(registry.resolve(active=["read"]))
     assert process(registry, ModelRequest("hello", tools=resolved)).tools.names == ("read",)
 
 
-def test_a_plugins_fault_is_told_to_the_operator_and_the_request_goes_on(registry, caplog):
-    register_plugin(registry, brings(("bad", lambda request: 1 / 0), ("good", says("good"))), "rain")
+def test_a_plugins_failing_step_is_logged_and_left_out(registry, caplog):
+    register_plugin(registry, plugin_with(("bad", lambda request: 1 / 0), ("good", adding("good"))), "rain")
     with caplog.at_level(logging.ERROR, "pegboard"):
         made = process(registry)
     assert made.instructions == ("Add with the tool.", "good")
@@ -105,19 +105,19 @@ def test_a_plugins_fault_is_told_to_the_operator_and_the_request_goes_on(registr
     assert [record.getMessage() for record in caplog.records] == ["request processor 'bad' of plugin 'rain' failed"]
 
 
-def test_the_hosts_own_fault_is_raised(registry):
+def test_a_hosts_failing_step_raises(registry):
     registry.pipeline = registry.pipeline.append("mine", lambda request: 1 / 0)
     with pytest.raises(ProcessorError, match=r"request processor 'mine': ZeroDivisionError"):
         process(registry)
 
 
-def test_history_is_repaired_behind_what_plugins_do_to_it(registry):
-    """The commonest step of a plugin shortens a conversation, and so cuts between a call and its result."""
+def test_history_is_repaired_after_plugins_steps(registry):
+    """A common step shortens a conversation, and may cut between a call and its result."""
 
     def shorten(request):
         return request.evolve(messages=request.messages[-2:])
 
-    register_plugin(registry, brings(("shorten", shorten)), "short")
+    register_plugin(registry, plugin_with(("shorten", shorten)), "short")
     call = ToolCall("read", {"path": "a"}, "c1")
     outcome = asyncio.run(registry.dispatch([call]))
     history = ModelRequest(["go", Message.assistant(call), Message.tool(outcome), "on"])
@@ -134,26 +134,26 @@ def test_the_results_of_a_batch_are_a_message(registry):
 # The steps ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_pipeline_is_what_came_with_pegboard_and_what_was_brought(registry):
+def test_the_pipeline_has_built_in_and_registered_steps(registry):
     assert registry.pipeline.names == BUILT_IN
-    register_plugin(registry, brings(("b", never)), "second")
+    register_plugin(registry, plugin_with(("b", never)), "second")
     handle = registry.add("processors", "mine", never)
-    register_plugin(registry, brings(("a", Placed(never, before="pack_tools")), ("c", never)), "third")
+    register_plugin(registry, plugin_with(("a", Placed(never, before="pack_tools")), ("c", never)), "third")
     assert registry.pipeline.names == (*BUILT_IN[:2], "b", "c", "mine", *BUILT_IN[2:5], "a", "pack_tools")
     assert [registry.pipeline.get(name).owner.plugin for name in ("b", "mine", "a")] == ["second", None, "third"]
     handle.dispose()
     assert "mine" not in registry.pipeline
 
 
-def test_the_host_sets_it_and_what_comes_later_joins(registry):
-    registry.pipeline = registry.pipeline.insert_before("repair_history", "mine", says("mine"))
-    register_plugin(registry, brings(("theirs", says("theirs"))), "later")
+def test_the_host_sets_the_pipeline_and_later_steps_are_added(registry):
+    registry.pipeline = registry.pipeline.insert_before("repair_history", "mine", adding("mine"))
+    register_plugin(registry, plugin_with(("theirs", adding("theirs"))), "later")
     assert process(registry).instructions == ("Add with the tool.", "theirs", "mine")
     registry.pipeline = registry.pipeline.remove("theirs")
     assert process(registry).instructions == ("Add with the tool.", "mine")
 
 
-def test_it_may_be_empty(registry):
+def test_the_pipeline_may_be_empty(registry):
     registry.pipeline = Pipeline()
     made = process(registry)
     assert (registry.pipeline.names, made.instructions, made.tools.names) == ((), (), ("add", "read"))
@@ -167,35 +167,35 @@ def test_a_built_in_step_is_set_by_its_name(registry):
 @pytest.mark.parametrize(
     ("name", "thing", "why"),
     [
-        ("pack_tools", never, "processor 'pack_tools' is taken: pegboard has one"),
+        ("pack_tools", never, "processor 'pack_tools' is built in"),
         ("mine", lambda nosuch: None, "asks for 'nosuch'"),
         ("mine", 5, "is not a callable object"),
-        ("", never, "name .*has to be a text"),
+        ("", never, "name .*(has to|must) be a text"),
     ],
 )
-def test_what_cant_be_a_step_is_refused_when_it_is_brought(registry, name, thing, why):
+def test_an_invalid_step_is_refused_when_it_is_registered(registry, name, thing, why):
     with pytest.raises(RegistrationError, match=why):
         registry.add("processors", name, thing)
-    record = register_plugin(registry, brings((name, thing), ("good", never)), "odd")
+    record = register_plugin(registry, plugin_with((name, thing), ("good", never)), "odd")
     assert record.status == "partial"
     assert re.search(why, record.cause)
     assert "good" in registry.pipeline
 
 
-def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
-    woken = []
+def test_only_plugins_with_processors_are_loaded_for_the_pipeline(registry):
+    loads = []
     hooks = {"steps": "register_processors", "others": "before_turn"}
-    lazy = {name: LazyPlugin(frozenset({hook}), partial(woken.append, name)) for name, hook in hooks.items()}
+    lazy = {name: LazyPlugin(frozenset({hook}), partial(loads.append, name)) for name, hook in hooks.items()}
     registry.change(lambda catalogue: catalogue.evolve(lazy_plugins=lazy))
     assert asyncio.run(registry.processors()).names == BUILT_IN
-    assert woken == ["steps"]
+    assert loads == ["steps"]
 
 
 # Tools that aren't offered --------------------------------------------------------------------------------------------
 
 
 def test_a_tool_that_only_processes_requests_is_resolved_and_never_called(registry):
-    registry.register(Tool.processor("memory", says("tea")))
+    registry.register(Tool.processor("memory", adding("tea")))
     resolved = asyncio.run(registry.resolve())
     assert "memory" in resolved
     made = process(registry, ModelRequest("hello", tools=resolved))
@@ -208,15 +208,15 @@ def test_a_tool_that_only_processes_requests_is_resolved_and_never_called(regist
         assert result.kind == "not_offered"
 
 
-def test_predicates_hold_for_it_as_for_others():
+def test_predicates_apply_to_tools_that_only_process_requests():
     registry = ToolRegistry(where="not name:memory")
-    registry.register(Tool.processor("memory", says("tea")))
+    registry.register(Tool.processor("memory", adding("tea")))
     made = process(registry)
     assert made.instructions == ()
     assert "- default: name:memory is so" in str(made.tools.explain("memory"))
 
 
-def test_names_that_there_arent_list_only_what_is_offered(registry):
+def test_an_unknown_name_lists_only_offered_tools(registry):
     registry.register(Tool.processor("memory", never))
     for offered in (None, process(registry).tools):
         result = asyncio.run(registry.call("nosuch", {}, resolved=offered))
@@ -225,8 +225,8 @@ def test_names_that_there_arent_list_only_what_is_offered(registry):
 
 def test_tools_that_a_processor_adds_run_and_what_is_deferred_is_found(registry):
     extra = Tool.from_schema("extra", {"type": "object"}, lambda arguments: "ran")
-    brings_extra = quick(lambda request: request.evolve(tools=request.tools.with_tools(extra)))
-    registry.register(Tool.processor("bring", brings_extra))
+    add_extra = quick(lambda request: request.evolve(tools=request.tools.with_tools(extra)))
+    registry.register(Tool.processor("bring", add_extra))
     paint = Tool.from_schema("paint_wall", {"type": "object"}, deferred=True)
 
     def seen(context: ToolContext) -> list[str]:
@@ -244,7 +244,7 @@ def test_tools_that_a_processor_adds_run_and_what_is_deferred_is_found(registry)
 @pytest.mark.parametrize(
     ("name", "is_asked"), [("files__read", True), ("mcp-Files.read", True), ("other__read", False), ("read", False)]
 )
-async def test_a_toolset_is_not_asked_for_a_tool_of_quite_another_name(name, is_asked):
+async def test_a_toolset_isnt_queried_for_a_name_that_its_prefix_excludes(name, is_asked):
     asked = []
 
     class Slow:
@@ -263,7 +263,7 @@ async def test_a_toolset_is_not_asked_for_a_tool_of_quite_another_name(name, is_
     assert len(asked) == 1 + is_asked
 
 
-async def test_each_call_of_a_batch_finds_the_toolset_that_has_its_tool_and_a_name_that_is_no_text_costs_no_other():
+async def test_each_call_of_a_batch_finds_its_toolset_and_an_invalid_name_fails_alone():
     registry = ToolRegistry()
     for name in ("alpha", "beta"):
         source = StaticToolset(name, [Tool.from_function(lambda: "ran", name=f"{name}_tool")])

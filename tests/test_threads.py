@@ -27,7 +27,7 @@ def threads():
 
 
 def working(pool, count):
-    """So many jobs that hold their threads until the event is set, and a queue of the threads that have begun."""
+    """Jobs that occupy their threads until the event is set, and a queue of the threads that have started."""
     gate, begun = threading.Event(), queue.SimpleQueue()
 
     def hold(answer):
@@ -40,7 +40,7 @@ def working(pool, count):
 
 
 async def begun_by(begun):
-    """The next thread that begins; waited for off the loop, which hands the work over meanwhile."""
+    """The next thread that starts; awaited off the loop, which submits the jobs."""
     return await asyncio.to_thread(begun.get, timeout=PATIENCE)
 
 
@@ -86,20 +86,16 @@ async def test_stop_iteration_comes_as_the_cause_of_a_runtime_error(threads):
     assert isinstance(caught.value.__cause__, StopIteration)
 
 
-async def test_a_thread_is_used_again(threads):
-    assert len({await threads.run(threading.get_ident) for _ in range(20)}) == 1
-
-
 async def test_no_more_of_one_owner_work_at_once_than_may_and_the_others_wait_their_turn():
     pool = WorkerPool(most=2)
     gate, begun, tasks = working(pool, 5)
     runners = {await begun_by(begun), await begun_by(begun)}
-    nobody_else = begun.empty()
+    no_others = begun.empty()
     gate.set()
     answers = await asyncio.gather(*tasks)
     runners |= {begun.get() for _ in range(3)}
     pool.close()
-    assert (nobody_else, answers, len(runners)) == (True, [0, 1, 2, 3, 4], 2)
+    assert (no_others, answers, len(runners)) == (True, [0, 1, 2, 3, 4], 2)
 
 
 async def test_an_abandoned_thread_is_counted_until_it_has_ended_its_work_and_then_serves_again():
@@ -107,15 +103,16 @@ async def test_an_abandoned_thread_is_counted_until_it_has_ended_its_work_and_th
     gate, begun, (stuck,) = working(pool, 1)
     runner = await begun_by(begun)
     await given_up(stuck)
-    meanwhile = pool.abandoned
+    abandoned = pool.abandoned
     assert await pool.run(int) == 0
     gate.set()
-    runner.join(PATIENCE)  # it waits for work, and ends when there is none
-    assert (meanwhile, pool.abandoned, runner.is_alive()) == (1, 0, False)
+    runner.join(PATIENCE)  # it lingers, and ends without a job
+    assert (abandoned, pool.abandoned, runner.is_alive()) == (1, 0, False)
+    assert await pool.run(int) == 0
 
 
-async def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
-    """Where one may work, and is stuck and given up, the next job of its owner would else wait for ever."""
+async def test_a_queued_job_takes_the_place_of_an_abandoned_one():
+    """Otherwise the next job of the owner would wait forever."""
     pool = WorkerPool(most=1)
     gate, begun, (stuck,) = working(pool, 1)
     await begun_by(begun)
@@ -182,21 +179,13 @@ async def test_close_lets_a_working_thread_finish(threads):
     assert (await task) == 0
 
 
-def test_an_idle_thread_ends_after_a_while_and_another_takes_its_place_later():
-    pool = WorkerPool(linger=0.001)
-    runner = asyncio.run(pool.run(threading.current_thread))
-    runner.join(PATIENCE)
-    assert not runner.is_alive()
-    assert asyncio.run(pool.run(int)) == 0
-
-
 def test_calls_from_several_loops_share_the_threads(threads):
     with ThreadPoolExecutor(8) as loops:
         answers = loops.map(lambda number: asyncio.run(threads.run(lambda: number)), range(8))
     assert list(answers) == list(range(8))
 
 
-def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
+def test_a_failure_to_start_a_thread_is_raised(monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
@@ -209,7 +198,7 @@ def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
     pool.close()
 
 
-async def test_where_the_system_gives_no_further_thread_those_there_are_must_do(monkeypatch):
+async def test_existing_threads_are_used_if_no_further_one_starts(monkeypatch):
     pool = WorkerPool()
     gate, begun, (first,) = working(pool, 1)
     await begun_by(begun)
@@ -224,7 +213,7 @@ async def test_where_the_system_gives_no_further_thread_those_there_are_must_do(
 
 def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
     class Slow:
-        """A queue whose job arrives just after the thread stopped waiting."""
+        """A queue whose job arrives just after the timeout."""
 
         answers: ClassVar = [queue.Empty, "job"]
 
@@ -240,7 +229,7 @@ def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
 
 
 async def test_functions_that_wait_for_others_dont_take_all_threads():
-    """Each of two waits, in the one thread that there may be, for something that needs a thread too."""
+    """Each of two functions waits, in a pool of one thread, for another that needs a thread."""
     threads = WorkerPool(most=1)
     loop = asyncio.get_running_loop()
 
@@ -257,12 +246,12 @@ async def test_functions_that_wait_for_others_dont_take_all_threads():
     assert [*answers, again] == ["inner", "inner", "inner"]
 
 
-def test_waiting_outside_of_its_threads_is_nothing_to_note():
+def test_waiting_outside_of_a_pool_thread_has_no_effect():
     with waiting():
         pass
 
 
-async def test_a_function_that_no_thread_had_begun_is_named_so():
+async def test_not_begun_is_called_for_a_job_cancelled_in_the_queue():
     noted = []
     queued = WorkerPool(most=0).run_for("print", print, lambda: noted.append(True))
     queued.send(None)
@@ -281,7 +270,7 @@ def impatient(monkeypatch):
 
 @pytest.mark.parametrize("given_up_on", [True, False])
 async def test_where_all_threads_that_there_may_be_hang_functions_fail_at_once(impatient, given_up_on):
-    """Those that wait already, too. Once a thread is free, functions run again."""
+    """Also queued ones. Once a thread is free, functions run again."""
     pool = WorkerPool(most=3, cap=3)
     gate, begun, hanging = working(pool, 3)
     for _ in hanging:
@@ -300,7 +289,7 @@ async def test_where_all_threads_that_there_may_be_hang_functions_fail_at_once(i
 
 
 async def once_free(pool):
-    """What a function gives, tried again while all threads are seen to hang."""
+    """The result of a function, retried while all threads seem to hang."""
     while True:
         try:
             return await pool.run(int)
@@ -309,7 +298,7 @@ async def once_free(pool):
 
 
 async def test_one_owner_has_no_more_threads_than_may_work_at_once_and_the_rest_waits(impatient):
-    """However long the others wait for it, and though some of what waits is given up meanwhile."""
+    """However long the others wait, and even if some of them are cancelled."""
     pool = WorkerPool(most=2, cap=8)
     gate, begun, hanging = working(pool, 6)
     for _ in range(2):
@@ -361,25 +350,25 @@ def plain() -> str:
     return "done"
 
 def observe(event):
-    heard.append(event.type)
+    received.append(event.type)
 
-heard = []
+received = []
 registry = ToolRegistry()
 registry.register(plain)
 registry.add_callback("observe", observe)
 assert registry.call_sync("plain").text == "done"
 if os.fork() == 0:
-    heard.clear()
+    received.clear()
     assert registry.call_sync("plain").text == "done"
     asyncio.run(registry.aclose())
-    print(heard)
+    print(received)
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """
 
 
 def test_after_a_fork_the_child_has_threads_of_its_own():
-    """As gunicorn, celery and multiprocessing fork: registered before, called in the child."""
+    """As with gunicorn, celery and multiprocessing: tools are registered before the fork and called in the child."""
     run = [sys.executable, "-W", "ignore", "-c", FORKS]
     done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "['call_pending', 'call_running', 'call_completed']\n"), done.stderr

@@ -27,7 +27,7 @@ MOST_ABANDONED: Final = 16
 
 
 class HangingThreadsError(RuntimeError):
-    """The thread pool is exhausted by hanging functions.
+    """Too many threads hang, in the whole pool or of one owner.
 
     Attributes:
         culprit: The owner of most of them.
@@ -120,7 +120,7 @@ class WorkerPool:
         Cancelling abandons the thread: the function runs on, and its result is dropped.
 
         Raises:
-            HangingThreadsError: The pool is exhausted by hanging functions.
+            HangingThreadsError: Too many threads hang.
             RuntimeError: The system can't start a thread.
             BaseException: The function's exception; a `StopIteration`, which a future can't hold, is the cause of a
                 `RuntimeError`.

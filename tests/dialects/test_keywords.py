@@ -248,7 +248,7 @@ TABLES = [
 ]
 
 
-def test_each_step_rewrites_as_its_table_has_it(step, schema, expected, changes, apply):
+def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):
     assert apply(step, schema) == (expected, changes)
 
 

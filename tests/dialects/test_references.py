@@ -99,7 +99,7 @@ def test_a_cycle_of_required_properties_is_loosened(apply):
         ({"anyOf": [{"$ref": "#/$defs/A"}]}, {}),
     ],
 )
-def test_what_stands_for_a_cycle_takes_all_its_types(definition, loose, apply):
+def test_the_replacement_for_a_cycle_allows_all_its_types(definition, loose, apply):
     schema, _ = apply(inline_references(), {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": definition}})
     again = {**loose, "description": "Of the same form as the A around it."}
     assert again in _parts(schema)
@@ -213,5 +213,5 @@ TABLES = [
 ]
 
 
-def test_each_step_rewrites_as_its_table_has_it(step, schema, expected, changes, apply):
+def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):
     assert apply(step, schema) == (expected, changes)

@@ -321,7 +321,7 @@ def test_where_nothing_has_to_go_the_arguments_are_given_back():
     assert without_added_nulls(arguments, tool(a=MAYBE, b={})) is arguments
 
 
-def test_what_is_no_json_is_given_back():
+def test_values_that_arent_json_are_returned_unchanged():
     cyclic = {"a": None}
     cyclic["self"] = cyclic
     assert without_added_nulls(cyclic, tool(a=TEXT)) is cyclic
@@ -484,5 +484,5 @@ TABLES = [
 ]
 
 
-def test_each_step_rewrites_as_its_table_has_it(step, schema, expected, changes, apply):
+def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):
     assert apply(step, schema) == (expected, changes)

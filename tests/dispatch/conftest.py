@@ -1,4 +1,4 @@
-"""Tools made by hand, so that these tests need nothing of how tools are defined; and one way to send a call."""
+"""Tools made by hand, independent of how tools are defined; and one way to run a call."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def make():
 
 
 @pytest.fixture
-def told(caplog):
-    """What the operator is told: who failed, and how."""
+def logged(caplog):
+    """The logged failures: what failed, and the exception."""
     return lambda: [(each.args[0], each.exc_info[1]) for each in caplog.records if each.exc_info]
 
 
@@ -74,10 +74,10 @@ def prepare(threads):
 
 @pytest.fixture
 def send(prepare):
-    """Takes a call through its stages and gives its state afterwards."""
+    """Runs all stages of a call and returns its state."""
 
-    def send(tool, arguments=None, **surroundings):
-        state = prepare(tool, arguments, **surroundings)
+    def send(tool, arguments=None, **options):
+        state = prepare(tool, arguments, **options)
         asyncio.run(run_stages(state))
         return state
 

@@ -1,4 +1,4 @@
-"""What asks runs only with a yes, and each yes is for one run: the stages, and what a running call asks."""
+"""Calls that need approval run once per approval: the stages, and requests of a running call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, a_work, approved, resumed, surroundings
+from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, resumed
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import Approval, PendingCalls
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
@@ -71,14 +71,14 @@ def test_what_is_allowed_asks_nothing(prepared):
         assert allowed.asks is None
 
 
-def test_a_tool_that_nothing_is_said_of_is_not_looked_at(prepared):
+def test_a_tool_without_permission_or_rule_is_not_evaluated(prepared):
     plain = prepared("ls", Rule("bash", "*", "deny"), tool=Tool(ToolSpec("plain")))
     assert permit(plain) is None
     assert plain.asks is None
 
 
 @pytest.mark.parametrize("forbid", [False, True])
-def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid):
+def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
     with pytest.raises(CallError) as caught:
         permit(prepared("rm /srv/vault", Rule("b*", "rm /srv/*", "deny", forbid=forbid)))
     error = caught.value
@@ -90,7 +90,7 @@ def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid)
     assert "rm /srv/*" in error.detail
 
 
-def test_a_mode_that_denies_says_which(prepared):
+def test_a_denial_by_the_mode_says_why(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
         permit(prepared("ls", mode="plan"))
     with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
@@ -165,7 +165,7 @@ def not_approved(state):
 
 
 def test_what_doesnt_ask_isnt_asked():
-    state = a_work(surroundings(ScriptedApprover([])), a_tool())
+    state = a_work(call_services(ScriptedApprover([])), a_tool())
     assert approve(state) is None
     assert sent(state).approval is None
     consume_approval(state)
@@ -182,10 +182,10 @@ def test_what_doesnt_ask_isnt_asked():
     ],
 )
 def test_what_asks_is_asked_and_approved(facts):
-    """What a person was shown is what runs; the arguments are nobody else's."""
+    """What the user was shown is what runs, with arguments of its own."""
     arguments = {"path": "a.txt", "lines": [1]}
     with ScriptedApprover([Once()]) as approver:
-        state = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
+        state = sent(a_work(call_services(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
     assert (request.digest, request.id) == (state.approval.request.digest, state.approval.request.id)
@@ -198,7 +198,7 @@ def test_what_asks_is_asked_and_approved(facts):
 
 def test_arguments_that_change_after_the_approval_dont_run():
     arguments = {"lines": [1]}
-    state = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
+    state = sent(a_work(call_services(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
         consume_approval(state)
@@ -206,30 +206,30 @@ def test_arguments_that_change_after_the_approval_dont_run():
 
 
 def test_an_approved_call_runs_once():
-    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
     consume_approval(state)
     with pytest.raises(CallError, match="its approval has been used"):
         consume_approval(state)
 
 
 def test_nothing_that_asks_runs_without_an_approval():
-    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
     state.approval = None
     with pytest.raises(CallError, match="it isn't approved"):
         consume_approval(state)
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
-    state = a_work(surroundings(ScriptedApprover([])))
+    state = a_work(call_services(ScriptedApprover([])))
     state.approval = Approval(a_request(tool=state.tool, patterns=("*",)))
     sent(state)
     consume_approval(state)
 
 
-def test_nobody_to_ask_denies_and_says_so():
+def test_without_an_approver_a_call_is_denied():
     for services in (
-        surroundings(None),
-        surroundings(lambda *_: None),
+        call_services(None),
+        call_services(lambda *_: None),
     ):
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
@@ -250,7 +250,7 @@ def test_nobody_to_ask_denies_and_says_so():
 def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, text):
     """One with feedback goes to the model."""
     limits = {"rejection_ends_turn": settable}
-    state = a_work(surroundings(ScriptedApprover([Reject(feedback)]), limits=limits))
+    state = a_work(call_services(ScriptedApprover([Reject(feedback)]), limits=limits))
     error = not_approved(state)
     assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
@@ -260,33 +260,33 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
     grants = MemoryGrants()
     grants.add(session_key(ReadonlyContext(session="s")), tool_key(tool), [Rule("delete", "*", "allow")])
-    around = surroundings(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
+    around = call_services(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
     assert not_approved(a_work(around, tool)).kind == "denied"
     assert sent(a_work(around, tool, {"path": "b"})).asks is None
 
 
 def test_an_answer_may_come_later():
-    """The call is kept with all that it takes to run it then, elsewhere."""
+    """The pending call has all data to run it later, in another process."""
     tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
-    state = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
+    state = a_work(call_services(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
     assert error.kind == "confirmation_required"
     assert "Don't call it again before that" in error.text
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
-    again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")
+    again = a_work(call_services(ScriptedApprover([])), tool, user="ann")
     again.approval, _ = resumed(state.pending, Once())
     consume_approval(sent(again))
 
 
 def test_a_payload_reaches_the_tool():
-    state = sent(a_work(surroundings(ScriptedApprover([Once({"limit": 3})]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once({"limit": 3})]))))
     assert state.context.confirmation.payload == {"limit": 3}
-    assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
+    assert sent(a_work(call_services(ScriptedApprover([Once()])))).context.confirmation is None
 
 
 def a_call(script=(), **options):
-    return a_work(surroundings(ScriptedApprover(script), **options), a_tool("work"))
+    return a_work(call_services(ScriptedApprover(script), **options), a_tool("work"))
 
 
 def asks(state, permission="edit", patterns=("a.txt",), **facts):
@@ -316,7 +316,7 @@ def again_with(state, answer, script=(), **options):
 
 
 def test_rules_come_first():
-    """What they allow isn't asked, what they deny is denied."""
+    """Before the user is asked."""
     asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
     error = refused(asks, a_call(rules=[Rule("edit", "*.txt", "deny")]))
     assert error.kind == "denied"
@@ -360,7 +360,7 @@ def test_always_is_for_the_session():
         (["git push", "ls"], ["git *"], ()),
     ],
 )
-def test_always_allows_exactly_what_was_asked_and_what_the_tool_gives_is_offered(patterns, always, wider):
+def test_always_grants_exactly_the_request_and_offers_the_tools_wider_patterns(patterns, always, wider):
     """Where it would let this very ask pass. A wildcard that is asked for, which may be the model's, is none then."""
     grants = MemoryGrants()
     state = a_call([Always(), Once()], grants=grants)
@@ -381,18 +381,13 @@ def test_a_rejection_ends_the_turn_as_any():
 
 
 def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
-    """But not before an answer that comes later."""
+    """But not while an answer is pending."""
     for state in (a_call([Reject()]), a_call([None]), a_call(rules=[Rule("edit", "*", "deny")])):
         with pytest.raises(ToolError) as caught:
             asks(state)
         assert caught.value.kind in ("rejected", "denied")
         assert not caught.value.retryable
     assert not isinstance(refused(asks, a_call([Later()])), ToolError)
-
-
-def test_nobody_there_denies():
-    state = a_work(surroundings(None), a_tool("work"))
-    assert "there is no approver" in refused(asks, state).text
 
 
 def test_a_permission_that_is_given_later_is_used_once():
@@ -424,7 +419,7 @@ def test_a_rule_that_denies_by_now_beats_an_answer():
 
 
 def test_answers_of_several_turns_add_up():
-    """Whether they came now or later; each ask finds its own."""
+    """Whether they came now or later; each request uses its own."""
     state = a_call([Once(), Later()])
     asks(state, patterns=["a"])
     refused(asks, state, patterns=["b"])
@@ -465,7 +460,7 @@ def test_nonsense_is_the_tools_fault(permission, patterns, fault):
         asks(a_call(), permission, patterns)
 
 
-def test_one_pattern_may_stand_alone():
+def test_a_single_pattern_may_be_a_string():
     state = a_call([Once()])
     asks(state, "edit", "a.txt")
     assert state.services.approver.requests[0].patterns == ("a.txt",)

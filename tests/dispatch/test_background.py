@@ -37,7 +37,7 @@ SHORT = Tool.from_function(build)
 
 @pytest.fixture
 def state():
-    """The work for a call that has its first result."""
+    """The state of a call that has its first result."""
 
     def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
         services = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
@@ -52,7 +52,7 @@ def state():
 # A result that is pending ---------------------------------------------------------------------------------------------
 
 
-def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(state):
+def test_a_pending_result_has_a_note_with_its_operation_id(state):
     operations, call = Operations(), state()
     operation = operations.begin(call)
     assert call.result.content[0] == TextContent("job 7")
@@ -160,13 +160,13 @@ def test_an_observer_that_raises_disturbs_no_call(state, caplog):
 
 
 async def over(operations):
-    """Everything in the background has ended."""
+    """Waits until all background work has ended."""
     if operations._tasks:
         await asyncio.wait(operations._tasks, timeout=PATIENCE)
 
 
 def going_on(operations, call, doing):
-    """Goes on in the background until there is a completion, which it gives."""
+    """Runs background work and returns its completion."""
 
     async def go():
         id_ = operations.go_on(call, doing)
@@ -183,7 +183,7 @@ async def report():
     return Report(4)
 
 
-def test_what_goes_on_in_the_background_stands_beside_the_result(state):
+def test_background_work_gives_an_additional_result(state):
     events = []
     completion = going_on(Operations(emit=events.append), state(SHORT), report())
     assert (completion.replaces, completion.operation.is_background) == (False, True)
@@ -224,7 +224,7 @@ def test_it_has_a_limit(state):
 
 
 async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
-    """Cancelled before a thread had begun, it ends with another kind of cancellation."""
+    """It is cancelled in the queue of the pool."""
     call, operations = state(SHORT), Operations(seconds=0.01)
     call.services = call.services.evolve(tool_threads=WorkerPool(most=0))
     operations.go_on(call, print)
@@ -292,7 +292,7 @@ def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(state
     assert operations.pending == ()
 
 
-async def test_what_goes_on_in_the_background_completes_itself(state):
+async def test_background_work_cannot_be_completed_by_the_host(state):
     operations = Operations()
     id_ = operations.go_on(state(SHORT), report())
     with pytest.raises(OperationError, match="completes itself"):
@@ -305,7 +305,7 @@ async def test_what_goes_on_in_the_background_completes_itself(state):
 # A long-running tool that goes on by itself ---------------------------------------------------------------------------
 
 
-async def test_the_background_of_a_long_running_tool_is_its_operation(state):
+async def test_background_work_of_a_long_running_tool_is_its_operation(state):
     operations, call = Operations(), state()
     id_ = operations.go_on(call, report())
     assert operations.begin(call).id == id_
@@ -327,7 +327,7 @@ async def test_one_that_ended_before_the_first_result_was_there_is_the_result(st
     assert operations.take("s1") == ()
 
 
-async def test_more_than_one_stand_beside_it(state):
+async def test_further_background_work_gives_additional_results(state):
     operations, call = Operations(), state()
     first, second = operations.go_on(call, report()), operations.go_on(call, report())
     by_id = {each.id: each for each in operations.pending}
@@ -338,7 +338,7 @@ async def test_more_than_one_stand_beside_it(state):
 # What the model reads of such a tool ----------------------------------------------------------------------------------
 
 
-def test_the_description_of_a_long_running_tool_says_not_to_call_it_again_meanwhile():
+def test_the_description_of_a_long_running_tool_forbids_repeated_calls():
     @tool(long_running=True)
     def bake() -> str:
         """Bakes a cake."""
@@ -474,7 +474,7 @@ async def test_a_tool_may_go_on_after_its_first_result(doing, in_thread):
 
 
 def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry):
-    """A host that never completes anything costs no later call its result."""
+    """A host that never completes operations doesn't block later ones."""
     ordered(registry, "0")
     registry._dispatcher.operations.most = 1
     assert ordered(registry, "1").metadata["pending"] is True

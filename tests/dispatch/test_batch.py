@@ -41,7 +41,7 @@ def kinds(outcome):
 
 
 class Stage:
-    """Tools that start and end when the test says so."""
+    """Tools whose start and end the test controls."""
 
     def __init__(self):
         self.started = []
@@ -53,7 +53,7 @@ class Stage:
 
         @tool
         async def held(context: ToolContext) -> str:
-            """Wait until told."""
+            """Wait for the test."""
             self.started.append(context.call_id)
             await self.go.wait()
             self.ended.append(context.call_id)
@@ -61,7 +61,7 @@ class Stage:
 
         @tool
         async def quick(context: ToolContext) -> str:
-            """Say it at once."""
+            """Return at once."""
             self.started.append(context.call_id)
             return f"quick {context.call_id}"
 
@@ -70,17 +70,17 @@ class Stage:
 
 
 async def until(condition):
-    """Lets others run until something is so; a test that waits for what never comes ends here."""
+    """Lets other tasks run until a condition holds, up to a limit."""
     for _ in range(10_000):
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("it never came to be")
+    raise AssertionError("the condition never held")
 
 
 @tool
 async def echo(text: str = "") -> str:
-    """Say it again."""
+    """Return the text."""
     return text
 
 
@@ -103,7 +103,7 @@ def registry():
     return made
 
 
-def test_results_stand_in_call_order(registry):
+def test_results_are_in_call_order(registry):
     made = [ToolCall("echo", {"text": f"{number}"}, f"{number}") for number in range(20)]
     outcome = dispatched(registry, made)
     assert [result.text for result in outcome.results] == [f"{number}" for number in range(20)]
@@ -123,7 +123,7 @@ def test_the_same_id_twice_has_two_results(registry):
 
 
 def at_once(number, *, batches=1, limits=None, **options):
-    """How many calls have begun when no more begin, and the kinds of all results."""
+    """How many calls run at once, and the kinds of all results."""
 
     async def main():
         stage = Stage()
@@ -150,12 +150,12 @@ def at_once(number, *, batches=1, limits=None, **options):
     ],
 )
 def test_so_many_calls_run_together(number, options, begun):
-    """Those of one turn, unless it is sequential, or it or the registry limits how many."""
+    """All calls of a turn run concurrently, unless it is sequential, or it or the registry sets a limit."""
     assert at_once(number, **options) == (begun, [None] * number * options.get("batches", 1))
 
 
-def test_something_fatal_stands_beside_the_results(registry):
-    """Every call has its result all the same."""
+def test_a_fatal_error_is_in_the_outcome_with_all_results(registry):
+    """Every call still has its result."""
     outcome = dispatched(registry, calls("echo", "last", "echo"))
     assert isinstance(outcome.fatal, FatalToolError)
     assert outcome.ended == "fatal"
@@ -175,29 +175,21 @@ def test_calls_of_an_answer_that_was_cut_off_never_run(registry):
     assert outcome.fatal is None
 
 
-def test_a_call_that_was_read_as_invalid_answers_with_its_error(registry):
-    call = registry.parse({"name": "echo", "arguments": "{", "id": "1"})
-    assert call.invalid
-    outcome = dispatched(registry, [call])
-    assert kinds(outcome) == ["invalid_arguments"]
-
-
 # Interruption -----------------------------------------------------------------------------------------------------
 
 
 def ended_early(*names, started, cancels=False, twice=False, how="abort", **options):
-    """The outcome of a batch that is interrupted, or whose wait is cancelled, when so many calls have begun.
+    """The outcome of a batch that is interrupted, or cancelled, once `started` calls have started.
 
-    Those that still run then may end, if they are let.
-    `twice` does it again while a callback, which takes its time, hears of the first end.
+    Running calls may end after that. With `twice`, it is repeated while a slow callback handles the first end.
     """
 
     async def main():
-        stage, heard = Stage(), asyncio.Event()
+        stage, handling = Stage(), asyncio.Event()
         registry = stage.registry()
 
         async def on_error(error):
-            heard.set()
+            handling.set()
             await asyncio.sleep(3600)
 
         if twice:
@@ -209,7 +201,7 @@ def ended_early(*names, started, cancels=False, twice=False, how="abort", **opti
         end()
         asyncio.get_running_loop().call_soon(stage.go.set)
         if twice:
-            await heard.wait()
+            await handling.wait()
             end()
         await asyncio.wait([running])
         assert running.cancelled() if cancels else running.result() is batch.outcome
@@ -218,23 +210,11 @@ def ended_early(*names, started, cancels=False, twice=False, how="abort", **opti
     return asyncio.run(main())
 
 
-def test_an_interruption_aborts_what_runs_and_skips_the_rest():
-    outcome = ended_early("quick", "held", "held", started=2, how="abort", max_concurrency=2)
-    assert kinds(outcome)[0] is None
-    assert kinds(outcome)[1:] in (["aborted", "skipped"], ["aborted", "aborted"])
-    assert "aborted after" in outcome.results[1].text
-    assert outcome.ended == "the user spoke"
-
-
-def test_an_interruption_may_let_running_calls_finish():
-    outcome = ended_early("quick", "held", "held", started=2, how="skip", max_concurrency=2)
-    assert kinds(outcome)[:2] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("names", "options", "expected"),
     [
         ("quick held held", {"started": 2, "how": "finish", "max_concurrency": 2}, [None, None, None]),
+        ("held held", {"started": 1, "how": "skip", "max_concurrency": 1}, [None, "skipped"]),
         ("held held", {"started": 1, "max_concurrency": 1}, ["aborted", "skipped"]),
         ("held", {"started": 1, "twice": True}, ["aborted"]),
         ("quick held", {"started": 2, "cancels": True}, [None, "aborted"]),
@@ -243,9 +223,10 @@ def test_an_interruption_may_let_running_calls_finish():
     ],
 )
 def test_however_a_batch_is_ended_each_call_has_its_result(names, options, expected):
-    """What waits for a slot or its turn is skipped; to end it twice, or to cancel the wait, loses nothing."""
+    """A call that waits for a slot is skipped; a second interruption, or cancelling the wait, loses no result."""
     outcome = ended_early(*names.split(), **options)
     assert kinds(outcome) == expected
+    assert all("aborted after" in result.text for result in outcome.results if result.kind == "aborted")
     assert outcome.ended == ("cancelled" if options.get("cancels") else "the user spoke")
 
 
@@ -260,7 +241,7 @@ async def test_a_batch_runs_once(registry):
 
 
 @pytest.mark.parametrize(("how", "expected"), [("skip", [None, "skipped", "skipped"]), ("finish", [None, None, None])])
-def test_between_calls_the_host_may_say_that_the_user_spoke(registry, how, expected):
+def test_steering_between_calls_interrupts_the_batch(registry, how, expected):
     outcome = dispatched(
         registry, calls("echo", "echo", "echo"), sequential=True, steering=lambda: True, on_steering=how
     )
@@ -268,7 +249,7 @@ def test_between_calls_the_host_may_say_that_the_user_spoke(registry, how, expec
     assert outcome.ended == "interrupted"
 
 
-def test_steering_may_be_async_and_may_say_nothing(registry):
+def test_async_steering_that_returns_nothing_interrupts_nothing(registry):
     asked = []
 
     async def steering():
@@ -292,15 +273,15 @@ def test_steering_that_raises_costs_no_call(registry, caplog):
 # Events -----------------------------------------------------------------------------------------------------------
 
 
-def heard(registry, made, **options):
+def streamed(registry, made, **options):
     async def main():
         return [event async for event in registry.stream(made, **options)]
 
     return asyncio.run(main())
 
 
-def test_a_stream_tells_what_happens_to_each_call(registry):
-    events = heard(registry, calls("echo", "nothing"))
+def test_a_stream_yields_the_events_of_each_call(registry):
+    events = streamed(registry, calls("echo", "nothing"))
     states = {index: [event.type for event in events if event.index == index] for index in (0, 1)}
     assert states == {0: ["call_pending", "call_running", "call_completed"], 1: ["call_pending", "call_refused"]}
 
@@ -317,7 +298,7 @@ def test_progress_partial_results_and_metadata_are_updates():
         context.metadata(title="Reading", size=4)
         return "whole"
 
-    events = heard(registry, calls("busy"))
+    events = streamed(registry, calls("busy"))
     updates = [event for event in events if event.type == "call_updated"]
     assert next((each.progress, each.total, each.message) for each in updates) == (1, 4, "reading")
     assert updates[1].content == "part"
@@ -342,7 +323,7 @@ async def test_leaving_a_stream_aborts_what_runs():
 
 
 def test_what_calls_ask_for_is_merged_in_call_order():
-    """It doesn't depend on which ended first."""
+    """Whichever ended first."""
     registry = ToolRegistry()
     order = []
 
@@ -390,7 +371,7 @@ def outer(registry, name="outer", **options):
 
 @pytest.mark.parametrize("door", ["context", "wait", "call", "dispatch", "task", "call_sync"])
 def test_tools_call_tools_only_so_deep(door):
-    """By their context, or by a registry in whatever way."""
+    """By their context, or by any method of a registry."""
     registry, ran = ToolRegistry(), []
 
     async def deeper(context: ToolContext) -> str:
@@ -430,7 +411,7 @@ def test_callbacks_call_tools_only_so_deep(registry):
 
 
 async def test_calls_one_after_the_other_or_at_once_are_no_deeper(registry):
-    """A call stands round those that it makes only while it runs."""
+    """A call encloses others only while it runs."""
     for _ in range(10):
         assert not (await registry.call("echo", {"text": "hi"})).is_error
     assert not any(
@@ -455,7 +436,7 @@ def test_a_tool_that_calls_an_exclusive_one_doesnt_wait_for_itself(concurrency):
 
 
 def locked(registry, name, keys, timeout=None):
-    """A tool that locks `key`, waits until as many calls of its kind have begun, and calls another one."""
+    """A tool that locks `key`, waits until `keys` such calls have started, and calls another one."""
     begun, all_begun = [], asyncio.Event()
 
     @registry.register
@@ -578,11 +559,11 @@ def test_what_an_inner_call_changes_is_its_callers_doing():
     assert outcome.actions.state_delta == {"seen": True}
 
 
-# What a reviewer would try --------------------------------------------------------------------------------------------
+# Faults and attacks ---------------------------------------------------------------------------------------------------
 
 
-def test_whoever_listens_changes_nothing_that_was_approved():
-    """The listener gets the arguments after the approval, and before the tool does."""
+def test_a_listener_cannot_change_approved_arguments():
+    """It gets the arguments after the approval and before the tool."""
     ran = []
 
     @tool(destructive=True)
@@ -627,7 +608,7 @@ def test_no_attempt_sees_what_an_earlier_one_did_to_its_arguments():
             raise ToolError("again", retryable=True)
         return "done"
 
-    events = heard(registry, [ToolCall("spoils", {"paths": ["a"]}, "1")])
+    events = streamed(registry, [ToolCall("spoils", {"paths": ["a"]}, "1")])
     assert events[-1].result.text == "done"
     assert any("retry 1" in (getattr(event, "note", None) or "") for event in events)
     assert seen == [["a", "evil"]] * 3
@@ -651,8 +632,8 @@ async def test_steering_that_hangs_holds_up_no_batch_that_is_interrupted(registr
     assert kinds(await running)[0] is None
 
 
-async def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
-    closed, told = [], []
+async def test_a_cancelled_call_closes_its_services_and_runs_after_callbacks():
+    closed, kinds = [], []
 
     class Database:
         pass
@@ -670,20 +651,20 @@ async def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callba
     @registry.register
     @tool
     async def query(context: ToolContext) -> str:
-        """Use the database for ever."""
+        """Use the database forever."""
         await context.use(Database)
         started.set()
         await asyncio.Event().wait()
         return "never"
 
-    registry.add_callback("after_tool", lambda result: told.append(result.kind))
+    registry.add_callback("after_tool", lambda result: kinds.append(result.kind))
     running = asyncio.ensure_future(registry.call("query"))
     await started.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert closed == [True]
-    assert told == ["aborted"]
+    assert kinds == ["aborted"]
 
 
 async def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry, monkeypatch):
@@ -721,12 +702,12 @@ def test_options_that_cant_be_meant_are_refused(registry, options, error):
         dispatched(registry, [], **options)
 
 
-def test_what_is_no_call_is_refused_with_what_to_do(registry):
+def test_an_object_that_is_not_a_call_is_refused_with_a_hint(registry):
     with pytest.raises(TypeError, match=r"registry\.parse"):
         dispatched(registry, [{"name": "echo"}])
 
 
-def test_an_approval_that_comes_later_cant_be_waited_for_inside_a_call():
+def test_a_nested_call_is_denied_if_its_approval_comes_later():
     registry = ToolRegistry(approver=ask_later)
 
     @registry.register
@@ -750,8 +731,8 @@ ANSWERS = st.lists(st.sampled_from([Once(), Always(), Reject(), Reject("no"), La
 INTERRUPTIONS = st.none() | st.tuples(st.integers(0, 12), st.sampled_from(["abort", "skip", "finish"]))
 
 
-class Board:
-    """Tools that note how they run, and a person who answers from a list."""
+class Host:
+    """A registry whose tools record how they run, and an approver that answers from a list."""
 
     def __init__(self, answers):
         self.answers = list(answers)
@@ -774,7 +755,7 @@ class Board:
                 await asyncio.sleep(0)
 
         def holding(name, excludes, **options):
-            """A tool that stays for a while, and mayn't meet those that it excludes."""
+            """A tool that runs for a while, and must not overlap with those that it excludes."""
 
             async def hold(key: str) -> str:
                 """Run for a while."""
@@ -827,9 +808,9 @@ class Board:
         return share, alone, write, read, wipe, fail, end, nest, plain
 
 
-async def run(board, made, interruption, options):
+async def run(host, made, interruption, options):
     events = []
-    batch = await board.registry.batch(made, listener=events.append, **options)
+    batch = await host.registry.batch(made, listener=events.append, **options)
     running = asyncio.ensure_future(batch.run())
     if interruption is not None:
         turns, how = interruption
@@ -837,19 +818,19 @@ async def run(board, made, interruption, options):
             await asyncio.sleep(0)
         batch.interrupt("spoken", how)
     outcome = await running
-    await board.registry.aclose()
+    await host.registry.aclose()
     return outcome, events
 
 
 @given(CALLS, ANSWERS, INTERRUPTIONS, st.booleans(), st.none() | st.integers(1, 3))
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]
-    board = Board(answers)
-    locks = board.registry._get_dispatcher().shared.locks
-    approvals = board.registry._get_dispatcher().shared.approvals
+    host = Host(answers)
+    locks = host.registry._get_dispatcher().shared.locks
+    approvals = host.registry._get_dispatcher().shared.approvals
     options = {"sequential": sequential, "max_concurrency": most}
 
-    outcome, events = asyncio.run(run(board, made, interruption, options))
+    outcome, events = asyncio.run(run(host, made, interruption, options))
 
     assert [call.id for call in outcome.calls] == [call.id for call in made]
     assert len(outcome.results) == len(made)
@@ -859,7 +840,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     assert locks.is_idle
     assert approvals.waiting() == ()
     granted = any(isinstance(answer, Always) for answer in answers)
-    assert board.wiped <= board.allowed or granted, "no run without a yes, and none of them used twice"
+    assert host.wiped <= host.allowed or granted, "no run without a yes, and none of them used twice"
     assert len(outcome.pending) == sum(result.kind == "confirmation_required" for result in outcome.results)
     assert (outcome.fatal is not None) == any(
         name == "end" and result.kind == "tool_failure"
@@ -867,7 +848,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     )
 
 
-# What only the host's user may do -------------------------------------------------------------------------------------
+# KeyboardInterrupt ---------------------------------------------------------------------------------------------------
 
 
 def interrupt():
@@ -891,7 +872,7 @@ async def interrupt_in_the_background(context: ToolContext) -> None:
 @pytest.mark.parametrize("function", [interrupt, interrupt_later, interrupt_after_an_item, interrupt_in_the_background])
 @pytest.mark.parametrize("facts", [{}, {"blocking": False}, {"concurrency": "exclusive"}])
 async def test_a_keyboard_interrupt_of_a_tool_doesnt_end_the_host(registry, function, facts):
-    """The user's own reaches the main thread as a signal, and no tool."""
+    """Ctrl-C reaches the main thread as a signal, not a tool."""
     registry.register(Tool.from_function(function, name="odd", **facts))
     outcome = await registry.dispatch([*calls("odd"), ToolCall("echo", {"text": "hi"}, "other")])
     await registry.aclose()
@@ -925,7 +906,7 @@ def answered(pending, *call_ids, answer=None):
     ],
 )
 async def test_a_call_overtakes_no_earlier_one_that_still_waits_for_its_answer(concurrency, options, waits):
-    """Its own answer has come too early: it is given again once the other has come."""
+    """Its answer is ignored, and has to be given again after the other."""
     registry, ran = ToolRegistry(approver=ask_later), []
 
     @registry.register

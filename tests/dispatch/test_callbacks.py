@@ -47,7 +47,7 @@ def raising(error):
 
 
 class Diary(list):
-    """Writes down who was called."""
+    """Records calls, by name."""
 
     def tool(self, **_):
         self.append("tool")
@@ -159,7 +159,7 @@ def test_a_callback_may_be_limited_to_some_tools(stage, where):
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "after_tool", "wrap_tool"])
-def test_where_it_cant_be_said_whether_a_callback_is_about_a_tool_the_call_fails(stage):
+def test_a_failing_where_predicate_fails_the_call(stage):
     registry, seen = ToolRegistry(), []
     registry.register(Tool.from_function(lambda: "done", name="probe"))
     registry.add_callback(stage, lambda: seen.append(stage), where=lambda tool, context: 1 / 0)
@@ -167,7 +167,7 @@ def test_where_it_cant_be_said_whether_a_callback_is_about_a_tool_the_call_fails
 
 
 @pytest.mark.parametrize("stage", ["before_model", "observe", "repair_call"])
-def test_a_callback_that_is_about_no_tool_cant_be_limited_to_some(stage):
+def test_where_is_refused_for_hooks_without_a_tool(stage):
     with pytest.raises(RegistrationError, match="where= selects tools"):
         ToolRegistry().add_callback(stage, nothing, where="read_only")
 
@@ -215,7 +215,7 @@ def test_on_error_sees_an_unknown_tool_as_none(send):
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "kind"),
+    ("options", "kind"),
     [
         ({"before": [lambda *_: Deny("no")]}, "denied"),
         ({"before": [raising(ValueError())]}, "callback_failure"),
@@ -223,14 +223,14 @@ def test_on_error_sees_an_unknown_tool_as_none(send):
         ({"arguments": {"n": "x"}}, "invalid_arguments"),
     ],
 )
-def test_on_error_sees_denied_and_invalid_calls_and_errors_of_before(make, send, diary, surroundings, kind):
+def test_on_error_sees_denied_and_invalid_calls_and_errors_of_before(make, send, diary, options, kind):
     seen = []
 
     def recover(context, tool, arguments, error):
         seen.append(error.kind)
         return ToolResult("recovered")
 
-    state = send(make(diary.tool, schema=NUMBER), on_error=[recover], **surroundings)
+    state = send(make(diary.tool, schema=NUMBER), on_error=[recover], **options)
     assert (seen, state.result.text, diary) == ([kind], "recovered", [])
 
 
@@ -241,7 +241,7 @@ def test_on_error_is_not_asked_where_nothing_failed(make, send, diary):
 
 
 @pytest.mark.parametrize("answer", [None, EMPTY])
-def test_on_error_sees_an_error_result_that_a_tool_gives_back(make, send, answer):
+def test_on_error_sees_a_returned_error_result(make, send, answer):
     seen, own = [], ToolResult("its own", is_error=True)
 
     def look(context, tool, arguments, error):
@@ -252,11 +252,12 @@ def test_on_error_sees_an_error_result_that_a_tool_gives_back(make, send, answer
     assert seen == [(CallError, "tool_failure", "its own")]
 
 
-def test_on_error_is_not_told_of_a_call_that_the_provider_has_executed(make, prepare, diary):
+def test_on_error_is_skipped_for_a_call_that_the_provider_has_executed(make, prepare, diary):
     state = prepare(make(diary.tool), on_error=[diary.callback("on error")], after=[diary.callback("after")])
     state.call = ToolCall("probe", provider_executed=True)
     asyncio.run(run_stages(state))
     assert (state.result.kind, diary) == ("not_executed", ["after"])
+    assert state.result.text == "probe was not run here: the model's provider has executed it."
 
 
 # after ----------------------------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def test_an_after_that_fails_makes_an_error_which_the_others_see(make, send):
 
 
 @pytest.mark.parametrize(
-    ("function", "surroundings", "kind"),
+    ("function", "options", "kind"),
     [
         (lambda **_: "fine", {}, None),
         (lambda **_: 1 / 0, {}, "tool_failure"),
@@ -291,12 +292,12 @@ def test_an_after_that_fails_makes_an_error_which_the_others_see(make, send):
         (None, {}, "not_executed"),
     ],
 )
-def test_after_sees_every_outcome(make, send, function, surroundings, kind):
+def test_after_sees_every_outcome(make, send, function, options, kind):
     seen = []
     send(
         make(function),
         after=[lambda context, tool, arguments, result: seen.append((tool.name, result.kind))],
-        **surroundings,
+        **options,
     )
     assert seen == [("probe", kind)]
 
@@ -306,8 +307,8 @@ def test_after_sees_every_outcome(make, send, function, surroundings, kind):
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), asyncio.CancelledError("secret")])
-def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_only(
-    make, send, diary, told, *, stage, error
+def test_a_callbacks_exception_fails_the_call_with_details_for_the_operator_only(
+    make, send, diary, logged, *, stage, error
 ):
     function = diary.failing_tool if stage == "on_error" else diary.tool
     callbacks = {stage: [later(nothing), later(raising(error)), diary.callback("next")]}
@@ -316,7 +317,7 @@ def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_onl
     assert state.result.text == "probe was not completed: a callback failed."
     assert "plugin 1" in state.result.detail
     assert "secret" in state.result.detail
-    assert told() == [("callback of plugin 1", error)]
+    assert logged() == [("callback of plugin 1", error)]
     assert ("next" in diary) is (stage == "after")
 
 
@@ -335,11 +336,11 @@ def test_what_ends_the_turn_first_is_what_ended_it(make, send, later):
 
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
-def test_a_callbacks_tool_error_speaks_to_the_model_as_a_tools_does(make, send, diary, told, stage):
+def test_a_callbacks_tool_error_is_shown_to_the_model(make, send, diary, logged, stage):
     function = diary.failing_tool if stage == "on_error" else diary.tool
     raises = [raising(ToolError("for the model", hint="try later"))]
     result = send(make(function), **{stage: raises}).result
-    assert (result.kind, result.text, told()) == ("tool_failure", "for the model\ntry later", [])
+    assert (result.kind, result.text, logged()) == ("tool_failure", "for the model\ntry later", [])
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -376,7 +377,7 @@ def test_abort_before_ends_the_turn_and_the_tool_doesnt_run(make, send, diary, a
 
 
 @both
-def test_abort_after_ends_the_turn_and_the_result_stands(make, send, diary, as_written):
+def test_abort_after_ends_the_turn_and_leaves_the_result(make, send, diary, as_written):
     """The tool has run; its result is never removed."""
     state = send(
         make(diary.tool), after=[as_written(diary.callback("after 1", Abort("enough"))), diary.callback("after 2")]
@@ -386,13 +387,13 @@ def test_abort_after_ends_the_turn_and_the_result_stands(make, send, diary, as_w
     assert diary == ["tool", "after 1", "after 2"]
 
 
-def test_abort_on_an_error_ends_the_turn_and_the_error_stands(make, send, diary):
+def test_abort_on_an_error_ends_the_turn_and_leaves_the_error(make, send, diary):
     state = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
     assert (state.result.kind, state.fatal.reason) == ("tool_failure", "enough")
 
 
 @pytest.mark.parametrize(("answer", "text"), [(Deny(""), "probe was denied."), (Abort(""), "probe was not run.")])
-def test_no_reason_is_no_broken_sentence(make, send, answer, text):
+def test_an_empty_reason_leaves_a_whole_sentence(make, send, answer, text):
     assert send(make(nothing), before=[lambda *_: answer]).result.text == text
 
 
@@ -424,7 +425,7 @@ def test_plain_callbacks_run_off_the_loop_and_all_others_in_it(make, send, diary
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("is_plain", [True, False])
-async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, told, *, stage, is_plain):
+async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, logged, *, stage, is_plain):
     let_go = threading.Event()
 
     def hangs(*_):
@@ -441,7 +442,7 @@ async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, 
     await asyncio.gather(run_stages(stuck), run_stages(other))
     let_go.set()
     assert (stuck.result.kind, other.result.text) == ("callback_failure", "fine")
-    ((who, error),) = told()
+    ((who, error),) = logged()
     assert (who, str(error)) == ("callback of plugin 0", "gave no answer within 0.02 s")
     assert "hangs" in stuck.result.detail
 
@@ -474,17 +475,12 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps
 
 
 def test_arguments_are_read_only_all_the_way_down(make, send):
-    """So that no callback changes what runs, or what the next one sees."""
+    """No callback changes what runs, or what the next one sees."""
     seen = []
 
     def meddles(context, tool, arguments):
-        for change in (
-            lambda: arguments.update(a=1),
-            lambda: arguments["rows"].append(1),
-            lambda: arguments["rows"][0].update(n=2),
-        ):
-            with pytest.raises((TypeError, AttributeError)):
-                change()
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["rows"][0].update(n=2)
         seen.append((context, tool, arguments))
 
     tool = make(lambda rows: f"{rows}")
@@ -499,7 +495,7 @@ def test_arguments_are_read_only_all_the_way_down(make, send):
 
 
 def test_what_was_answered_can_not_be_changed_later(make, send):
-    """A callback keeps hold of the list that it put into the arguments."""
+    """Even if a callback holds a reference to a list in the arguments."""
     rows = [1]
     state = send(
         make(lambda rows: f"{rows}", schema={"type": "object"}),
@@ -543,13 +539,13 @@ def chain_of(registry, stage="before_model", *functions):
     return registry.chain(stage)
 
 
-async def test_nobody_answers_where_nobody_is(registry):
+async def test_an_empty_chain_has_no_answer(registry):
     chain = await chain_of(registry)
     assert (list(chain), await chain.answers(1, 2)) == ([], None)
 
 
-async def test_the_first_answer_counts_and_has_its_callback_beside_it(registry):
-    """A coroutine that gives `None` is no answer."""
+async def test_the_first_answer_is_returned_with_its_callback(registry):
+    """A coroutine that returns `None` isn't an answer."""
     asked = []
 
     async def silent():
@@ -564,19 +560,19 @@ async def test_the_first_answer_counts_and_has_its_callback_beside_it(registry):
     assert (answer, link.owner, asked) == (0, "the host", ["silent", "request"])
 
 
-async def test_telling_reaches_everybody(registry, caplog):
-    told = []
+async def test_tell_calls_all_callbacks_and_logs_failures(registry, caplog):
+    outcomes = []
 
     def broken():
         raise ValueError("oops")
 
-    chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: told.append(outcome) or None))
+    chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: outcomes.append(outcome) or None))
     await chain.tell(1, 2, "the outcome")
-    assert told == ["the outcome"]
+    assert outcomes == ["the outcome"]
     assert "oops" in caplog.text
 
 
-def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
+def test_a_lazy_plugin_is_not_loaded_for_hooks_that_it_lacks(registry):
     woken = []
     lazy = LazyPlugin(frozenset({"register_tools"}), lambda: woken.append(1))
     registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"sleepy": lazy}))
@@ -589,7 +585,7 @@ def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registr
 
 @pytest.fixture
 def wrap(prepare, make):
-    """What comes of a tool (an async function without arguments) with these wrappers, the outermost first."""
+    """Runs a tool (an async function without arguments) inside these wrappers, the outermost first."""
 
     def wrap(inner, *functions, limits=DEFAULT_LIMITS, arguments=None):
         links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
@@ -711,7 +707,7 @@ def test_what_the_tool_raises_stays_the_tools(wrap, notes, error):
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), StopIteration()])
-def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wrap, notes, told, error):
+def test_a_wrappers_exception_is_detailed_for_the_operator_only(wrap, notes, logged, error):
     async def broken(context, tool, arguments, call_next):
         await call_next()
         raise error
@@ -721,7 +717,7 @@ def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wr
     assert caught.value.kind == "callback_failure"
     assert caught.value.text == "probe was not completed: a callback failed."
     assert "broken of plugin 1" in caught.value.detail
-    assert [who for who, _ in told()] == ["callback of plugin 1"]
+    assert [who for who, _ in logged()] == ["callback of plugin 1"]
 
 
 def test_a_wrapper_may_word_the_tools_error_for_the_model(wrap):
@@ -761,17 +757,21 @@ def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap
 SHORT = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.05, grace=0.02)
 
 
-def test_the_time_of_what_stands_inside_isnt_the_wrappers(wrap, notes):
+def test_a_wrappers_time_limit_is_paused_during_call_next(wrap, notes):
     async def slow():
-        await asyncio.sleep(1.2)
+        loop = asyncio.get_running_loop()
+        time = loop.time
+        loop.time = lambda: time() + 3600  # any timer that runs is due now
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loop.time = time
         return "value"
 
     async def later(context, tool, arguments, call_next):
         await asyncio.sleep(0)
         return await call_next()
 
-    limits = attrs.evolve(SHORT, callback_timeout=1.0)
-    assert wrap(slow, notes.wrapper("one"), later, limits=limits) == "value"
+    assert wrap(slow, notes.wrapper("one"), later) == "value"
 
 
 @pytest.mark.parametrize("runs_it_first", [True, False])
@@ -788,7 +788,7 @@ def test_a_wrapper_that_hangs_by_itself_is_cut_short(wrap, notes, runs_it_first)
 
 
 def test_a_wrapper_may_have_a_limit_of_its_own(wrap):
-    """`asyncio.timeout` round `call_next`; the board's own count goes on as if nothing had been."""
+    """`asyncio.timeout` around `call_next` doesn't affect the registry's own limit."""
 
     async def limits(context, tool, arguments, call_next):
         try:

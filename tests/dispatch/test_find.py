@@ -54,7 +54,7 @@ def test_a_long_name_is_cut():
     "name", ["get", "constructor", "__class__", "__init__", "toString", "prototype", "None", "self"]
 )
 def test_every_name_is_an_ordinary_name(make, name):
-    """Where a tool has it, it is found; where none has, it is unknown."""
+    """It is found if a tool has it, and unknown otherwise."""
     registry = ToolRegistry()
     assert registry.call_sync(name).kind == "unknown_tool"
     registry.register(make(lambda: "found", name=name))
@@ -62,7 +62,7 @@ def test_every_name_is_an_ordinary_name(make, name):
 
 
 @pytest.mark.parametrize("name", [None, 3, b"probe", ["probe"], {}])
-def test_a_name_that_is_no_text_is_an_unknown_one(name, make):
+def test_a_name_that_is_not_a_string_is_unknown(name, make):
     registry = ToolRegistry()
     registry.register(make(lambda: "found"))
     (_, unnamed), (_, found) = asyncio.run(registry.dispatch([ToolCall(name), ToolCall("probe")]))
@@ -77,7 +77,7 @@ def test_any_text_may_be_asked_for(name):
 
 
 def test_among_very_many_names_the_near_misses_are_the_same_as_among_few():
-    """Only those that look alike at all are compared in full."""
+    """A filter excludes dissimilar names from the full comparison."""
     verbs, nouns = ("get", "list", "read", "write", "delete", "find"), ("file", "user", "order", "page", "issue", "row")
     names = [
         f"{verb}_{one}_{other}_{number}" for verb in verbs for one in nouns for other in nouns for number in range(9)
@@ -87,25 +87,13 @@ def test_among_very_many_names_the_near_misses_are_the_same_as_among_few():
         assert list(suggest(wrong, names)) == exact
 
 
-def test_not_offered_says_so_and_what_is():
+def test_not_offered_lists_the_offered_tools():
     error = not_offered("erase", ["read", "list"])
     assert (error.kind, error.text) == (
         "not_offered",
         "erase is not available for this request. Available: read, list.",
     )
     assert not_offered("erase", []).text.endswith("Available: none.")
-    many = [f"t{number:03}" for number in range(50 + 7)]
-    assert not_offered("erase", many).text.endswith("t049 and 7 more.")
-
-
-def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
-    state = prepare(make(lambda: pytest.fail("it ran")))
-    state.call = ToolCall("probe", provider_executed=True)
-    asyncio.run(run_stages(state))
-    assert (state.result.kind, state.result.text) == (
-        "not_executed",
-        "probe was not run here: the model's provider has executed it.",
-    )
 
 
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
@@ -215,7 +203,7 @@ def test_the_order_of_the_tools_does_not_matter(written, tools):
 
 @given(names, st.lists(names, unique=True, max_size=6))
 def test_more_tools_never_change_what_is_meant_to_something_else_but_the_nearer(written, tools):
-    """A second name that is as near makes it unsure."""
+    """A second name at the same distance makes it ambiguous."""
     meant = meant_name(written, tools)
     if meant is not None:
         assert meant_name(written, [*tools, meant.swapcase() + "_"]) in (meant, None)
@@ -228,7 +216,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additiona
 
 @pytest.fixture
 def state_of(make, threads):
-    """Makes the work of one call, over some tools and repairers."""
+    """Creates the state of a call, with some tools and repairers."""
 
     def state_of(call, *tools, repairers=(), limits=None, **facts):
         known = {tool.name: tool for tool in tools or (make(print, name="read_file", schema=SCHEMA),)}
@@ -247,8 +235,8 @@ def state_of(make, threads):
     return state_of
 
 
-def travel(state):
-    """What `travel` does with these stages: at most one repair, then once again. Gives the error that is left."""
+def prepare_call(state):
+    """Runs the first stages, with at most one repair, as `run_stages` does; returns the remaining error."""
 
     async def go():
         while True:
@@ -278,7 +266,7 @@ def travel(state):
 
 def test_a_name_in_another_case_is_mended_with_a_note(state_of):
     state = state_of(ToolCall("Read_File", {"a": 1}, "7"))
-    assert travel(state) is None
+    assert prepare_call(state) is None
     assert state.call == ToolCall("read_file", {"a": 1}, "7")
     assert (state.tool.name, state.context.tool) == ("read_file", "read_file")
     assert state.repaired == "the name 'Read_File' was taken for 'read_file'"
@@ -294,7 +282,7 @@ def test_a_name_in_another_case_is_mended_with_a_note(state_of):
 def test_a_repair_is_an_event_and_with_the_result(state_of, call, repairers, note):
     events = []
     state = state_of(call, repairers=repairers, events=events.append)
-    assert travel(state) is None
+    assert prepare_call(state) is None
     (event,) = events
     assert (event.call_id, event.name, event.note) == ("7", call.name, f"repaired: {note}")
     assert state.context.actions.facts == {"repaired": [note]}
@@ -302,7 +290,7 @@ def test_a_repair_is_an_event_and_with_the_result(state_of, call, repairers, not
 
 def test_it_can_be_turned_off(state_of):
     state = state_of(ToolCall("Read_File"), limits=Limits(repair=False))
-    assert travel(state).kind == "unknown_tool"
+    assert prepare_call(state).kind == "unknown_tool"
     assert state.repaired is None
 
 
@@ -322,29 +310,29 @@ def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, fact
     spec, rules = facts.pop("spec", {}), facts.pop("rules", [])
     tool = make(print, name="erase_all", **facts).with_spec(**spec)
     current = CurrentPermissions(Permissions([Rule("erase_all", "*", each) for each in rules]))
-    assert travel(state_of(ToolCall("Erase_All"), tool, current=current)).kind == "unknown_tool"
+    assert prepare_call(state_of(ToolCall("Erase_All"), tool, current=current)).kind == "unknown_tool"
 
 
 def test_a_tool_whose_plugin_is_not_loaded_yet_is_found_as_ever(state_of, make):
     tool = make(print, name="read_file")
     late = tool.evolve(handler=LateHandler(lambda: tool))
-    assert travel(state := state_of(ToolCall("READ_FILE"), late)) is None
+    assert prepare_call(state := state_of(ToolCall("READ_FILE"), late)) is None
     assert state.tool is tool
 
 
 def test_a_call_that_was_marked_unknown_when_it_was_parsed_is_mended_too(state_of):
     fault = CallFault("unknown_tool", "No tool is called 'READ_FILE'.")
-    assert travel(state_of(ToolCall("READ_FILE", error=fault))) is None
+    assert prepare_call(state_of(ToolCall("READ_FILE", error=fault))) is None
 
 
 def test_the_tools_of_the_request_are_those_that_count(state_of, make):
-    """What a mark left out: only what the request offers is looked through."""
+    """A call marked as unknown is repaired only to a tool that the request offers."""
     fault = CallFault("unknown_tool", "No tool is called 'READ_FILE'.")
-    assert travel(state_of(ToolCall("READ_FILE", error=fault), tools=())).kind == "unknown_tool"
+    assert prepare_call(state_of(ToolCall("READ_FILE", error=fault), tools=())).kind == "unknown_tool"
 
 
-def test_invalid_arguments_are_nothing_that_it_mends(state_of):
-    error = travel(state_of(ToolCall("read_file", {"a": "1"})))
+def test_the_built_in_repair_leaves_invalid_arguments(state_of):
+    error = prepare_call(state_of(ToolCall("read_file", {"a": "1"})))
     assert (error.kind, error.problems) == ("invalid_arguments", ('a: must be an integer, got string "1"',))
 
 
@@ -355,7 +343,7 @@ def test_a_repairer_gets_all_that_is_known(state_of):
     seen = []
     call = ToolCall("read_file", {"a": "1"}, "7")
     state = state_of(call, repairers=[seen.append], instructions="Be brief.")
-    travel(state)
+    prepare_call(state)
     assert seen == [
         RepairRequest(
             call,
@@ -377,7 +365,7 @@ def test_a_repairer_gets_all_that_is_known(state_of):
 def test_it_gets_the_tools_of_the_request_and_no_schema_for_an_unknown_name(state_of, make):
     seen = []
     tools = (make(print, name="one"),)
-    travel(state_of(ToolCall("two"), *tools, repairers=[seen.append], tools=tools))
+    prepare_call(state_of(ToolCall("two"), *tools, repairers=[seen.append], tools=tools))
     assert (seen[0].tools, seen[0].schema) == (tools, None)
 
 
@@ -404,7 +392,7 @@ def plain(request):
 )
 def test_a_repairers_call_or_arguments_are_validated_and_taken(state_of, repairer):
     state = state_of(ToolCall("read_file", {"a": "1"}, "7", provider_metadata="opaque"), repairers=[repairer])
-    assert travel(state) is None
+    assert prepare_call(state) is None
     assert (state.arguments, state.call.id, state.call.provider_metadata) == ({"a": 1}, "7", "opaque")
     assert state.repaired == "by plugin 0: other arguments"
 
@@ -413,19 +401,19 @@ def test_a_repairer_may_name_another_tool(state_of):
     state = state_of(
         ToolCall("cat", {"a": 1}), repairers=[lambda request: ToolCall("read_file", request.call.arguments)]
     )
-    assert travel(state) is None
+    assert prepare_call(state) is None
     assert (state.tool.name, state.repaired) == ("read_file", "by plugin 0: 'read_file' for 'cat'")
 
 
 def test_nothing_returned_keeps_the_first_error(state_of):
     state = state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: None])
-    assert travel(state) is state.error
+    assert prepare_call(state) is state.error
     assert state.error.kind == "invalid_arguments"
     assert state.repaired is None
 
 
 def test_where_no_callback_answers_the_name_is_still_mended(state_of):
-    assert travel(state_of(ToolCall("READ_FILE"), repairers=[lambda *_: None])) is None
+    assert prepare_call(state_of(ToolCall("READ_FILE"), repairers=[lambda *_: None])) is None
 
 
 def failing(error):
@@ -436,21 +424,21 @@ def failing(error):
 
 
 @pytest.mark.parametrize("error", [ValueError("a"), SystemExit(3), TimeoutError("a"), asyncio.CancelledError("a")])
-def test_a_repairer_that_raises_gives_an_error_with_both(state_of, told, error):
+def test_a_repairer_that_raises_gives_an_error_with_both(state_of, logged, error):
     state = state_of(
         ToolCall("read_file", {"a": "1"}),
         repairers=[failing(error)],
     )
-    left = travel(state)
+    left = prepare_call(state)
     assert (left.kind, left.text, left.problems) == ("invalid_arguments", state.error.text, state.error.problems)
     assert type(error).__name__ in left.detail
     assert "It was to repair: Invalid arguments for read_file" in left.detail
-    assert told() == [("repairer of plugin 0", error)]
+    assert logged() == [("repairer of plugin 0", error)]
 
 
 @pytest.mark.parametrize("answer", [3, "{}", [], True], ids=str)
 def test_nonsense_is_the_repairers_error(state_of, answer):
-    left = travel(state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: answer]))
+    left = prepare_call(state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: answer]))
     assert left.kind == "invalid_arguments"
     assert f"answered {type(answer).__name__}; it may answer ToolCall" in left.detail
 
@@ -459,32 +447,32 @@ def test_nonsense_is_the_repairers_error(state_of, answer):
 
 
 def test_a_call_is_repaired_once(state_of):
-    """What is wrong with the repaired call is in the result; how it came to be, to the operator."""
+    """The result has the error of the repaired call; its detail for the operator, the repair."""
     asked = []
 
     def repairer(request):
         asked.append(request)
         return {"a": "still wrong"}
 
-    left = travel(state_of(ToolCall("read_file", {"a": "1"}), repairers=[repairer]))
+    left = prepare_call(state_of(ToolCall("read_file", {"a": "1"}), repairers=[repairer]))
     assert len(asked) == 1
     assert left.problems == ('a: must be an integer, got string "still wrong"',)
     assert "the call was repaired: by plugin 0: other arguments" in left.detail
 
 
 def test_a_mended_name_is_validated(state_of):
-    left = travel(state := state_of(ToolCall("Read_File", {"a": "1"})))
+    left = prepare_call(state := state_of(ToolCall("Read_File", {"a": "1"})))
     assert (left.kind, left.text.splitlines()[0]) == ("invalid_arguments", "Invalid arguments for read_file:")
     assert state.repaired is not None
 
 
-def test_a_repairer_that_names_what_there_is_not_is_no_way_round(state_of):
-    left = travel(state_of(ToolCall("x"), repairers=[lambda *_: ToolCall(3)]))
+def test_a_repaired_call_to_an_unknown_tool_fails(state_of):
+    left = prepare_call(state_of(ToolCall("x"), repairers=[lambda *_: ToolCall(3)]))
     assert (left.kind, left.text) == ("unknown_tool", "The call names no tool: its name isn't a string.")
 
 
 @pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No."), RuntimeError("no")])
-def test_other_errors_are_no_affair_of_repairers(state_of, error):
+def test_repairers_are_not_called_for_other_errors(state_of, error):
     state = state_of(ToolCall("read_file"), repairers=[failing(AssertionError("asked"))])
     state.error = error
     with pytest.raises(type(error)) as caught:
@@ -492,7 +480,7 @@ def test_other_errors_are_no_affair_of_repairers(state_of, error):
     assert caught.value is error
 
 
-def test_what_the_first_try_left_is_gone(state_of):
+def test_a_repair_resets_the_state(state_of):
     state = state_of(ToolCall("read_file", {"a": "1"}))
     state.tool, state.arguments, state.parsed, state.coercions = object(), {"a": "1"}, True, ("a: 1",)
     state.error = unknown("READ_FILE", ["read_file"])

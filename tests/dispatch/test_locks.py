@@ -39,7 +39,7 @@ async def steps():
 
 
 class Room:
-    """A lock manager and the calls that come to it, by name."""
+    """A lock manager and its calls, by name."""
 
     def __init__(self, most=None):
         self.locks, self.calls, self.batches = LockManager(most), {}, {}
@@ -80,7 +80,9 @@ class Room:
         pytest.param([WRITE, WRITE, WRITE, WRITE], ["1", "2", "3", "4"], id="in order of arrival"),
         pytest.param([READ, WRITE, READ, READ], ["1", "2", "34"], id="a waiting writer isn't starved by readers"),
         pytest.param([SHARED, EXCLUSIVE, SHARED, READ], ["1", "2", "34"], id="nor an exclusive call by shared ones"),
-        pytest.param([WRITE, WRITE, SHARED, WRITE_B], ["134", "2"], id="a call passes those that it can run beside"),
+        pytest.param(
+            [WRITE, WRITE, SHARED, WRITE_B], ["134", "2"], id="a call overtakes those it doesn't conflict with"
+        ),
         pytest.param([WRITE, WRITE, EXCLUSIVE], ["1", "2", "3"], id="an exclusive call waits for those before it"),
     ],
 )
@@ -124,7 +126,7 @@ async def test_a_call_that_has_entered_has_a_handle_for_its_nested_calls():
 # Cancellation ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_turn_on():
+async def test_a_call_cancelled_while_being_woken_passes_the_lock_on():
     room = Room()
     for name in "123":
         await room.come(name, WRITE)
@@ -136,7 +138,7 @@ async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_tu
     assert room.locks.is_idle
 
 
-async def test_a_wait_that_is_dropped_gives_its_place_up():
+async def test_a_dropped_coroutine_leaves_the_queue():
     locks = LockManager()
     held = await locks.acquire(WRITE)
     waiting = locks.acquire(WRITE)
@@ -172,32 +174,6 @@ def test_a_wait_in_a_loop_that_is_closed_stops_no_other_call():
 # From several threads and loops ---------------------------------------------------------------------------------------
 
 
-def test_a_call_in_another_loop_is_woken_there():
-    locks, order = LockManager(), []
-
-    async def other(waits):
-        acquiring = asyncio.ensure_future(locks.acquire(WRITE))
-        await steps()
-        waits.set()
-        handle = await acquiring
-        order.append("other")
-        handle.release()
-
-    async def main():
-        waits = threading.Event()
-        held = await locks.acquire(WRITE)
-        thread = threading.Thread(target=lambda: asyncio.run(other(waits)))
-        thread.start()
-        await asyncio.to_thread(waits.wait)
-        order.append("main")
-        held.release()
-        await asyncio.to_thread(thread.join)
-
-    asyncio.run(main())
-    assert order == ["main", "other"]
-    assert locks.is_idle
-
-
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -212,7 +188,7 @@ async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     assert locks.is_idle
 
 
-def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
+def test_an_exclusive_call_runs_alone_across_threads():
     locks, running, seen = LockManager(), [], []
 
     async def call(request):
@@ -276,7 +252,7 @@ async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermo
     assert room.locks.is_idle
 
 
-STORIES = {
+SCENARIOS = {
     "a nested call waits for others": [
         ("1", SHARED), ("o", WRITE), ("2", WRITE, "1"),
         "1o", "-o", "12",
@@ -365,11 +341,11 @@ STORIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-async def test_stories(story):
-    """Tuples come, `-x` ends, `~x` is cancelled, another text is what runs; a number is how many may run at all."""
-    room = Room(story[0] if isinstance(story[0], int) else None)
-    for event in story:
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+async def test_scenarios(scenario):
+    """A tuple is a new call, `-x` ends one, `~x` cancels one, other text is what runs; a number is the limit."""
+    room = Room(scenario[0] if isinstance(scenario[0], int) else None)
+    for event in scenario:
         if isinstance(event, tuple):
             await room.come(*event)
         elif isinstance(event, str) and event[0] == "-":
@@ -384,7 +360,7 @@ async def test_stories(story):
     assert [(slots.used, slots.reserved, slots.queue) for slots in room.batches.values()] in ([], [(0, 0, [])])
 
 
-# Any order of events, beside a simple model ---------------------------------------------------------------------------
+# Any order of events, against a simple model --------------------------------------------------------------------------
 
 KEYS = st.sampled_from("abc")
 TOOLS = st.sampled_from([("t", 1), ("u", 2)])
@@ -408,7 +384,7 @@ class Call:
     task: asyncio.Task
     state: str = "waiting"  # -> "running" -> "ended"; or "cancelled"
     children: list[Call] = field(factory=list)
-    beside: set[Call] = field(factory=set)  # who ran alone when this one gave up on its nested call
+    overlaps: set[Call] = field(factory=set)  # conflicting calls that ran when it gave up its nested call
 
     @property
     def callers(self):
@@ -495,7 +471,7 @@ class LocksMachine(RuleBasedStateMachine):
     def release(self, call):
         call.task.result().release()
         call.state = "ended"
-        if call.beside or any(child.is_under_way for child in call.children):
+        if call.overlaps or any(child.is_under_way for child in call.children):
             self.goes_on(call.parent)
 
     def withdraw(self, call):
@@ -504,11 +480,11 @@ class LocksMachine(RuleBasedStateMachine):
         self.goes_on(call.parent)
 
     def goes_on(self, caller):
-        """A shared caller that gives up on a nested call goes on beside those that have started meanwhile."""
+        """A shared caller that gives up a nested call runs on, even if conflicting calls have started."""
         if caller is not None and caller.is_in_the_way:
             started = {other for other in self.known if other.is_under_way and other.task.done()}
             started |= {other for other in self.known if other.is_under_way and self.has_all(other)}
-            caller.beside |= {other for other in started if other.conflicts(caller)}
+            caller.overlaps |= {other for other in started if other.conflicts(caller)}
 
     def has_all(self, call):
         """Whether it was just given everything, and only has to be woken."""
@@ -537,7 +513,7 @@ class LocksMachine(RuleBasedStateMachine):
     @invariant()
     def calls_that_conflict_never_run_together(self):
         for one, other in combinations([call for call in self.known if call.is_in_the_way], 2):
-            assert not one.conflicts(other) or one in other.beside or other in one.beside
+            assert not one.conflicts(other) or one in other.overlaps or other in one.overlaps
 
     @invariant()
     def no_more_run_than_there_are_slots(self):

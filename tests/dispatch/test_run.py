@@ -45,12 +45,22 @@ def with_context(context, arguments):
     return (context,), arguments
 
 
+def once_begun(begun):
+    """A binder that blocks the loop until the thread has started, so that no time limit ends before."""
+
+    def binder(context, arguments):
+        asyncio.get_running_loop().call_soon(begun.wait, PATIENCE)
+        return with_context(context, arguments)
+
+    return binder
+
+
 @pytest.fixture
 def call(send):
-    """Sends a call and gives the value that `run` got."""
+    """Runs a call and returns the value from `run`."""
 
-    def call(tool, arguments=None, **surroundings):
-        state = send(tool, arguments, **surroundings)
+    def call(tool, arguments=None, **options):
+        state = send(tool, arguments, **options)
         assert not state.result.is_error, state.result
         return state.value
 
@@ -85,11 +95,11 @@ async def current_thread_is_main_async(**_):
     ],
 )
 def test_a_plain_function_runs_off_the_loop(make, call, function, facts, in_the_loop):
-    """Unless it says that it does not block, is async, or gives a coroutine."""
+    """Unless it is non-blocking or async, or returns a coroutine."""
     assert call(make(function, **facts)) is in_the_loop
 
 
-def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(make, call):
+def test_a_generator_runs_off_the_loop_unless_it_is_non_blocking(make, call):
     def tool():
         yield current_thread_is_main()
 
@@ -113,7 +123,7 @@ def with_nothing(context, arguments):
 # What comes out -------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_are_bound_as_the_tool_says(make, call):
+def test_arguments_are_bound_by_the_tools_binder(make, call):
     tool = make(lambda a, b: (a, b), binder=lambda context, arguments: ([arguments["a"]], {"b": arguments["b"]}))
     assert call(tool, {"a": 1, "b": 2}) == (1, 2)
 
@@ -215,7 +225,7 @@ def test_a_generator_that_fails_keeps_what_it_emitted(make, send):
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_coroutine_past_its_limit_is_cancelled_and_the_result_says_so(make, send):
+def test_a_coroutine_past_its_limit_is_cancelled(make, send):
     cancelled = []
 
     async def tool():
@@ -244,7 +254,7 @@ def test_an_async_generator_past_its_limit_is_closed(make, send):
 
 
 @pytest.mark.parametrize("generates", [False, True])
-def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, threads, generates):
+def test_a_thread_past_its_limit_runs_on_and_the_result_says_so(make, send, threads, generates):
     begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
 
     def plain(context):
@@ -256,12 +266,8 @@ def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, thre
     def generator(context):
         yield plain(context)
 
-    def binder(context, arguments):
-        asyncio.get_running_loop().call_soon(begun.wait, PATIENCE)  # no limit is over before the thread has begun
-        return with_context(context, arguments)
-
     seen = []
-    tool = make(generator if generates else plain, binder=binder)
+    tool = make(generator if generates else plain, binder=once_begun(begun))
     result = send(tool, limits=TINY, context=ToolContext(listener=seen.append)).result
     assert result.kind == "timeout"
     assert result.text == "probe gave no result within 0.001 s. Its work may still be going on."
@@ -309,7 +315,7 @@ def cancelled_while_running(state, begun):
     asyncio.run(main())
 
 
-def test_cancellation_of_whoever_waits_reaches_a_coroutine_and_goes_through(make, prepare):
+def test_cancelling_the_caller_cancels_the_coroutine(make, prepare):
     begun, cancelled = threading.Event(), []
 
     async def tool():
@@ -323,7 +329,7 @@ def test_cancellation_of_whoever_waits_reaches_a_coroutine_and_goes_through(make
     assert cancelled == [True]
 
 
-def test_cancellation_of_whoever_waits_abandons_a_thread_and_goes_through(make, prepare, threads):
+def test_cancelling_the_caller_abandons_the_thread(make, prepare, threads):
     begun, gate = threading.Event(), threading.Event()
 
     def tool():
@@ -357,25 +363,25 @@ def test_a_tool_that_cancels_itself_through_another_task_is_aborted_not_cancelle
     assert send(make(tool)).result.kind == "aborted"
 
 
-def test_a_thread_that_had_not_begun_is_not_said_to_go_on(make, send, threads):
+def test_a_call_that_timed_out_before_its_thread_started_says_so(make, send, threads):
     threads.most = 0
     result = send(make(lambda: None), limits=TINY).result
     assert result.text == "probe gave no result within 0.001 s. It had not started."
 
 
 def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
-    closed, context = threading.Event(), ToolContext()
+    begun, closed, context = threading.Event(), threading.Event(), ToolContext()
 
-    def tool():
+    def tool(context):
         try:
             while True:
+                begun.set()
                 yield 1
                 closed.wait(0.05)  # so that the limit on items isn't reached first
         finally:
             closed.set()
 
-    in_time_to_begin = Limits(timeout=1.0)
-    assert send(make(tool), limits=in_time_to_begin, context=context).result.kind == "timeout"
+    assert send(make(tool, binder=once_begun(begun)), limits=TINY, context=context).result.kind == "timeout"
     assert context.cancelled
     assert closed.wait(PATIENCE)
 
@@ -386,8 +392,8 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
     ids=["number", "text", "bytes", "list", "nested"],
 )
 @pytest.mark.parametrize("kind", ["generator", "async"])
-def test_what_a_generator_gives_is_counted_as_it_comes(make, send, monkeypatch, kind, item_and_most):
-    """However large its items are, it is ended before they fill the memory."""
+def test_items_of_a_generator_are_counted_while_it_runs(make, send, monkeypatch, kind, item_and_most):
+    """However large its items are, it is stopped before they fill the memory."""
     monkeypatch.setattr("pegboard.dispatch.run.MOST_VALUES", 100)
     (item, most), given = item_and_most, []
 
@@ -430,7 +436,7 @@ def asks_for(seconds):
 
 @pytest.fixture
 def attempts(monkeypatch):
-    """Calls a tool with these outcomes; gives its result, how many attempts there were, the pauses and the notes."""
+    """Calls a tool with these outcomes; returns its result, the number of attempts, the pauses and the notes."""
 
     def attempts(*outcomes, times=2, idempotent=True, origin=HOST, **facts):
         left, pauses, notes = list(outcomes), [], []
@@ -464,7 +470,7 @@ def test_an_error_that_the_tool_calls_retryable_is_tried_again(attempts):
     assert notes == [f"retry 1 in {pauses[0]:.1f} s: ToolError"]
 
 
-def test_the_last_error_stands_when_all_attempts_are_used_up(attempts):
+def test_the_last_error_is_returned_after_all_attempts(attempts):
     result, made, _, notes = attempts(AGAIN, AGAIN, ToolError("still not", retryable=True))
     assert (result.kind, made, len(notes)) == ("tool_failure", 3, 2)
     assert result.text.startswith("still not")
@@ -486,7 +492,7 @@ def test_an_error_may_ask_for_a_longer_pause(attempts, asked, least):
 
 @pytest.mark.parametrize(("limit", "made"), [(99.0, 1), (1000.0, 2)])
 def test_no_pause_is_begun_that_would_outlast_the_time_limit(attempts, limit, made):
-    """The tool's own words are worth more than a timeout."""
+    """The tool's own error is more useful than a timeout."""
     assert attempts(asks_for(100), "at last", timeout=limit)[1] == made
 
 
@@ -540,23 +546,23 @@ async def test_cancellation_ends_a_pause(monkeypatch):
 
 
 class Held:
-    """An exclusive plain tool that runs until it may end, and what came of calls of it."""
+    """A registry with an exclusive plain tool that runs until the test ends it."""
 
     def __init__(self, **limits):
-        self.running, self.most, self.gate = 0, 0, threading.Event()
+        self.running, self.begun, self.gate = 0, threading.Event(), threading.Event()
         self.registry = ToolRegistry(limits=Limits(**limits))
         self.registry.register(*(Tool.from_function(each, concurrency="exclusive") for each in (self.held, self.quick)))
 
     def held(self) -> None:
         """Hold on."""
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.begun.set()
         self.gate.wait(PATIENCE)
         self.running -= 1
 
     def quick(self) -> str:
-        """Tell how many run."""
-        return f"beside {self.running}"
+        """Count running calls."""
+        return f"{self.running} running"
 
 
 async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends():
@@ -568,7 +574,7 @@ async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_en
     await asyncio.sleep(0.01)
     assert not waiting.done()
     held.gate.set()
-    assert (await waiting).text == "beside 0"
+    assert (await waiting).text == "0 running"
 
 
 async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_it_ends():
@@ -585,14 +591,20 @@ async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_
     await asyncio.sleep(0.01)
     assert not waiting.done()
     held.gate.set()
-    assert (await waiting).text == "beside 0"
+    assert (await waiting).text == "0 running"
 
 
 async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_again(caplog):
     held = Held(timeout=0.02)
+
+    async def once_it_runs(call_next):
+        asyncio.get_running_loop().call_soon(held.begun.wait, PATIENCE)  # the time limit doesn't end before
+        return await call_next()
+
+    held.registry.add_callback("wrap_tool", once_it_runs, where="name:held")
     assert (await held.registry.call("held")).kind == "timeout"
     while (result := await held.registry.call("quick")).is_error:
         assert result.kind == "timeout"
-    assert result.text == "beside 1"
+    assert result.text == "1 running"
     assert "held failed\nTimeoutError: still running in its thread; its locks were released" in caplog.text
     held.gate.set()

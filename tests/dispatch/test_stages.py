@@ -40,7 +40,7 @@ async def fail_later(state):
 
 @pytest.mark.parametrize("place", ["prepare", "execute", "afterwards"])
 @pytest.mark.parametrize("stage", [fail, fail_later])
-def test_whatever_a_stage_raises_there_is_one_result_and_the_last_stages_see_it(make, prepare, place, stage):
+def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepare, place, stage):
     seen = []
     state = prepare(make(print))
     stages = {place: (stage,)}

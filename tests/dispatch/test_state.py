@@ -77,7 +77,7 @@ def test_flat_arguments_are_shown_without_a_copy():
     assert shown["a"] == 2
 
 
-def test_depth_is_no_matter():
+def test_any_depth_is_copied():
     value = read_only({"a": nested(100_000)})["a"]
     for _ in range(100_000):
         (value,) = value

@@ -42,10 +42,10 @@ THREE_LINES = ResultLimits(lines=3)
 
 
 @pytest.fixture
-def kept(tmp_path):
-    keeping = ResultStore(parent=str(tmp_path))
-    yield keeping
-    keeping.close()
+def store(tmp_path):
+    store = ResultStore(parent=str(tmp_path))
+    yield store
+    store.close()
 
 
 def text_of(text, **limits):
@@ -72,7 +72,7 @@ def test_2000_lines_or_50_kib_stay_by_default():
         ("middle", "1\n2\n[Lines 3 to 9 of 10 are left out here; 7 bytes of 21 bytes are shown. {}]\n10\n"),
     ],
 )
-def test_the_text_says_what_was_left_out(keep, text):
+def test_the_text_describes_what_was_omitted(keep, text):
     note = "The rest was not stored; ask for less at once."
     assert text_of(NUMBERS, lines=3, keep=keep) == text.format(note)
 
@@ -90,7 +90,7 @@ def test_of_one_enormous_line_a_part_stays(keep, text):
     assert text_of("x" * 100, bytes=10, keep=keep) == text.format(note)
 
 
-def test_sizes_stand_in_the_unit_that_people_would_choose():
+def test_sizes_are_shown_in_a_suitable_unit():
     assert "(1.0 KiB of 19.5 KiB)" in text_of("x" * 999 + "\n" + ("x" * 999 + "\n") * 19, bytes=1_100)
     assert "1.0 KiB of 1.9 MiB" in text_of("x" * 2_000_000, bytes=1_024)
 
@@ -104,28 +104,28 @@ def test_where_nothing_at_all_fits_only_the_words_stay():
 # How to read on -------------------------------------------------------------------------------------------------------
 
 
-def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, kept)
+def test_the_full_text_is_stored_in_a_file_that_the_text_names(store):
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, store)
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
     assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
 
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
-def test_a_model_that_has_the_tool_reads_how_to_call_it(kept, keep, place):
-    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), kept, reader="read_result")
+def test_a_model_that_has_the_tool_reads_how_to_call_it(store, keep, place):
+    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), store, reader="read_result")
     key = result.metadata["kept"]
     assert f'Read the rest with read_result(id="{key}", {place}).' in result.text
-    assert kept.read(key).text == NUMBERS
+    assert store.read(key).text == NUMBERS
 
 
-def test_inside_a_line_the_tool_gets_the_byte(kept):
-    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), kept, reader="more")
+def test_inside_a_line_the_tool_gets_the_byte(store):
+    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), store, reader="more")
     assert "line=1, byte=10).]" in result.text
 
 
-def test_the_metadata_says_how_much_there_was(kept):
-    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, kept)
+def test_the_metadata_has_the_size_of_the_whole_text(store):
+    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, store)
     assert result.metadata.items() >= {"own": 1, "truncated": True, "lines": 10, "bytes": 21}.items()
 
 
@@ -145,7 +145,7 @@ def test_structured_content_stays_whole_for_the_host():
     assert result.text.startswith("1\n2\n3\n[")
 
 
-def test_whatever_else_it_says_stays():
+def test_truncation_leaves_the_other_attributes():
     result = ToolResult.error("tool_failure", NUMBERS, detail="stack")
     short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES)
     assert (short.is_error, short.kind, short.detail) == (True, "tool_failure", "stack")
@@ -157,7 +157,7 @@ def test_whatever_else_it_says_stays():
 PICTURE = ImageContent(b"x" * 100)
 
 
-def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
+def test_texts_are_truncated_as_one_in_place_of_the_first():
     result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES)
     first, text, second = result.content
     assert (first, second) == (PICTURE, PICTURE)
@@ -228,26 +228,26 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 # One call -------------------------------------------------------------------------------------------------------------
 
 
-def held(prepare, make, kept=None, context=None, **facts):
+def held(prepare, make, store=None, context=None, **facts):
     state = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
     state.tool = make(**facts)
-    state.services = state.services.evolve(result_store=kept)
+    state.services = state.services.evolve(result_store=store)
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
 
 
-def test_the_tool_to_read_on_is_named_only_where_the_model_has_it(prepare, make, kept):
-    kept.reader = "read_result"
+def test_the_tool_to_read_on_is_named_only_where_the_model_has_it(prepare, make, store):
+    store.reader = "read_result"
     everything = ToolContext()
-    assert "read_result(" in held(prepare, make, kept, everything)[1].text
+    assert "read_result(" in held(prepare, make, store, everything)[1].text
     offered = ToolContext(offered=(make(name="other"), make(name="read_result")))
-    assert "read_result(" in held(prepare, make, kept, offered)[1].text
+    assert "read_result(" in held(prepare, make, store, offered)[1].text
     without = ToolContext(offered=(make(name="other"),))
-    assert "The full text is in" in held(prepare, make, kept, without)[1].text
+    assert "The full text is in" in held(prepare, make, store, without)[1].text
 
 
-def test_what_a_call_leaves_out_belongs_to_its_session(prepare, make, kept):
-    _, result = held(prepare, make, kept, ToolContext(ReadonlyContext(session="ann")))
-    assert kept.read(result.metadata["kept"], session="ann").text == NUMBERS
+def test_a_stored_text_belongs_to_its_calls_session(prepare, make, store):
+    _, result = held(prepare, make, store, ToolContext(ReadonlyContext(session="ann")))
+    assert store.read(result.metadata["kept"], session="ann").text == NUMBERS
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_what_a_call_leaves_out_belongs_to_its_session(prepare, make, kept):
         ("x" * 100, {"lines": None, "bytes": None, "tokens": 100}, "x" * 100),
     ],
 )
-def test_an_errors_text_is_cut_short_without_being_kept(text, limits, short):
+def test_an_errors_text_is_truncated_without_being_stored(text, limits, short):
     assert cut_short(text, ResultLimits(**limits)) == short
 
 
@@ -274,7 +274,7 @@ def test_cutting_an_enormous_error_looks_at_no_more_than_it_needs():
 
 
 @pytest.mark.parametrize("error", [ToolError("line\n" * 3_000), CallError("denied", "line\n" * 3_000)])
-def test_whatever_a_call_fails_with_its_text_is_held_to_the_limits(make, send, error):
+def test_the_text_of_any_error_is_truncated(make, send, error):
     def failing():
         raise error
 
@@ -316,9 +316,7 @@ def test_what_fits_stays_as_it_is(text, lines, most, keep):
 
 
 @given(letters, numbers, numbers, st.sampled_from(["head", "tail", "middle"]))
-def test_what_stays_is_the_beginning_or_the_end_within_the_limits_and_the_gap_says_where_to_read_on(
-    text, lines, most, keep
-):
+def test_a_cut_keeps_the_beginning_or_end_within_the_limits_and_locates_the_gap(text, lines, most, keep):
     done = cut(text, cut_limits(keep, lines=lines, most=most))
     if done is None:
         return
@@ -344,16 +342,16 @@ def test_lines_stay_whole_but_for_one_that_is_too_long_by_itself(text, lines, mo
     if done is None:
         return
     all_lines = lines_of(text)
-    kept = lines_of(done.head or done.tail)
+    store = lines_of(done.head or done.tail)
     if keep == "tail":
         all_lines.reverse()
-        kept.reverse()
-    if kept == all_lines[: len(kept)]:
-        following = all_lines[len(kept)]
-        assert len(kept) == lines or encoded("".join([*kept, following])) > most
+        store.reverse()
+    if store == all_lines[: len(store)]:
+        following = all_lines[len(store)]
+        assert len(store) == lines or encoded("".join([*store, following])) > most
     else:
-        assert kept[:-1] == all_lines[: len(kept) - 1]
-        assert encoded(all_lines[len(kept) - 1]) > most
+        assert store[:-1] == all_lines[: len(store) - 1]
+        assert encoded(all_lines[len(store) - 1]) > most
 
 
 @pytest.mark.parametrize(
@@ -428,14 +426,14 @@ def test_a_counter_that_is_never_content_gets_one_byte_a_token():
 FEW = ResultLimits(lines=2, bytes=10)
 
 
-def test_nothing_is_made_before_something_is_kept(kept, tmp_path):
+def test_no_folder_is_created_before_the_first_text(store, tmp_path):
     assert list(tmp_path.iterdir()) == []
-    kept.close()
+    store.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_text_is_kept_in_a_file_of_its_own_that_only_this_user_may_read(kept, tmp_path):
-    one, other = kept.keep("a\nb"), kept.keep("a\nb")
+def test_a_text_is_stored_in_its_own_file_readable_by_this_user_only(store, tmp_path):
+    one, other = store.keep("a\nb"), store.keep("a\nb")
     assert Path(one.path).read_text() == "a\nb"
     assert (one.size, one.id != other.id, one.path != other.path) == (Size(2, 3), True, True)
     assert stat.S_IMODE(Path(one.path).stat().st_mode) == 0o600
@@ -443,20 +441,20 @@ def test_a_text_is_kept_in_a_file_of_its_own_that_only_this_user_may_read(kept, 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_closing_removes_everything_and_the_next_text_begins_anew(kept, tmp_path):
-    first = kept.keep("a")
-    kept.close()
+def test_closing_removes_all_texts_and_the_store_is_still_usable(store, tmp_path):
+    first = store.keep("a")
+    store.close()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(LookupError):
-        kept.read(first.id)
-    again = kept.keep("b")
-    assert kept.read(again.id).text == "b"
+        store.read(first.id)
+    again = store.keep("b")
+    assert store.read(again.id).text == "b"
 
 
-def test_what_nothing_refers_to_any_more_is_removed(tmp_path):
-    keeping = ResultStore(parent=str(tmp_path))
-    keeping.keep("a")
-    del keeping
+def test_the_folder_is_removed_with_the_store_object(tmp_path):
+    store = ResultStore(parent=str(tmp_path))
+    store.keep("a")
+    del store
     gc.collect()
     assert list(tmp_path.iterdir()) == []
 
@@ -465,8 +463,8 @@ def test_the_end_of_the_program_removes_it_and_that_of_a_forked_child_does_not(t
     program = f"""
 import os, sys
 from pegboard.dispatch.truncate import ResultStore, _remove_folder
-keeping = ResultStore(parent={str(tmp_path)!r})
-path = keeping.keep("a").path
+store = ResultStore(parent={str(tmp_path)!r})
+path = store.keep("a").path
 if os.fork() == 0:
     sys.exit()
 os.wait()
@@ -478,36 +476,36 @@ print(os.path.exists(path))
 
 
 def test_the_oldest_goes_where_there_are_too_many(tmp_path):
-    keeping = ResultStore(most=2, parent=str(tmp_path))
-    first, second, third = (keeping.keep(text) for text in "abc")
-    assert len(keeping) == 2
+    store = ResultStore(most=2, parent=str(tmp_path))
+    first, second, third = (store.keep(text) for text in "abc")
+    assert len(store) == 2
     assert not Path(first.path).exists()
-    with pytest.raises(LookupError, match=f"no result '{first.id}' is kept"):
-        keeping.read(first.id)
-    assert [keeping.read(each.id).text for each in (second, third)] == ["b", "c"]
+    with pytest.raises(LookupError, match=f"no stored result '{first.id}'"):
+        store.read(first.id)
+    assert [store.read(each.id).text for each in (second, third)] == ["b", "c"]
 
 
 def test_the_oldest_go_where_they_are_too_long_together(tmp_path):
-    keeping = ResultStore(most_bytes=10, parent=str(tmp_path))
-    texts = [keeping.keep(text) for text in ("aaaa", "bbbb", "cccccc")]
+    store = ResultStore(most_bytes=10, parent=str(tmp_path))
+    texts = [store.keep(text) for text in ("aaaa", "bbbb", "cccccc")]
     assert [Path(each.path).exists() for each in texts] == [False, True, True]
 
 
-def test_a_text_that_is_too_long_by_itself_is_not_kept(tmp_path):
-    keeping = ResultStore(most_bytes=10, parent=str(tmp_path))
-    before = keeping.keep("a")
-    assert keeping.keep("é" * 6) is None
-    assert keeping.read(before.id).text == "a"
+def test_a_text_beyond_the_size_of_the_store_is_not_stored(tmp_path):
+    store = ResultStore(most_bytes=10, parent=str(tmp_path))
+    before = store.keep("a")
+    assert store.keep("é" * 6) is None
+    assert store.read(before.id).text == "a"
     assert ResultStore(most=0).keep("a") is None
 
 
-def test_where_nothing_can_be_written_nothing_is_kept_and_the_operator_learns_why(tmp_path, told):
-    keeping = ResultStore(parent=str(tmp_path / "missing"))
-    assert keeping.keep("a") is None
-    assert [(who, type(error)) for who, error in told()] == [("storing a result", FileNotFoundError)]
+def test_a_failure_to_write_is_logged(tmp_path, logged):
+    store = ResultStore(parent=str(tmp_path / "missing"))
+    assert store.keep("a") is None
+    assert [(who, type(error)) for who, error in logged()] == [("storing a result", FileNotFoundError)]
 
 
-def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
+def test_a_full_disk_leaves_no_partial_file(store, logged, monkeypatch, tmp_path):
     class Full:
         def __enter__(self):
             return self
@@ -525,61 +523,61 @@ def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
         return full
 
     monkeypatch.setattr(os, "fdopen", opened)
-    assert kept.keep("a" * 100) is None
-    assert [(who, type(error)) for who, error in told()] == [("storing a result", OSError)]
+    assert store.keep("a" * 100) is None
+    assert [(who, type(error)) for who, error in logged()] == [("storing a result", OSError)]
     (folder,) = tmp_path.iterdir()
     assert list(folder.iterdir()) == []
-    assert len(kept) == 0
+    assert len(store) == 0
 
 
-def test_where_the_folder_was_removed_a_new_one_is_made(kept, tmp_path):
-    first = kept.keep("a")
+def test_where_the_folder_was_removed_a_new_one_is_made(store, tmp_path):
+    first = store.keep("a")
     Path(first.path).unlink()
     Path(first.path).parent.rmdir()
     with pytest.raises(LookupError, match="can't be read any more"):
-        kept.read(first.id)
-    assert kept.read(kept.keep("b").id).text == "b"
+        store.read(first.id)
+    assert store.read(store.keep("b").id).text == "b"
 
 
-def test_what_was_removed_by_others_is_no_matter_when_it_is_its_turn(tmp_path):
-    keeping = ResultStore(most=1, parent=str(tmp_path))
-    Path(keeping.keep("a").path).unlink()
-    assert keeping.read(keeping.keep("b").id).text == "b"
+def test_a_file_that_is_already_gone_is_dropped_without_error(tmp_path):
+    store = ResultStore(most=1, parent=str(tmp_path))
+    Path(store.keep("a").path).unlink()
+    assert store.read(store.keep("b").id).text == "b"
 
 
 def test_many_threads_may_keep_at_once(tmp_path):
-    keeping = ResultStore(most=20, parent=str(tmp_path))
+    store = ResultStore(most=20, parent=str(tmp_path))
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(keeping.keep, ["text"] * 80))
+        list(threads.map(store.keep, ["text"] * 80))
     (folder,) = tmp_path.iterdir()
-    assert len(keeping) == len(list(folder.iterdir())) == 20
+    assert len(store) == len(list(folder.iterdir())) == 20
 
 
 # Reading on -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_reads_only_its_own(kept):
-    one, other = kept.keep("a", session="one"), kept.keep("b")
-    assert kept.read(one.id, session="one").text == "a"
-    assert kept.read(other.id).text == "b"
+def test_a_session_reads_only_its_own(store):
+    one, other = store.keep("a", session="one"), store.keep("b")
+    assert store.read(one.id, session="one").text == "a"
+    assert store.read(other.id).text == "b"
     for session, each in (("two", one), (None, one), ("one", other)):
-        with pytest.raises(LookupError, match="no result"):
-            kept.read(each.id, session=session)
+        with pytest.raises(LookupError, match="no stored result"):
+            store.read(each.id, session=session)
 
 
-def test_it_is_read_line_by_line(kept):
-    one = kept.keep("1\n2\n3\n4\n5")
-    page = kept.read(one.id, limits=FEW)
+def test_it_is_read_line_by_line(store):
+    one = store.keep("1\n2\n3\n4\n5")
+    page = store.read(one.id, limits=FEW)
     assert (page.text, page.next, page.whole) == ("1\n2\n", TextPosition(3), Size(5, 9))
-    page = kept.read(one.id, line=3, limits=FEW)
+    page = store.read(one.id, line=3, limits=FEW)
     assert (page.text, page.next) == ("3\n4\n", TextPosition(5))
-    page = kept.read(one.id, line=5, limits=FEW)
+    page = store.read(one.id, line=5, limits=FEW)
     assert (page.text, page.next) == ("5", None)
 
 
-def test_reading_never_begins_inside_a_character(kept):
-    one = kept.keep("漢字漢字漢字")
-    page = kept.read(one.id, byte=1, limits=ResultLimits(lines=None, bytes=6))
+def test_reading_never_begins_inside_a_character(store):
+    one = store.keep("漢字漢字漢字")
+    page = store.read(one.id, byte=1, limits=ResultLimits(lines=None, bytes=6))
     assert (page.text, page.next) == ("字漢", TextPosition(1, 9))
 
 
@@ -593,14 +591,14 @@ def test_reading_never_begins_inside_a_character(kept):
         ({"line": 2, "byte": 5}, "line 2 has fewer than 5 bytes"),
     ],
 )
-def test_where_nothing_stands_nothing_is_read(kept, place, message):
+def test_a_position_outside_of_the_text_is_refused(store, place, message):
     with pytest.raises(LookupError, match=message):
-        kept.read(kept.keep("abc\ndef").id, **place)
+        store.read(store.keep("abc\ndef").id, **place)
 
 
-def test_far_into_a_long_text_it_is_read_in_steps(kept):
+def test_far_into_a_long_text_it_is_read_in_steps(store):
     text = "".join(f"{number:07}\n" for number in range(300_000))
-    assert kept.read(kept.keep(text).id, line=299_999, limits=FEW).text == "0299998\n"
+    assert store.read(store.keep(text).id, line=299_999, limits=FEW).text == "0299998\n"
 
 
 @given(
@@ -609,15 +607,15 @@ def test_far_into_a_long_text_it_is_read_in_steps(kept):
     st.integers(6, 20),
 )
 def test_page_after_page_the_whole_text_is_read(text, lines, most):
-    keeping = ResultStore()
-    one = keeping.keep(text)
+    store = ResultStore()
+    one = store.keep(text)
     place, pages = TextPosition(1), []
     while place is not None:
-        page = keeping.read(one.id, line=place.line, byte=place.byte, limits=ResultLimits(lines, most))
+        page = store.read(one.id, line=place.line, byte=place.byte, limits=ResultLimits(lines, most))
         pages.append(page.text)
         assert page.next is None or page.text
         place = page.next
-    keeping.close()
+    store.close()
     assert "".join(pages) == text
 
 
@@ -625,9 +623,9 @@ def test_page_after_page_the_whole_text_is_read(text, lines, most):
 
 
 @pytest.fixture
-def read(kept, send):
+def read(store, send):
     """Calls the tool as a model does."""
-    tool = kept_result_tool(kept, limits=ResultLimits(lines=3, bytes=20))
+    tool = kept_result_tool(store, limits=ResultLimits(lines=3, bytes=20))
 
     def read(arguments, session=None):
         return send(tool, arguments, context=ToolContext(ReadonlyContext(session=session))).result
@@ -635,15 +633,15 @@ def read(kept, send):
     return read
 
 
-def test_making_the_tool_makes_its_name_known(kept):
-    assert kept.reader is None
-    tool = kept_result_tool(kept, name="more")
-    assert (kept.reader, tool.name) == ("more", "more")
+def test_creating_the_tool_sets_the_stores_reader(store):
+    assert store.reader is None
+    tool = kept_result_tool(store, name="more")
+    assert (store.reader, tool.name) == ("more", "more")
     assert tool.spec.annotations.read_only_hint
 
 
-def test_the_model_reads_on_to_the_end(kept, read):
-    one = kept.keep("1\n2\n3\n4\n5\n")
+def test_the_model_reads_on_to_the_end(store, read):
+    one = store.keep("1\n2\n3\n4\n5\n")
     first = read({"id": one.id})
     assert first.text == f'1\n2\n3\n[There are 5 lines. Read on with read_result(id="{one.id}", line=4).]'
     assert first.metadata == {"truncated": True}
@@ -651,31 +649,31 @@ def test_the_model_reads_on_to_the_end(kept, read):
     assert (rest.text, rest.metadata) == ("4\n5\n[The end.]", {"truncated": False})
 
 
-def test_it_may_ask_for_fewer_lines_and_gets_no_more_than_there_may_be(kept, read):
-    one = kept.keep("1\n2\n3\n4\n5\n")
+def test_it_may_ask_for_fewer_lines_and_gets_no_more_than_there_may_be(store, read):
+    one = store.keep("1\n2\n3\n4\n5\n")
     assert read({"id": one.id, "lines": 1}).text.startswith("1\n[There are 5 lines. Read on")
     assert read({"id": one.id, "lines": 100}).text.startswith("1\n2\n3\n[")
 
 
-def test_a_line_that_is_too_long_is_read_in_parts_by_the_tool(kept, read):
-    one = kept.keep("x" * 30)
+def test_a_line_that_is_too_long_is_read_in_parts_by_the_tool(store, read):
+    one = store.keep("x" * 30)
     assert f'Read on with read_result(id="{one.id}", line=1, byte=20).' in read({"id": one.id}).text
     assert read({"id": one.id, "byte": 20}).text == "x" * 10 + "\n[The end.]"
 
 
 @pytest.mark.parametrize("arguments", [{"id": "unknown"}, {"id": "unknown", "line": 7}])
-def test_what_isnt_kept_is_an_error_that_says_what_to_do(read, arguments):
+def test_an_unknown_id_is_an_error_with_a_hint(read, arguments):
     result = read(arguments)
     assert (result.kind, result.is_error) == ("tool_failure", True)
     assert result.text == (
-        "no result 'unknown' is kept.\nCall the tool that gave the result again, and ask it for less."
+        "there is no stored result 'unknown'.\nCall the tool that gave the result again, and ask it for less."
     )
 
 
-def test_another_session_cant_read_it(kept, read):
-    one = kept.keep("secret", session="ann")
+def test_another_session_cant_read_it(store, read):
+    one = store.keep("secret", session="ann")
     assert read({"id": one.id}, "ann").text.startswith("secret")
-    assert read({"id": one.id}, "bob").text.startswith(f"no result '{one.id}' is kept.")
+    assert read({"id": one.id}, "bob").text.startswith(f"there is no stored result '{one.id}'.")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"id": "a", "line": 0}, {"id": "a", "byte": -1}, {"id": "a", "lines": 0}])
@@ -683,8 +681,8 @@ def test_arguments_that_make_no_sense_are_refused(read, arguments):
     assert read(arguments).kind == "invalid_arguments"
 
 
-class Shelf:
-    """Keeps texts in a dict that outlives each registry."""
+class DictTexts:
+    """A persistent store, in a dict that outlives each registry."""
 
     def __init__(self, texts, error=None):
         self.texts, self.error = texts, error
@@ -703,31 +701,31 @@ class Shelf:
 ANN = ReadonlyContext(session="ann")
 
 
-def reading(shelf):
-    """A registry with a tool that gives much, one that reads on, and texts that are kept elsewhere."""
+def reading(texts):
+    """A registry with a tool of long results, the reader tool, and a persistent store."""
     registry = ToolRegistry(limits=Limits(results=THREE_LINES))
     registry.register(Tool.from_function(lambda: NUMBERS, name="count"), kept_result_tool(registry.kept))
-    registry.provide(ResultTexts, shelf)
+    registry.provide(ResultTexts, texts)
     return registry
 
 
-def test_texts_that_are_kept_elsewhere_are_read_in_another_process():
-    """Here: by another registry; and by the session that they were kept for alone."""
+def test_texts_in_a_persistent_store_are_read_in_another_process():
+    """Represented by another registry; and only by the session that they belong to."""
     texts = {}
-    result = reading(Shelf(texts)).call_sync("count", {}, ANN)
+    result = reading(DictTexts(texts)).call_sync("count", {}, ANN)
     key = result.metadata["kept"]
     assert (list(texts), "file" in result.metadata) == ([(key, "ann")], False)
     assert f'Read the rest with read_result(id="{key}", line=4).]' in result.text
-    later = reading(Shelf(texts))
+    later = reading(DictTexts(texts))
     page = later.call_sync("read_result", {"id": key, "line": 4, "lines": 2}, ANN)
     assert page.text == f'4\n5\n[There are 10 lines. Read on with read_result(id="{key}", line=6).]'
     for context in (ReadonlyContext(session="bob"), ReadonlyContext()):
         refused = later.call_sync("read_result", {"id": key}, context)
-        assert (refused.is_error, "is kept" in refused.text) == (True, True)
+        assert (refused.is_error, "no stored result" in refused.text) == (True, True)
 
 
-def test_where_they_cannot_be_kept_elsewhere_a_file_does(caplog):
-    broken = reading(Shelf({}, OSError("the disk is full")))
+def test_a_file_is_the_fallback_of_a_failing_persistent_store(caplog):
+    broken = reading(DictTexts({}, OSError("the disk is full")))
     result = broken.call_sync("count", {}, ANN)
     assert Path(result.metadata["file"]).read_text() == NUMBERS
     assert broken.call_sync("read_result", {"id": result.metadata["kept"]}, ANN).text.startswith("1\n2\n")
@@ -736,9 +734,9 @@ def test_where_they_cannot_be_kept_elsewhere_a_file_does(caplog):
     assert "the disk is full" in caplog.text
 
 
-def test_without_a_tool_that_reads_them_the_model_is_told_so():
+def test_without_the_reader_tool_the_text_says_so():
     registry = ToolRegistry(limits=Limits(results=THREE_LINES))
     registry.register(Tool.from_function(lambda: NUMBERS, name="count"))
-    registry.provide(ResultTexts, Shelf({}))
+    registry.provide(ResultTexts, DictTexts({}))
     result = registry.call_sync("count")
     assert f"stored as {result.metadata['kept']}, but no tool here reads it; ask for less at once.]" in result.text

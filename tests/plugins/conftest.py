@@ -1,4 +1,4 @@
-"""Installed plugin packages, made on the spot."""
+"""Plugin packages that tests install."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pegboard.plugins.probe import probe
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder that is all that plugins are found in; `site(name, code)` installs one there, without a manifest."""
+    """The only folder where plugins are found; `site(name, code)` installs one there, without a manifest."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

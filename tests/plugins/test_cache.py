@@ -1,4 +1,4 @@
-"""The user's cache: what loading a plugin showed, and how much of it all is kept."""
+"""The user's cache: manifests of loaded plugins, stamps, and bounds."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ def files(cache: CachedManifests) -> list[Path]:
     return sorted(cache.folder.iterdir())
 
 
-def test_what_is_put_is_got(cache, found):
+def test_a_stored_manifest_is_read_back(cache, found):
     assert cache.get(found, {}) is None
     assert cache.put(found, {}, MANIFEST)
     assert cache.get(found, {}) == MANIFEST
     assert CachedManifests(cache.folder).get(found, {}) == MANIFEST
-    assert [path.stat().st_mode & 0o777 for path in (cache.folder, *files(cache))] == [0o700, 0o600]
     cache.forget(found, {})
     cache.forget(found, {})
     assert cache.get(found, {}) is None
@@ -83,7 +82,7 @@ def test_the_plugins_code_and_name_are_part_of_the_key(cache, found):
         lambda package: package.rename(package.with_name("gone")),
     ],
 )
-def test_without_a_record_the_sources_count(cache, tmp_path, change):
+def test_without_a_record_a_change_of_sources_invalidates_the_cache(cache, tmp_path, change):
     install(tmp_path / "site", record=None)
     package = tmp_path / "site/demo_tools"
     write(package / "__init__.py")
@@ -111,31 +110,16 @@ def test_the_interpreter_is_part_of_the_key(cache, found, monkeypatch, name, val
     assert CachedManifests(cache.folder).get(found, {}) is None
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:-1],
-        lambda data: b"x" + data,
-        lambda data: data.replace(b"tools", b"tool_"),
-    ],
-)
-def test_what_is_damaged_is_passed_over_and_replaced(cache, found, damage):
+def test_a_damaged_entry_is_ignored_and_replaced(cache, found):
     cache.put(found, {}, MANIFEST)
     (file,) = files(cache)
-    file.write_bytes(damage(file.read_bytes()))
+    file.write_bytes(file.read_bytes().replace(b"tools", b"tool_"))
     assert cache.get(found, {}) is None
     cache.put(found, {}, MANIFEST)
     assert cache.get(found, {}) == MANIFEST
 
 
-def test_what_others_could_have_written_is_passed_over(cache, found):
-    cache.put(found, {}, MANIFEST)
-    files(cache)[0].chmod(0o666)
-    assert cache.get(found, {}) is None
-
-
-def test_a_plugin_without_a_key_is_not_kept(cache, tmp_path):
+def test_a_plugin_that_cant_be_found_isnt_cached(cache, tmp_path):
     install(tmp_path / "site", record=None, entry_points="[pegboard]\ndemo = surely_not_installed")
     (found,) = discover([str(tmp_path / "site")]).entries
     assert not cache.put(found, {}, MANIFEST)
@@ -143,8 +127,8 @@ def test_a_plugin_without_a_key_is_not_kept(cache, tmp_path):
     cache.forget(found, {})
 
 
-def test_what_cannot_be_kept_costs_nothing(cache, found, tmp_path, monkeypatch):
-    """Settings without a text, a folder that can't be written, what is huge."""
+def test_a_manifest_that_cant_be_stored_doesnt_raise(cache, found, tmp_path, monkeypatch):
+    """Settings without a text, a folder that can't be written, a huge manifest."""
     assert not cache.put(found, {"x": object()}, MANIFEST)
     (tmp_path / "file").touch()
     nowhere = CachedManifests(tmp_path / "file/manifests")
@@ -153,7 +137,7 @@ def test_what_cannot_be_kept_costs_nothing(cache, found, tmp_path, monkeypatch):
     assert not cache.put(found, {}, MANIFEST)
 
 
-def test_old_files_go_when_one_is_put(cache, found):
+def test_storing_deletes_old_files(cache, found):
     cache.put(found, {}, MANIFEST)
     old = write(cache.folder / "old")
     os.utime(old, (OLD, OLD))
@@ -162,8 +146,8 @@ def test_old_files_go_when_one_is_put(cache, found):
     assert cache.get(found, {}) == MANIFEST
 
 
-def test_a_failure_is_kept_for_an_hour_wherever_the_process_runs_on_this_path(cache, found, tmp_path, monkeypatch):
-    """Paths that aren't texts on `sys.path`, and a current folder that is gone."""
+def test_a_failure_is_cached_for_an_hour_while_sys_path_is_unchanged(cache, found, tmp_path, monkeypatch):
+    """Also with paths on `sys.path` that aren't strings, and a working folder that is gone."""
     monkeypatch.setattr("sys.path", ["", tmp_path / "site", b"/x"])
     monkeypatch.chdir(write(tmp_path / "gone/file").parent)
     shutil.rmtree(tmp_path / "gone")
@@ -193,7 +177,7 @@ def test_equal_settings_have_one_digest():
     "other",
     [{"a": 2}, {"a": "1"}, {"a": True}, {"a": dt.date(2026, 1, 1)}, {"a": "2026-01-01"}, {"a": [1]}, {}],
 )
-def test_other_settings_have_others(other):
+def test_different_settings_have_different_digests(other):
     assert _settings_digest(other) not in (None, _settings_digest({"a": 1}))
 
 
@@ -216,10 +200,10 @@ def aged(path: Path, seconds: float, size: int = 0) -> Path:
     [
         ({"a": (1, 0), "b": (2, 0), "c": (3, 0), "d": (4, 0)}, "abc"),  # so many
         ({"a": (1, 6), "b": (9, 6)}, "a"),  # so many bytes
-        ({"a": (89 * 86400, 0), "b": (91 * 86400, 0)}, "a"),  # what nobody has written for long
+        ({"a": (89 * 86400, 0), "b": (91 * 86400, 0)}, "a"),  # too old
     ],
 )
-def test_the_oldest_go(tmp_path, monkeypatch, written, left):
+def test_prune_deletes_the_oldest(tmp_path, monkeypatch, written, left):
     monkeypatch.setattr("pegboard.plugins.cache._MOST_BYTES", 10)
     for name, (seconds, size) in written.items():
         aged(tmp_path / name, seconds, size)
@@ -228,7 +212,7 @@ def test_the_oldest_go(tmp_path, monkeypatch, written, left):
     assert sorted(path.name for path in tmp_path.iterdir()) == [*left, "folder"]
 
 
-def test_what_is_missing_or_cannot_be_removed_costs_nothing(tmp_path, monkeypatch):
+def test_prune_ignores_missing_folders_and_files_that_cant_be_deleted(tmp_path, monkeypatch):
     prune(tmp_path / "none", most=1)
     aged(tmp_path / "old", 91 * 86400)
 
@@ -240,9 +224,7 @@ def test_what_is_missing_or_cannot_be_removed_costs_nothing(tmp_path, monkeypatc
     assert (tmp_path / "old").exists()
 
 
-# When no snapshot is kept
-
-
+# When no snapshot is written
 SECTIONS = {b"plain": b"text"}
 
 
@@ -251,8 +233,8 @@ def place(tmp_path) -> Environment:
     return b"key", str(tmp_path / "cache/snapshots/x")
 
 
-def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
-    """Not settled, or not to be watched; too much; a folder that can't be written."""
+def test_unreliable_snapshots_arent_written(place, tmp_path, monkeypatch):
+    """Not settled, not complete, too large, or in a folder that can't be written."""
     fresh, unwatched = Stamps(), Stamps()
     fresh.add(str(write(tmp_path / "new")))
     unwatched.complete = False
@@ -265,7 +247,7 @@ def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
     assert not write_snapshot(place, SECTIONS, Stamps())
 
 
-def test_so_many_are_kept(place, monkeypatch, tmp_path):
+def test_the_number_of_snapshots_is_bounded(place, monkeypatch, tmp_path):
     monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOTS", 2)
     for number in range(4):
         assert write_snapshot((b"", str(tmp_path / f"s/{number}")), SECTIONS, Stamps())
@@ -280,7 +262,7 @@ def test_the_environment_names_the_file(monkeypatch, tmp_path):
     assert Path(place[1]).parent == tmp_path / "pegboard/snapshots"
 
 
-# Everything that a listing rests on, and how it was when the listing was made ----------------------------------------
+# Stamps of everything that a listing depends on ----------------------------------------------------------------------
 
 
 def paths(stamps: Stamps) -> list[str]:
@@ -312,7 +294,7 @@ def test_stamps_hold_until_something_changes(tmp_path, change):
     assert not is_fresh(stamps.by_path)
 
 
-def test_the_first_stamp_of_a_path_is_kept(tmp_path):
+def test_the_first_stamp_of_a_path_stays(tmp_path):
     file = write(tmp_path / "f")
     stamps = Stamps()
     stamps.add(str(file))
@@ -322,8 +304,8 @@ def test_the_first_stamp_of_a_path_is_kept(tmp_path):
     assert stamps.by_path == first
 
 
-def test_a_change_meanwhile_is_not_settled(tmp_path):
-    """A time in the future is a wrong clock."""
+def test_stamps_with_a_recent_change_arent_settled(tmp_path):
+    """But a time in the future is a wrong clock."""
     stamps = Stamps()
     for name, time_ in (("old", OLD), ("future", OLD * 2)):
         os.utime(write(tmp_path / name), (time_, time_))
@@ -334,7 +316,7 @@ def test_a_change_meanwhile_is_not_settled(tmp_path):
     assert not stamps.settled
 
 
-def test_of_an_installed_plugin_the_metadata_and_the_manifest_count(tmp_path):
+def test_stamps_of_an_installed_plugin_are_its_metadata_and_manifest(tmp_path):
     folder = install(tmp_path, record="demo_tools/pegboard-manifest.json,,\n")
     stamps = Stamps()
     stamps.add_plugin(discover([str(tmp_path)]).entries[0])
@@ -344,8 +326,8 @@ def test_of_an_installed_plugin_the_metadata_and_the_manifest_count(tmp_path):
 
 
 @pytest.mark.parametrize("code", ["demo_tools.py", "elsewhere.py"])
-def test_where_the_metadata_says_nothing_of_the_code_it_counts_too(tmp_path, code):
-    """What can't be found can't be watched."""
+def test_stamps_of_a_plugin_without_record_include_its_code(tmp_path, code):
+    """Code that can't be found leaves the stamps incomplete."""
     folder = install(tmp_path, record=None, kind="egg-info")
     file, found = write(tmp_path / code), code == "demo_tools.py"
     stamps = Stamps()

@@ -1,4 +1,4 @@
-"""The plugins of all installed distributions, none of them imported, and when their code may have changed."""
+"""Discovery of the plugins of all installed distributions, and of the files of their code."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_nothing_is_imported(tmp_path, monkeypatch):
 
 
 def test_sys_path_is_where_it_looks(tmp_path, monkeypatch):
-    """There an empty path is the current folder."""
+    """An empty path there is the current folder."""
     folder = install(tmp_path, entry_points="[pegboard]\nsurely_only_here = m")
     assert "surely_only_here" not in {entry.name for entry in discover().entries}
     monkeypatch.syspath_prepend("")
@@ -64,7 +64,7 @@ def test_sys_path_is_where_it_looks(tmp_path, monkeypatch):
     assert str(folder) in {entry.location for entry in discover().entries if entry.name == "surely_only_here"}
 
 
-def test_what_was_installed_a_moment_ago_is_found(tmp_path):
+def test_a_distribution_installed_just_now_is_found(tmp_path):
     assert discover([str(tmp_path)]) == Discovery()
     before = tmp_path.stat()
     install(tmp_path)
@@ -81,8 +81,8 @@ def test_both_kinds_of_metadata_are_read(tmp_path, kind):
 IDENTITY = "Metadata-Version: 2.1\r\nNAME:My.Demo  \r\nversion: 1.0\r\n\r\nName: other\r\n"
 
 
-def test_what_is_no_distribution_is_passed_over(tmp_path):
-    """pip renames what it is about to remove, and leaves it where it is stopped; distutils wrote single files."""
+def test_folders_that_arent_distributions_are_ignored(tmp_path):
+    """pip renames a folder before removing it, and leaves it when interrupted; distutils wrote single files."""
     install(tmp_path, "~emo", metadata="Name: demo\nVersion: 1.0\n")
     install(tmp_path, "", "", kind="dist-info")
     write(tmp_path / "old-1.0.egg-info", "Name: old\nVersion: 1.0\n")
@@ -139,7 +139,7 @@ class Elsewhere(DistributionFinder):
         yield InMemory()
 
 
-def test_what_an_import_finder_has_is_found(tmp_path, monkeypatch):
+def test_distributions_of_import_finders_are_found(tmp_path, monkeypatch):
     install(tmp_path, "good", entry_points=GOOD)
     monkeypatch.setattr(sys, "meta_path", [Elsewhere(), *sys.meta_path])
     found = discover([str(tmp_path)])
@@ -162,7 +162,7 @@ def test_an_import_finder_that_fails_is_reported(tmp_path, monkeypatch):
     assert causes(found) == [(None, None, cause)]
 
 
-# What is wrong costs only itself ------------------------------------------------------------------------------------
+# Broken distributions -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_wrong_entry_point_costs_only_itself(tmp_path):
     ]
 
 
-def test_a_folder_that_takes_anothers_name_is_not_believed(tmp_path):
+def test_a_metadata_folder_with_anothers_name_is_refused(tmp_path):
     install(tmp_path, "evil", metadata="Name: pip\nVersion: 1.0\n")
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
@@ -227,7 +227,7 @@ def test_a_folder_that_takes_anothers_name_is_not_believed(tmp_path):
 
 
 def test_of_a_name_in_two_folders_the_first_on_the_path_counts(tmp_path):
-    """Even where that one has no plugins; what setuptools leaves beside the sources of an editable install is fine."""
+    """Even where that one has no plugins; an egg-info next to the sources of an editable install is fine."""
     install(tmp_path / "first", "My_Demo", "2.0", entry_points=None)
     install(tmp_path / "second", "my.demo", "1.0")
     install(tmp_path / "first", "built", "1.0", editable=True)
@@ -243,19 +243,19 @@ def test_of_a_name_in_two_folders_the_first_on_the_path_counts(tmp_path):
     ]
 
 
-def carry(path: str, folder: Path) -> None:
-    """Notes in a distribution's RECORD that it brought a file, as an installer does."""
+def add_to_record(path: str, folder: Path) -> None:
+    """Adds a file to a distribution's RECORD, as an installer does."""
     with (folder / "RECORD").open("a") as record:
-        record.write(f"harmless.py,,\n{path},z.dist-info/,10\n")  # an installer keeps what a wheel gives for a digest
+        record.write(f"harmless.py,,\n{path},z.dist-info/,10\n")  # an installer copies the wheel's digest
 
 
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("root", ["", "deeper"])
-def test_a_metadata_folder_that_another_distribution_has_brought_is_not_believed(tmp_path, quoted, root):
-    """Its files may even lie among the other's, where both have one version."""
+def test_a_metadata_folder_with_files_of_another_distribution_is_refused(tmp_path, quoted, root):
+    """Even within the other's metadata folder, where both have the same version."""
     install(tmp_path / root, "good_look", "0", "[pegboard]\nlook = harmless\n")
     path = f"{(tmp_path / root / 'GOOD_look-0.dist-info').relative_to(tmp_path)}/entry_points.txt"
-    carry(f'"{path}"' if quoted else path, install(tmp_path, "harmless", entry_points=None))
+    add_to_record(f'"{path}"' if quoted else path, install(tmp_path, "harmless", entry_points=None))
     install(tmp_path, "good", entry_points=GOOD)
     discovery = discover([str(tmp_path), str(tmp_path / root)])
     assert plugins(discovery) == [("good", "good", None)]
@@ -263,14 +263,15 @@ def test_a_metadata_folder_that_another_distribution_has_brought_is_not_believed
     assert causes(discovery) == [(None, "good-look", cause)]
 
 
-def test_what_a_distribution_keeps_in_a_folder_of_its_own_is_no_claim(tmp_path):
+def test_a_vendored_metadata_folder_is_no_conflict(tmp_path):
     install(tmp_path, "good", entry_points=GOOD)
-    carry("setuptools/_vendor/good-1.0.dist-info/METADATA", install(tmp_path, "setuptools", entry_points=None))
+    vendored = "setuptools/_vendor/good-1.0.dist-info/METADATA"
+    add_to_record(vendored, install(tmp_path, "setuptools", entry_points=None))
     assert discover([str(tmp_path)]).problems == ()
 
 
 @pytest.mark.parametrize("folder", ["good\n-1.0.dist-info", 'good-"1".dist-info', "good-1 0.dist-info"])
-def test_a_metadata_folder_that_no_installer_writes_is_not_believed(tmp_path, folder):
+def test_a_metadata_folder_with_an_invalid_name_is_refused(tmp_path, folder):
     install(tmp_path, "good", entry_points=GOOD).rename(tmp_path / folder)
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
@@ -279,7 +280,7 @@ def test_a_metadata_folder_that_no_installer_writes_is_not_believed(tmp_path, fo
 
 
 def test_a_folder_with_hyphens_hides_no_distribution_of_a_shorter_name(tmp_path):
-    """No installer writes one; people do by hand."""
+    """Only a metadata folder written by hand has such a name."""
     for name in ("demo", "demo-tools"):
         folder = install(tmp_path / name, name, entry_points=f"[pegboard]\n{name} = m\n")
         folder.rename(folder.with_name(f"{name}-1.0.dist-info"))
@@ -298,14 +299,14 @@ def test_a_path_that_cannot_be_listed_is_reported(tmp_path):
 
 @pytest.mark.parametrize("entry_points", [None, GOOD])
 def test_a_distribution_installed_twice_in_one_folder_is_left_out(tmp_path, entry_points):
-    """Else a package could bring a newer metadata folder with the name of another."""
+    """Otherwise a package could bring a newer metadata folder with the name of another."""
     install(tmp_path, "demo", "1.0")
     install(tmp_path, "demo", "2.0", entry_points=entry_points)
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
     cause = "its plugins are left out: it is installed twice (demo-1.0.dist-info, demo-2.0.dist-info); install it again"
     assert causes(discovery) == [(None, "demo", cause)]
-    for number in (1, 2):  # without plugins it isn't ours
+    for number in (1, 2):  # without plugins it doesn't matter
         install(tmp_path / "more", "other", f"{number}.0", entry_points=None)
     assert discover([str(tmp_path / "more")]) == Discovery()
 
@@ -317,7 +318,7 @@ def test_a_folder_that_is_on_the_path_twice_counts_once(tmp_path, monkeypatch):
     assert (len(found.entries), found.problems) == (1, ())
 
 
-def test_a_distribution_has_so_many_plugins_and_no_more(tmp_path):
+def test_the_number_of_plugins_of_a_distribution_is_bounded(tmp_path):
     install(tmp_path, entry_points="[pegboard]\n" + "".join(f"p{number} = m\n" for number in range(1_000)))
     discovery = discover([str(tmp_path)])
     assert len(discovery.entries) == 100
@@ -326,7 +327,7 @@ def test_a_distribution_has_so_many_plugins_and_no_more(tmp_path):
 
 @pytest.mark.parametrize("file", ["entry_points.txt", "METADATA", "direct_url.json"])
 @pytest.mark.parametrize("kind", ["large", "pipe", "device"])
-def test_metadata_is_bounded_and_no_pipe_is_waited_for(tmp_path, file, kind):
+def test_metadata_is_bounded_and_a_pipe_doesnt_block(tmp_path, file, kind):
     place = install(tmp_path, editable=True) / file
     place.unlink()
     if kind == "large":
@@ -353,8 +354,8 @@ def test_metadata_is_bounded_and_no_pipe_is_waited_for(tmp_path, file, kind):
         (None, False),
     ],
 )
-def test_editable_installs_are_known(tmp_path, content, editable):
-    """What isn't understood is taken for editable."""
+def test_editable_installs_are_recognised(tmp_path, content, editable):
+    """One that can't be parsed counts as editable."""
     folder = install(tmp_path)
     if content is not None:
         write(folder / "direct_url.json", content if isinstance(content, str) else json.dumps(content))
@@ -366,7 +367,7 @@ def test_editable_installs_are_known(tmp_path, content, editable):
 
 @pytest.fixture
 def loose(tmp_path) -> FoundPlugin:
-    """Without RECORD, so its sources are looked at."""
+    """A plugin without RECORD, so that its sources count."""
     install(tmp_path, record=None)
     os.utime(write(tmp_path / "demo_tools/__init__.py"), (OLD, OLD))
     os.utime(write(tmp_path / "demo_tools/data/words.json"), (OLD, OLD))
@@ -389,11 +390,11 @@ def test_an_editable_install_is_known_by_its_sources(tmp_path, monkeypatch):
     (entry,) = discover([str(tmp_path / "site")]).entries
     assert entry.record() is None
     assert entry.sources() == (str(tmp_path / "src/demo_tools.py"),)
-    install(tmp_path / "other", record=b"")  # says nothing
+    install(tmp_path / "other", record=b"")  # an empty RECORD
     assert discover([str(tmp_path / "other")]).entries[0].record() is None
 
 
-def test_too_many_sources_are_none(loose, tmp_path):
+def test_too_many_sources_are_refused(loose, tmp_path):
     for number in range(MOST_SOURCES):
         (tmp_path / f"demo_tools/data/{number}").touch()
     assert loose.sources() is None
@@ -440,11 +441,11 @@ def test_inside_a_namespace_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("module", ["surely_not_installed", "sys", "", "x.y"])
-def test_what_has_no_place(module):
+def test_modules_without_a_file_have_no_place(module):
     assert (of(module).place(), of(module).sources()) == (None, None)
 
 
-def test_a_finder_that_fails_costs_only_the_answer(monkeypatch):
+def test_a_failing_import_finder_gives_no_place(monkeypatch):
     class Broken:
         def find_spec(self, *_):
             raise RuntimeError("broken finder")
@@ -454,7 +455,7 @@ def test_a_finder_that_fails_costs_only_the_answer(monkeypatch):
 
 
 def test_links_to_folders_are_not_entered(tmp_path):
-    """They could lead in a circle."""
+    """They could be circular."""
     write(tmp_path / "linked_tools/__init__.py")
     (tmp_path / "linked_tools/again").symlink_to(tmp_path / "linked_tools")
     package = tmp_path / "linked_tools"

@@ -1,4 +1,4 @@
-"""What a plugin says by implementing a hook that is never called: that it guards calls."""
+"""The hook that marks a plugin without which no call runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def guard(site, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("live", [False, True], ids=["listed", "live"])
 @pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit", GREETER[:-20]])
-def test_no_call_runs_without_a_plugin_that_was_set_to_guard_them(guard, code, live) -> None:
+def test_no_call_runs_without_a_configured_guard(guard, code, live) -> None:
     guard(code)
     registry = pegboard.load(settings=SETTINGS, live=live)
     record = next(each for each in registry.plugins() if each.name == "guard")
@@ -46,15 +46,15 @@ def test_no_call_runs_without_a_plugin_that_was_set_to_guard_them(guard, code, l
         assert (result.kind, result.detail) == ("denied", f"plugin 'guard': {record.cause}")
 
 
-def test_nothing_is_denied_where_it_was_never_set_up_or_is_blocked(guard) -> None:
+def test_an_unconfigured_or_blocked_guard_denies_nothing(guard) -> None:
     guard("1 / 0")
     assert not pegboard.load().call_sync("greet_other").is_error
     assert not pegboard.load(settings=SETTINGS, block=["guard"]).call_sync("greet_other").is_error
     assert not pegboard.load(settings={"other": {"a": 1}}).call_sync("greet_other").is_error
 
 
-def test_one_that_fails_when_its_code_is_wanted_has_the_first_call_denied(guard, site) -> None:
-    """What the cache knows is imported for the first call; by then it may be broken."""
+def test_a_guard_that_fails_to_import_denies_the_first_call(guard, site) -> None:
+    """A cached plugin is imported for the first call, and may be broken since."""
     code = GREETER.format(name="own") + "\n@hookimpl\ndef pegboard_guards_calls():\n    pass\n"
     code += "\n@hookimpl\ndef pegboard_before_tool():\n    pass\n"
     guard(code)
@@ -65,7 +65,7 @@ def test_one_that_fails_when_its_code_is_wanted_has_the_first_call_denied(guard,
     assert registry.call_sync("greet_other").kind == "denied"
 
 
-def test_one_that_is_held_back_from_both_that_bring_it_denies(guard) -> None:
+def test_a_guard_held_back_by_a_name_conflict_denies_calls(guard) -> None:
     guard()
     guard(distribution="pushers")
     assert pegboard.load(settings=SETTINGS).call_sync("greet_other").kind == "denied"
@@ -73,7 +73,7 @@ def test_one_that_is_held_back_from_both_that_bring_it_denies(guard) -> None:
     assert not registry.call_sync("greet_other").is_error
 
 
-async def test_a_host_that_unloads_it_has_decided() -> None:
+async def test_an_unloaded_guard_denies_nothing() -> None:
     class Guard:
         def __init__(self, settings):
             raise ValueError(settings["limit"])

@@ -1,4 +1,4 @@
-"""A registry with the installed plugins."""
+"""`load`: a registry with the installed plugins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def statuses(registry) -> dict[str, str]:
 
 
 def test_listing_imports_no_plugin_and_the_first_call_only_the_owner(site) -> None:
-    """Whether a manifest or the cache knows the tools."""
+    """By manifests."""
     site("one")
     site("two")
     site.write_manifests()
@@ -60,20 +60,20 @@ def test_listing_imports_no_plugin_and_the_first_call_only_the_owner(site) -> No
     assert statuses(registry) == {"one": "loaded", "two": "listed"}
 
 
-def test_what_was_loaded_once_is_known(site, monkeypatch) -> None:
+def test_a_first_load_is_cached(site, monkeypatch) -> None:
     """The second time no child process is started, until the cache is refreshed."""
     site("one")
-    told: list[str] = []
+    loads: list[str] = []
 
-    def tell(number: int, of: int, name: str) -> None:
-        told.append(f"{number} of {of}: {name}")
+    def progress(number: int, of: int, name: str) -> None:
+        loads.append(f"{number} of {of}: {name}")
 
-    pegboard.load(progress=tell)
-    assert told == ["0 of 1: one"]
-    assert [tool.name for tool in pegboard.load(progress=tell).tools()] == ["greet_one"]
-    assert len(told) == 1
-    pegboard.load(progress=tell, refresh=True)
-    assert len(told) == 2
+    pegboard.load(progress=progress)
+    assert loads == ["0 of 1: one"]
+    assert [tool.name for tool in pegboard.load(progress=progress).tools()] == ["greet_one"]
+    assert len(loads) == 1
+    pegboard.load(progress=progress, refresh=True)
+    assert len(loads) == 2
 
 
 def test_a_plugin_that_fails_is_quarantined_and_the_rest_works(site) -> None:
@@ -117,22 +117,22 @@ class Loud:
 
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("key", ["sk-envkey-zzzz", "sk-envkey\nzzzz"])
-def test_secrets_of_settings_are_neither_reported_nor_kept(site, tmp_path, monkeypatch, key: str, at_once) -> None:
-    """Neither where one is cut, nor where it is shown by `repr`."""
+def test_secrets_of_settings_are_neither_reported_nor_cached(site, tmp_path, monkeypatch, key: str, at_once) -> None:
+    """Neither truncated nor as shown by `repr`."""
     site("loud", LEAKS + "\nimport sys\nsys.modules[__name__] = Loud")
     monkeypatch.setenv("LOUD_KEY", key)
     settings = {"loud": {"api_key": {"env": "LOUD_KEY"}, "at_once": at_once}}
     for live in (False, True):
         registry = pegboard.load(settings=settings, live=live)
-        told = repr((registry.problems(), registry.plugins()))
-        assert at_once or "(hid" in told
-        assert "sk-" not in told
-    kept = [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-    assert kept
-    assert not any(b"sk-" in data for data in kept)
+        reported = repr((registry.problems(), registry.plugins()))
+        assert at_once or "(hid" in reported
+        assert "sk-" not in reported
+    cached = [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert cached
+    assert not any(b"sk-" in data for data in cached)
 
 
-def test_a_secret_that_was_missing_is_used_once_it_is_there(site, monkeypatch) -> None:
+def test_a_missing_secret_is_used_once_it_exists(site, monkeypatch) -> None:
     site("one")
     settings = {"one": {"key": {"env": "LATE_KEY"}}}
     monkeypatch.delenv("LATE_KEY", raising=False)
@@ -142,39 +142,39 @@ def test_a_secret_that_was_missing_is_used_once_it_is_there(site, monkeypatch) -
     assert pegboard.load(settings=settings).problems() == ()
 
 
-def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
-    """A plugin that hangs doesn't cost its time limit at every listing; a refresh or an installation tries again."""
+def test_a_failed_load_is_cached_for_an_hour(site, monkeypatch) -> None:
+    """So that a plugin that hangs doesn't delay every listing; a refresh or an installation tries again."""
     site("bad", "1 / 0")
-    told: list[str] = []
+    loads: list[str] = []
 
     def load(**options) -> str:
-        registry = pegboard.load(progress=lambda number, of, name: told.append(name), **options)
+        registry = pegboard.load(progress=lambda number, of, name: loads.append(name), **options)
         return registry.plugins()[0].cause
 
     assert load() == "ZeroDivisionError: division by zero"
     assert load() == "ZeroDivisionError: division by zero (cached up to 1 h; retry with --refresh)"
-    assert told == ["bad"]
+    assert loads == ["bad"]
     load(refresh=True)
-    assert told == ["bad", "bad"]
+    assert loads == ["bad", "bad"]
     site("another")
     load()
-    assert told[2:] == ["another", "bad"]
+    assert loads[2:] == ["another", "bad"]
     monkeypatch.setattr("time.time", lambda real=time.time: real() + 3601)
     load()
-    assert told[4:] == ["bad"]
+    assert loads[4:] == ["bad"]
 
 
-def test_a_failure_is_remembered_of_code_that_isnt_there(site) -> None:
-    """Where no RECORD says what was installed, too."""
+def test_a_failure_of_missing_code_is_cached(site) -> None:
+    """Also without a RECORD."""
     install(site.folder, "nowhere", "1.0", "[pegboard]\nnowhere = surely_not_there\n", record=None)
-    told: list[str] = []
+    loads: list[str] = []
     for _ in range(2):
-        registry = pegboard.load(progress=lambda number, of, name: told.append(name))
+        registry = pegboard.load(progress=lambda number, of, name: loads.append(name))
         assert statuses(registry) == {"nowhere": "quarantined"}
-    assert told == ["nowhere"]
+    assert loads == ["nowhere"]
 
 
-def test_first_loads_have_a_limit_together_and_the_rest_is_loaded_next_time(site, monkeypatch) -> None:
+def test_first_loads_share_a_time_limit_and_the_rest_is_loaded_next_time(site, monkeypatch) -> None:
     site("one")
     with monkeypatch.context() as patch:
         patch.setattr(load_module, "FIRST_LOADS_SECONDS", -1.0)
@@ -202,7 +202,7 @@ def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
 
 
 def test_run_time_hooks_are_imported_before_any_call(site) -> None:
-    """A guard guards from the first call on, however lazily it was listed."""
+    """A guard guards from the first call on, even if it was only listed."""
     site("one")
     site("guard", GUARDED)
     registry = pegboard.load()
@@ -243,8 +243,8 @@ def pegboard_register_tools(register):
     assert any("its listing differs: tool 'other' has changed" in problem.cause for problem in registry.problems())
 
 
-def test_what_the_cache_says_wrongly_is_forgotten(site) -> None:
-    """A plugin whose code differs from time to time is refused once, and listed anew by the next board."""
+def test_a_wrong_cache_entry_is_deleted(site) -> None:
+    """A plugin whose code has changed is refused once, and listed again by the next registry."""
     code = """
 from pegboard import Tool, hookimpl
 
@@ -264,7 +264,7 @@ def pegboard_register_tools(register):
 
 
 def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> None:
-    """The model learns that it can't be run, the operator why."""
+    """The model is told that it can't be run, the operator why."""
     site("one")
     site.write_manifests()
     (site.folder / "one_made_up.py").write_text("import nosuch_module")
@@ -286,7 +286,7 @@ def test_a_manifest_of_another_version_is_void(site) -> None:
     assert "void" in registry.problems()[0].cause
 
 
-def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None:
+def test_hidden_characters_in_a_manifest_are_escaped_as_in_the_code(site) -> None:
     site("one", GREETER.replace("Greet", "Greet\\u202e").format(name="greet_one"))
     site.write_manifests()
     (path,) = site.folder.glob("*.pegboard-manifest.json")
@@ -305,8 +305,8 @@ def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None
     assert registry.call_sync("greet_one").text == "hello you"
 
 
-def test_settings_make_a_manifest_of_none(site) -> None:
-    """What a plugin brings may depend on them, so it is asked."""
+def test_the_manifest_of_a_plugin_with_settings_is_ignored(site) -> None:
+    """What a plugin brings may depend on them, so it is loaded."""
     code = """
 from pegboard import Tool, hookimpl
 
@@ -349,7 +349,7 @@ def pegboard_approve_call():
 
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("named", ["one", "Dist_One"])
-def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_believed(site, named, live) -> None:
+def test_tools_of_an_untrusted_plugin_need_approval_and_their_hints_dont_count(site, named, live) -> None:
     site("one", GREETER.format(name="greet_one") + TOOLSET)
     site("two")
     registry = pegboard.load(config=Config(untrusted=(named,)), live=live)
@@ -365,8 +365,8 @@ def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_belie
 
 
 @pytest.mark.parametrize("word", ["", "async "])
-def test_what_a_plugin_rejects_stays_rejected_where_it_isnt_trusted(site, word) -> None:
-    """A project may take trust away, and so silences nothing that says no."""
+def test_rejections_of_an_untrusted_plugin_count(site, word) -> None:
+    """A project may withdraw trust, but not disable a plugin's rejections."""
     decides = "Reject('no') if 'ann' in request.arguments_text else Once()"
     site(
         "gate",
@@ -375,13 +375,13 @@ def test_what_a_plugin_rejects_stays_rejected_where_it_isnt_trusted(site, word) 
     registry = pegboard.load(config=Config(untrusted=("gate",)))
     asks = pegboard.tool(lambda who: "hello", name="asks", destructive=True)
     registry.register(asks)
-    assert registry.call_sync("asks", {"who": "bob"}).kind == "denied"  # its yes is nobody's
+    assert registry.call_sync("asks", {"who": "bob"}).kind == "denied"  # its approval doesn't count
     registry.approver = lambda request, context: Once()
     assert [registry.call_sync("asks", {"who": who}).kind for who in ("ann", "bob")] == ["rejected", None]
 
 
 def test_rename_prefix_and_conflicts_follow_the_configuration(site) -> None:
-    """The names on the board are those of the configuration, before and after the plugin is imported."""
+    """The names are those of the configuration, before and after the plugin is imported."""
     site("one")
     config = Config(prefix={"one": "p_"}, rename={"p_greet_one": "hi"})
     registry = pegboard.load(config=config)
@@ -424,8 +424,8 @@ def test_a_plugin_in_a_zip_file_is_loaded_in_a_child_process_and_cached(site, mo
     assert progress == ["zip"]
 
 
-def test_a_plugin_that_only_an_import_finder_knows_is_loaded_in_this_process(site, monkeypatch, tmp_path) -> None:
-    """A child process hasn't the finder."""
+def test_a_plugin_of_an_import_finder_is_loaded_in_this_process(site, monkeypatch, tmp_path) -> None:
+    """A child process doesn't have the finder."""
     hidden = tmp_path / "hidden"
     install(hidden, "dist-hid", "1.0", "[pegboard]\nhid = hid_made_up\n")
     write(hidden / "hid_made_up.py", GREETER.format(name="greet_hid"))
@@ -512,7 +512,7 @@ class TestInstalled:
         assert ToolRegistry().known("exporters") == ()
 
     def test_of_two_plugins_that_offer_one_name_the_accepted_one_is_chosen(self, monkeypatch, tmp_path, site):
-        """Else none, and none in place of one that is left out."""
+        """Otherwise none, and none in place of one that is left out."""
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         for name in ("one", "two"):
             site(name, BREAKS)
@@ -571,8 +571,8 @@ def pegboard_register_executors(register):
     ],
     ids=repr,
 )
-def test_what_a_plugin_offers_that_fails_is_refused_with_its_cause(site, monkeypatch, has_manifest, options):
-    """And not as if none provided it, also at a second time, however the plugin was listed."""
+def test_names_offered_by_a_failing_plugin_raise_its_cause(site, monkeypatch, has_manifest, options):
+    """Not as if it were unknown, also the second time, however the plugin was listed."""
     site("broken", BREAKS)
     if has_manifest:
         site.write_manifests()
@@ -603,7 +603,7 @@ class TestRegistered:
         if callable(thing) and isinstance(thing(), MCP):
             assert registry.exporter("mine").name == "mcp"
             return
-        with pytest.raises(ExportError, match="what is registered is no exporter"):
+        with pytest.raises(ExportError, match="an exporter must be registered under this name"):
             registry.exporter("mine")
 
     def test_an_unknown_exporter_is_refused_with_near_misses(self):
@@ -649,7 +649,7 @@ class TestRegistered:
         [
             (lambda model: ScriptedModel([], name=model), r"no client for 'odd/x': TypeError: .*color"),
             (lambda model, **_: refused("no key"), "strict: no key"),  # what it raises itself comes through
-            (lambda model, **_: 5, "odd: what it makes is no model, but 5"),
+            (lambda model, **_: 5, "odd: its factory must return a model, got 5"),
         ],
     )
     def test_a_client_that_can_not_be_made_is_named(self, registry, make, why):

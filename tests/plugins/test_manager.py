@@ -1,4 +1,4 @@
-"""Plugins on one registry: who brought what, and whose failure costs whom."""
+"""Plugins on one registry: where things come from, and what a failure affects."""
 
 from __future__ import annotations
 
@@ -67,30 +67,16 @@ def manager(registry) -> PluginManager:
     return PluginManager(registry)
 
 
-def test_a_plugin_hangs_its_tools_under_its_name(registry, manager) -> None:
-    """The record says what it brought; the tool says who brought it."""
+def test_a_plugins_tools_have_its_origin_and_its_record_lists_them(registry, manager) -> None:
+    """The record has what it brought; the tool has its origin."""
     record = manager.register(bringing("b", "a"), Origin("mine", "pegboard-mine", "1.2"))
     assert (record.status, record.tools, record.hooks) == ("loaded", ("a", "b"), ("pegboard_register_tools",))
     assert str(registry.get("a").origin) == "plugin 'mine' (pegboard-mine 1.2)"
     assert registry.call_sync("a").text == "a"
 
 
-def test_a_failing_plugin_costs_only_itself(registry, manager) -> None:
-    """It is quarantined with its cause; its neighbours work."""
-
-    class Bad:
-        def __init__(self) -> None:
-            raise SystemExit(7)
-
-    record = manager.register(Bad, Origin("bad"))
-    manager.register(bringing("a"), Origin("good"))
-    assert (record.status, record.cause) == ("quarantined", "SystemExit: 7")
-    assert [(problem.plugin, problem.cause) for problem in registry.problems()] == [("bad", "SystemExit: 7")]
-    assert registry.call_sync("a").text == "a"
-
-
 def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
-    """Its thread is left behind, and delays no exit."""
+    """Its thread is abandoned, and doesn't delay the exit."""
     go_on, delays = threading.Event(), []
 
     class Slow:
@@ -105,7 +91,7 @@ def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
 
 
 def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
-    """The later one's tool is held back, and the problem says which line settles it."""
+    """The later one's tool is held back, and the problem has the line that resolves it."""
     manager.register(bringing("same", "one"), Origin("first"))
     manager.register(bringing("same", "two"), Origin("second"))
     assert registry.get("same").origin.plugin == "first"
@@ -115,13 +101,13 @@ def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
 
 
 def test_prefix_and_rename_settle_a_conflict(registry) -> None:
-    """A rename may name the plugin, or the name as it would hang."""
+    """A rename may name the plugin's tool, or the prefixed name."""
     manager = PluginManager(
         registry, config=Config(prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
     )
     manager.register(bringing("same", "one"), Origin("first"))
     manager.register(bringing("same", "two"), Origin("second"))
-    assert [hung.name for hung in registry.tools()] == ["due", "s_same", "same", "uno"]
+    assert [each.name for each in registry.tools()] == ["due", "s_same", "same", "uno"]
     assert registry.call_sync("due").text == "two"
     assert registry.problems() == ()
 
@@ -130,8 +116,8 @@ ORDERS = [("a", {}), ("b", {"trylast": True}), ("c", {"tryfirst": True}), ("d", 
 ORDERS += [("f", {"tryfirst": True})]
 
 
-def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
-    """As pluggy itself would ask the same plugins."""
+def test_callbacks_run_in_pluggys_order(registry, manager) -> None:
+    """As pluggy itself would call the same plugins."""
     ours: list[str] = []
     theirs: list[str] = []
 
@@ -157,7 +143,7 @@ def test_a_hook_may_be_limited_to_some_tools(registry, manager) -> None:
     assert [registry.call_sync(name).kind for name in ("tool_disk", "tool_network")] == [None, "denied"]
 
 
-def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
+def test_callbacks_around_a_call_may_be_plain_or_async(registry, manager) -> None:
     """Before may deny, on_error recovers, after sees the outcome; the host's own come last."""
     seen: list[str] = []
 
@@ -180,7 +166,7 @@ def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
     assert seen == ["before", "error t was denied: no", "after recovered", "host"]
 
 
-def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, manager) -> None:
+def test_predicates_and_exporters_have_their_owner(registry, manager) -> None:
     """A second one of the same name is refused and reported."""
     brings = implementing(
         register_predicates=lambda register: register("short", lambda tool, context: len(tool.name) < 3),
@@ -195,16 +181,16 @@ def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, ma
     assert any("'mine' is already registered" in problem.cause for problem in registry.problems())
 
 
-def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(registry) -> None:
+def test_an_invalid_configured_name_is_ignored(registry) -> None:
     """The tool keeps its own name, and the problem says which line to change."""
     manager = PluginManager(registry, config=Config(prefix={"mine": "x" * 62}, rename={"mine:ok": "not a name"}))
     manager.register(bringing("long", "ok"), Origin("mine"))
-    assert [hung.name for hung in registry.tools()] == ["long", "ok"]
+    assert [each.name for each in registry.tools()] == ["long", "ok"]
     assert ["[prefix] or [rename]" in problem.cause for problem in registry.problems()] == [True, True]
 
 
-def test_plugins_may_be_hung_beside_installed_ones(registry) -> None:
-    """One manager keeps all of a registry's callbacks in order."""
+def test_a_host_may_register_plugins_with_settings(registry) -> None:
+    """One manager orders all of a registry's callbacks."""
     seen: list[str] = []
 
     class Noting:
@@ -225,7 +211,7 @@ def test_plugins_may_be_hung_beside_installed_ones(registry) -> None:
 
 
 def test_an_async_register_hook_is_a_fault(registry, manager) -> None:
-    """It would be awaited by nobody."""
+    """Nothing would await it."""
 
     async def register_tools(register) -> None:
         register(named("t"))
@@ -254,15 +240,15 @@ class Greeter:
         """Takes one of the three arguments."""
 
 
-def test_of_a_class_one_instance_is_made() -> None:
-    """Each time anew, so that registries never share a plugin's state."""
+def test_a_plugin_class_is_instantiated_per_registry() -> None:
+    """A new one each time, so that registries never share a plugin's state."""
     first, second = gather(Origin("g"), Greeter, {}), gather(Origin("g"), Greeter, {})
     assert isinstance(first.plugin, Greeter)
     assert first.plugin is not second.plugin
     assert first.hooks == ("pegboard_before_tool", "pegboard_register_tools")
 
 
-def test_settings_are_handed_over_read_only() -> None:
+def test_settings_are_read_only() -> None:
     """A plugin can't change them."""
     meddler = implementing(register_tools=lambda settings: settings.update(a=2), before_tool=lambda: None)
     loaded = gather(Origin("m"), meddler, {"a": 1})
@@ -271,7 +257,7 @@ def test_settings_are_handed_over_read_only() -> None:
 
 
 def test_one_bad_registration_costs_only_itself() -> None:
-    """What comes before and behind it is kept."""
+    """What comes before and after it is registered."""
     again = Tool.from_function(greet, name="again", description="a\u202eb")
     odd = Tool.from_schema("odd", {"type": "object", "properties": {"\u200b": {}}})
     mixed = implementing(
@@ -280,7 +266,7 @@ def test_one_bad_registration_costs_only_itself() -> None:
         register_predicates=lambda register: [register("mine", print) for _ in range(2)] and None,
     )
     loaded = gather(Origin("mixed"), mixed, {})
-    assert [kept.name for kept in loaded.tools] == ["greet", "again"]
+    assert [each.name for each in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
     assert "tool 'odd': properties: '\\u{200b}' contains hidden characters" in loaded.faults
@@ -288,7 +274,7 @@ def test_one_bad_registration_costs_only_itself() -> None:
 
 
 class Hostile:
-    """Interrupts whatever looks at it; as a text, whatever compares it; as a toolset, at the second look."""
+    """Raises when it is examined; as a string, when it is compared; as a toolset, the second time."""
 
     asked = 0
 
@@ -309,11 +295,11 @@ class Hostile:
         def name(self):
             Hostile.asked += 1
             if Hostile.asked > 1:
-                raise KeyboardInterrupt("asked twice")
+                raise KeyboardInterrupt("read twice")
             return "set"
 
 
-def test_a_toolset_that_names_itself_only_once_is_called_as_its_class() -> None:
+def test_a_toolset_whose_name_raises_later_is_named_by_its_class() -> None:
     registry = ToolRegistry()
     toolset = Hostile.Toolset()
     plugin = implementing(register_toolsets=lambda register: register(toolset))
@@ -341,7 +327,7 @@ _signed.__signature__ = Hostile()
         (None, ()),
     ],
 )
-def test_whatever_a_plugins_objects_do_when_they_are_looked_at_costs_only_the_plugin(hook, brought) -> None:
+def test_hostile_objects_of_a_plugin_cost_only_the_plugin(hook, brought) -> None:
     hooks = {"before_tool": _signed}
     if hook is not None:
         hooks = {f"register_{hook}": lambda register: register(*brought)}
@@ -352,7 +338,7 @@ def test_whatever_a_plugins_objects_do_when_they_are_looked_at_costs_only_the_pl
 
 
 def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
-    """Unless it is marked optional, so that plugins for newer boards load on older ones."""
+    """Unless it is marked optional, so that plugins for newer versions load on older ones."""
 
     class Typo:
         @hookimpl
@@ -367,13 +353,13 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
-def test_an_argument_that_a_hook_hasnt_fails_the_plugin() -> None:
+def test_an_unknown_hook_argument_fails_the_plugin() -> None:
     with pytest.raises(pluggy.PluginValidationError, match=r"before_tool.*\n.*\nArgument.*'nosuch'"):
         gather(Origin("wrong"), implementing(before_tool=lambda context, nosuch: None), {})
 
 
 def test_a_wrapper_is_refused_with_what_to_do() -> None:
-    """Our chains aren't pluggy's."""
+    """Callbacks aren't run by pluggy."""
 
     def wrap():
         return (yield)
@@ -383,21 +369,21 @@ def test_a_wrapper_is_refused_with_what_to_do() -> None:
     assert loaded.hooks == ()
 
 
-def test_a_hook_that_raises_and_brought_nothing_fails_the_plugin() -> None:
+def test_a_hook_that_raises_before_registering_fails_the_plugin() -> None:
     """`SystemExit` included."""
     with pytest.raises(SystemExit):
         gather(Origin("exits"), implementing(register_tools=lambda register: sys.exit(3)), {})
 
 
-def test_a_hook_that_raises_later_keeps_what_it_brought() -> None:
-    """And the plugin is partial."""
+def test_a_hook_that_raises_later_keeps_what_it_registered() -> None:
+    """The plugin is partial."""
 
     def register_tools(register) -> None:
         register(greet)
         raise OSError("disk full")
 
     loaded = gather(Origin("half"), implementing(register_tools=register_tools), {})
-    assert [kept.name for kept in loaded.tools] == ["greet"]
+    assert [each.name for each in loaded.tools] == ["greet"]
     assert loaded.faults == ["pegboard_register_tools raised OSError: disk full"]
 
 
@@ -441,7 +427,7 @@ class Everything:
         self.log.append(tool.name)
 
 
-def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -> None:
+def test_an_unloaded_plugin_leaves_nothing_and_can_be_registered_again(registry) -> None:
     log: list[str] = []
     registry.register(Tool.from_function(lambda: "the host's", name="taken"))
     before, changes = registry.catalogue, []
@@ -466,20 +452,20 @@ def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -
     assert asyncio.run(registry.unload("every")) is False
 
 
-def test_what_an_unloaded_plugin_held_back_returns_and_others_stay(registry) -> None:
-    heard: list[str] = []
+def test_unloading_a_plugin_leaves_others_registered(registry) -> None:
+    calls: list[str] = []
     faulty = implementing(register_tools=lambda register: register(named("a"), 3))
     assert register_plugin(registry, faulty, "one").status == "partial"
-    register_plugin(registry, implementing(before_tool=lambda: heard.append("b")), "two")
+    register_plugin(registry, implementing(before_tool=lambda: calls.append("b")), "two")
     with registry.register(named("a"), on_conflict="replace"):
         asyncio.run(registry.unload("one"))
     assert (registry.tools(), registry.problems()) == ((), ())
     registry.register(named("a"))
-    assert (registry.call_sync("a").text, heard) == ("a", ["b"])
+    assert (registry.call_sync("a").text, calls) == ("a", ["b"])
     assert [each.name for each in registry.plugins()] == ["two"]
 
 
-def test_a_plugin_that_was_listed_only_is_never_loaded_once_it_is_unloaded(registry, manager) -> None:
+def test_a_listed_plugin_isnt_loaded_after_it_was_unloaded(registry, manager) -> None:
     registry.plugin_manager = manager
     found = FoundPlugin("late", "no_such_module", None, "pegboard-late", "1", None)
     manager.list_plugins([(found, PluginManifest("late", tools=(ToolSpec("late"),)))])
@@ -520,7 +506,7 @@ class TestServices:
 
     @pytest.mark.parametrize("live", [False, True])
     def test_a_plugins_service_is_found_by_its_type(self, site, recall, live) -> None:
-        """Its plugin is imported when it is asked for, and no sooner; what it can't register costs that alone."""
+        """Its plugin is imported at first use; what it can't register costs nothing else."""
         site("archive", SERVES)
         registry = pegboard.load(live=live)
         registry.register(recall)
@@ -533,9 +519,9 @@ class TestServices:
             "service 'pegboard.tools.stores.Memory' is registered twice; the first counts",
         ]
         assert asyncio.run(registry.unload("archive"))
-        assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).is_error  # memory knows nothing
+        assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).is_error  # there is no Memory
 
-    def test_the_hosts_service_stands_before_a_plugins(self, site, recall) -> None:
+    def test_the_hosts_service_takes_precedence_over_a_plugins(self, site, recall) -> None:
         class Own:
             async def search(self, query, **_):
                 return (MemoryEntry(f"the host: {query}"),)
@@ -547,8 +533,8 @@ class TestServices:
         assert registry.call_sync("recall").text == "the host: pears"
         assert "archive_made_up" not in sys.modules
 
-    def test_a_service_that_nothing_provides_names_the_packages_that_could(self, site, monkeypatch) -> None:
-        """Installed ones, by their manifests, and the project's own; a registry takes none that it hasn't loaded."""
+    def test_a_missing_service_names_the_packages_that_provide_it(self, site, monkeypatch) -> None:
+        """Installed ones, by their manifests, and first-party ones; a registry uses none that it hasn't loaded."""
 
         @tool
         def recall(memory: Injected[Memory]) -> str:
@@ -562,13 +548,11 @@ class TestServices:
         registry.register(recall)
         result = registry.call_sync("recall")
         assert result.text == "recall isn't set up here, so it can't run. Do without it, or say so."
-        told = (
-            "no Memory is provided; the host does it with registry.provide(Memory, ...), or a plugin does once it is "
-        )
-        assert f"{told}installed and loaded: dist-archive, pegboard-memory" in result.detail
+        reason = "no Memory is provided; the host does it with registry.provide(Memory, ...), or a plugin does once it "
+        assert f"{reason}is installed and loaded: dist-archive, pegboard-memory" in result.detail
 
     def test_a_plugin_whose_service_fails_is_named(self, site, recall, monkeypatch) -> None:
-        """Nothing else stands in for it."""
+        """No other service replaces it."""
         site("archive", "import os\nif 'BREAK' in os.environ: 1 / 0\n" + SERVES)
         pegboard.load()
         monkeypatch.setenv("BREAK", "1")

@@ -1,4 +1,4 @@
-"""What a plugin brings, as data, and the file in its package that says so."""
+"""Manifests of plugins, as data and as the file in a package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from installed import OLD, install, write
 from pegboard import ModelRequest, load
@@ -62,19 +62,13 @@ FOUND = FoundPlugin("demo", "demo_tools", None, "demo", "1.0", None)
 # As data
 
 
-def test_it_is_read_back_as_it_was():
-    again = PluginManifest.from_json(json.loads(json.dumps(WHOLE.to_json())), FOUND)
-    assert again == WHOLE
-    assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in WHOLE.tools]
-
-
 def test_commands_may_have_no_help():
     manifest = PluginManifest.from_json(changed(commands=["c", "d"]), FOUND)
     assert manifest.commands == {"c": "", "d": ""}
     assert manifest.differences(WHOLE) == []
 
 
-def test_many_and_long_faults_are_cut():
+def test_faults_are_truncated_in_number_and_length():
     manifest = PluginManifest("p", faults=("x" * 5000, "", *["y"] * 2000))
     read = PluginManifest.from_json(manifest.to_json(), FOUND).faults
     assert read[:3] == ("x" * 1000, "?", "y")
@@ -96,12 +90,15 @@ specs = st.builds(ToolSpec, st.from_regex(r"[a-z_][a-z0-9_-]{0,5}", fullmatch=Tr
         commands=st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=3),
     )
 )
+@example(WHOLE)
 def test_any_manifest_is_read_back_as_it_was(manifest):
-    assert PluginManifest.from_json(json.loads(json.dumps(manifest.to_json())), FOUND) == manifest
+    again = PluginManifest.from_json(json.loads(json.dumps(manifest.to_json())), FOUND)
+    assert again == manifest
+    assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in manifest.tools]
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_what_toolsets_have_published_is_trusted_as_it_was(trusted):
+def test_published_tools_keep_their_trust(trusted):
     origin = Origin("demo", "demo", "1.0", "remote", trusted)
     manifest = PluginManifest("demo", published=PublishedTools((Tool(ToolSpec("a"), origin=origin),)))
     (read,) = PluginManifest.from_json(manifest.to_json(), FOUND).published.tools
@@ -147,7 +144,7 @@ def test_a_spec_may_be_nested():
         (changed(tools=[{"name": "a"}, {"name": "a"}]), r"tools\[1\]: tool 'a' is listed twice"),
     ],
 )
-def test_what_is_wrong_is_named(data, words):
+def test_an_invalid_manifest_is_refused_with_the_place(data, words):
     with pytest.raises(ManifestError, match=words):
         PluginManifest.from_json(data, FOUND)
 
@@ -195,15 +192,15 @@ def test_an_installed_manifest_is_found_by_record(tmp_path, module, file):
     assert read_manifest(found) is not None
 
 
-def test_a_file_that_record_does_not_name_is_anothers(tmp_path):
+def test_a_manifest_that_record_doesnt_name_is_ignored(tmp_path):
     found = plugin(tmp_path, record="demo_tools/__init__.py,,\nx/demo_tools/pegboard-manifest.json,,\n")
     write_manifest(write(tmp_path / "demo_tools/pegboard-manifest.json"), [WHOLE])
     assert find_manifest(found) is None
     assert read_manifest(found) is None
 
 
-def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
-    """A single module has it beside it."""
+def test_a_missing_module_has_no_manifest_path(tmp_path):
+    """That of a single module is next to it."""
     found = plugin(tmp_path, "solo_tools")
     assert read_manifest(found) is None
     with pytest.raises(ManifestError, match="can't find the file of module 'solo_tools'"):
@@ -214,14 +211,14 @@ def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
     assert read_manifest(found) is not None
 
 
-def test_sources_written_after_it_make_it_passed_over(tmp_path, monkeypatch):
+def test_a_manifest_older_than_the_sources_is_ignored(tmp_path, monkeypatch):
     found = with_manifest(tmp_path, WHOLE)
     source = tmp_path / "demo_tools/__init__.py"
     os.utime(manifest_path(found), (OLD, OLD))
     for written, is_read in ((OLD, True), (OLD + 1, False)):
         os.utime(source, (OLD, written))
         assert (read_manifest(found) is not None) is is_read
-    monkeypatch.setattr(FoundPlugin, "sources", lambda _self: (f"{source}.gone",))  # removed meanwhile
+    monkeypatch.setattr(FoundPlugin, "sources", lambda _self: (f"{source}.gone",))  # removed since
     assert read_manifest(found) is not None
 
 
@@ -243,8 +240,8 @@ def test_a_manifest_of_another_version_is_void(tmp_path):
         ([PluginManifest("demo", "DEMO", "1.0")], "demo"),
     ],
 )
-def test_one_file_serves_the_plugins_that_it_names(tmp_path, manifests, plugin):
-    """However it spells the distribution."""
+def test_one_file_has_the_manifests_of_several_plugins(tmp_path, manifests, plugin):
+    """In any spelling of the distribution."""
     read = read_manifest(with_manifest(tmp_path, *manifests))
     assert (read and read.plugin) == plugin
 
@@ -289,7 +286,7 @@ def test_a_file_that_cannot_be_read_or_is_huge_is_refused(tmp_path):
         read_manifest_file(file)
 
 
-def test_the_text_is_the_same_whatever_the_order():
+def test_the_text_doesnt_depend_on_the_order():
     other = PluginManifest("other", "demo", "1.0")
     mixed = PluginManifest("demo", "demo", "1.0", tools=WHOLE.tools[::-1], hooks=WHOLE.hooks[::-1])
     sorted_ = PluginManifest("demo", "demo", "1.0", tools=WHOLE.tools, hooks=WHOLE.hooks)
@@ -312,7 +309,7 @@ def test_the_order_of_properties_is_kept():
         ([PluginManifest("p", "demo", "1.0", faults=("'x' was refused",))], "plugin 'p' has faults: 'x' was refused"),
     ],
 )
-def test_what_has_no_text(manifests, words):
+def test_manifests_that_cant_be_written_together_are_refused(manifests, words):
     with pytest.raises(ManifestError, match=words):
         manifest_text(manifests)
 
@@ -322,7 +319,7 @@ def test_a_manifest_that_cannot_be_written_is_named(tmp_path):
         write_manifest(tmp_path / "none/m.json", [WHOLE])
 
 
-# What a manifest says of tools that have to do with requests, and what becomes of it before a plugin is imported -----
+# Tools that process requests, before and after their plugin is imported ----------------------------------------------
 
 CODE = """
 from pegboard import Tool, hookimpl, quick, tool
@@ -361,7 +358,7 @@ def pegboard_register_tools(register):
         ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "Length of 'instructions' must be <= "),
     ],
 )
-def test_what_is_none_is_refused_by_its_place(data, wrong):
+def test_invalid_request_facts_are_refused_with_their_place(data, wrong):
     with pytest.raises(ManifestError, match=f"requests.a: {wrong}"):
         PluginManifest.from_json(changed(requests={"a": data}), FOUND)
 
@@ -378,13 +375,13 @@ def test_what_is_none_is_refused_by_its_place(data, wrong):
         ({"by_arguments": {"read_only": bool}}, {"may_read_only": True}),
     ],
 )
-def test_they_are_what_the_tool_says_and_come_back_from_json(facts, data):
+def test_request_facts_of_a_tool_are_read_back_from_json(facts, data):
     made = RequestFacts.of(Tool(ToolSpec("a"), **facts))
     assert made.to_json() == data
     assert RequestFacts.from_json(data, "here") == made
 
 
-def test_a_manifest_has_them_of_those_tools_only_and_in_order():
+def test_a_manifest_has_request_facts_in_order():
     facts = {"b": RequestFacts(offered=False), "a": RequestFacts(processes=True)}
     manifest = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a"), ToolSpec("b")), requests=facts)
     assert PluginManifest.from_json(manifest.to_json(), FOUND) == manifest
@@ -393,8 +390,8 @@ def test_a_manifest_has_them_of_those_tools_only_and_in_order():
 
 
 @pytest.fixture
-def board(site):
-    """A board on which the plugin is listed from the cache, and not imported."""
+def registry(site):
+    """A registry in which the plugin is listed from the cache, and not imported."""
     site("polite", CODE)
     asyncio.run(load(discovery=discover([str(site.folder)])).aclose())
     sys.modules.pop("polite_made_up", None)
@@ -404,25 +401,26 @@ def board(site):
     asyncio.run(made.aclose())
 
 
-def test_a_listed_plugins_tools_say_so_before_it_is_imported(board):
-    assert {tool.name: tool.offered for tool in board.tools()} == {"a": False, "b": False, "c": False, "greet": True}
-    assert board.get("greet").instructions == "Greet politely."
-    assert board.get("greet").process_request is None
-    resolved = asyncio.run(board.resolve())
+def test_request_facts_of_listed_tools_are_known_before_the_import(registry):
+    offered = {tool.name: tool.offered for tool in registry.tools()}
+    assert offered == {"a": False, "b": False, "c": False, "greet": True}
+    assert registry.get("greet").instructions == "Greet politely."
+    assert registry.get("greet").process_request is None
+    resolved = asyncio.run(registry.resolve())
     assert [tool.name for tool in ModelRequest("hello", tools=resolved).offered] == ["greet"]
     assert "polite_made_up" not in sys.modules
 
 
-def test_processing_a_request_imports_it_then(board):
-    made = asyncio.run(board.process(ModelRequest("hello")))
+def test_processing_a_request_imports_the_plugin(registry):
+    made = asyncio.run(registry.process(ModelRequest("hello")))
     assert made.instructions == ("plain for None", "quick", "later", "Greet politely.")
     assert made.problems == ()
     assert "polite_made_up" in sys.modules
-    again = asyncio.run(board.process(ModelRequest("hello")))
+    again = asyncio.run(registry.process(ModelRequest("hello")))
     assert again.instructions == made.instructions
 
 
-def test_a_tool_that_processes_no_more_leaves_the_request():
+def test_a_tool_that_no_longer_processes_requests_changes_nothing():
     late = LateHandler(lambda: Tool(ToolSpec("a")))
     listed = RequestFacts(processes=True).on(Tool(ToolSpec("a"), late), late)
     request = Request("hello")

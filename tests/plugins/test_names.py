@@ -1,4 +1,4 @@
-"""Names that several distributions bring: the accepted one has each, and load order decides nothing."""
+"""Name conflicts between distributions: the accepted one gets the name, and load order never decides."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LOADING = pytest.mark.parametrize("live", [False, True], ids=["listed", "live"])
 
 
 @LOADING
-def test_a_tool_that_none_was_accepted_for_is_held_back_from_both(both, live) -> None:
+def test_a_tool_of_two_distributions_is_held_back_from_both(both, live) -> None:
     both("tools")
     registry = pegboard.load(live=live)
     assert registry.tools() == ()
@@ -87,7 +87,7 @@ def test_a_tool_that_none_was_accepted_for_is_held_back_from_both(both, live) ->
 
 @LOADING
 @pytest.mark.parametrize("name", ["first", "second"])
-def test_a_tool_stays_with_the_distribution_that_was_accepted(both, name, live) -> None:
+def test_a_tool_goes_to_the_accepted_distribution(both, name, live) -> None:
     both("tools")
     accept({"tools": {"same": f"dist-{name}"}})
     registry = pegboard.load(live=live)
@@ -106,7 +106,7 @@ def test_a_tool_stays_with_the_distribution_that_was_accepted(both, name, live) 
         Config(conflicts="keep"),
     ],
 )
-def test_configuration_settles_it(both, config) -> None:
+def test_the_configuration_resolves_a_conflict(both, config) -> None:
     both("tools")
     assert pegboard.load(config=config).call_sync("same").text == "first says you"
 
@@ -144,7 +144,7 @@ def test_a_model_with_its_keys_or_an_exporter_goes_to_the_accepted_distribution_
 
 
 @LOADING
-def test_toolsets_likewise(both, live) -> None:
+def test_a_toolset_goes_to_the_accepted_distribution_only(both, live) -> None:
     both("toolsets")
     registry = pegboard.load(live=live)
     assert asyncio.run(registry.resolve()).names == ()
@@ -209,7 +209,7 @@ def test_plugins_of_one_name_are_held_back_and_so_is_a_distribution_called_like_
 
 def test_no_other_plugin_gets_the_names_of_tools_of_one_that_is_held_back(site) -> None:
     site("first")
-    pegboard.load()  # from here on it is known what it brings
+    pegboard.load()  # now its tools are cached
     write(site.folder / "second.py", "")
     install(site.folder, "second", "1.0", "[pegboard]\nfirst = second\n", record="second.py,,\n")
     site("third", GREETER.format(name="greet_first"))
@@ -237,7 +237,7 @@ def test_plugin_in_a_predicate_takes_a_distributions_name(site) -> None:
 
 
 @LOADING
-def test_names_that_are_pegboards_own_cant_be_taken(site, live) -> None:
+def test_reserved_tool_names_are_refused(site, live) -> None:
     site("one", GREETER.format(name="pegboard_request_confirmation"))
     registry = pegboard.load(live=live)
     assert registry.tools() == ()
@@ -252,7 +252,7 @@ def test_names_that_are_pegboards_own_cant_be_taken(site, live) -> None:
 # What was accepted ----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tmp_path, monkeypatch) -> None:
+def test_accepted_names_are_private_and_a_broken_file_has_none(site, tmp_path, monkeypatch) -> None:
     accept({"tools": {"a": "dist"}})
     file = tmp_path / "state" / "pegboard" / "accepted.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -271,7 +271,7 @@ def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tm
 
 @LOADING
 def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, live) -> None:
-    """Else a package could get it left out, and take its place."""
+    """Otherwise a package could cause it to be left out, and take its place."""
     both("tools")
     accept({"tools": {"same": "dist-first"}, "plugins": {"first": "dist-first"}})
     install(site.folder, "dist-first", "0")
@@ -280,7 +280,7 @@ def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, 
     assert causes(registry, "tools")["second"].startswith("dist-first has the name, and not dist-second")
 
 
-def test_loading_writes_nothing_down(both, tmp_path) -> None:
+def test_loading_accepts_no_names(both, tmp_path) -> None:
     """Only the command does."""
     both("tools")
     pegboard.load()
@@ -290,7 +290,7 @@ def test_loading_writes_nothing_down(both, tmp_path) -> None:
 @pytest.mark.parametrize(
     "config", [Config(project_block=("second",)), Config(project_block=("second",), conflicts="keep")]
 )
-def test_an_untrusted_project_cant_free_a_name(both, config) -> None:
+def test_an_untrusted_project_cant_release_a_name(both, config) -> None:
     both("tools")
     accept({"tools": {"same": "dist-second"}})
     registry = pegboard.load(config=config)

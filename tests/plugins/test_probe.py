@@ -13,7 +13,7 @@ from pegboard.plugins.probe import probe
 
 
 def probed(site, seconds: float):
-    """What came of loading everything that the site has, by plugin."""
+    """The results of loading everything that the site has, by plugin."""
     return {found.name: known for found, known in probe(discovery.discover().entries, {}, seconds=seconds)}
 
 
@@ -31,8 +31,8 @@ def pegboard_register_commands(group):
 """
 
 
-def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_path, monkeypatch) -> None:
-    """Whatever a plugin raises, prints, reads or ends; nothing is imported in this process, or from its folder."""
+def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypatch) -> None:
+    """Whatever a plugin raises, prints, reads or exits; nothing is imported in this process, or from its folder."""
     site("a", "raise ValueError('no')")
     site("b", "import sys; sys.exit('bye')")
     site("c", "import os; os._exit(9)")
@@ -58,7 +58,7 @@ def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_pa
     assert [causes[name] for name in "abe"] == ["ValueError: no", "SystemExit: bye", "X"]
     assert causes["c"] == "ended the process (exit code 9) while it was loaded"
     assert causes["d"].startswith("SyntaxError")
-    assert causes["f"].startswith("ValueError: signal only works in main thread")  # as where a call loads it
+    assert causes["f"].startswith("ValueError: signal only works in main thread")  # as when a call loads it
     assert sorted(causes) == ["a", "b", "c", "d", "e", "f"]
     assert by_name["loud"].tools == ()
     assert [spec.name for spec in by_name["settled"].tools] == ["mine"]
@@ -71,13 +71,10 @@ def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_plugin_that_hangs_is_ended(site) -> None:
+def test_a_hanging_plugin_is_killed(site) -> None:
     """Its child process is killed."""
     site("a", "import threading; threading.Event().wait()")
-    site("b")
-    told = probed(site, seconds=3)
-    assert told["a"] == "took longer than 3 s while it was loaded"
-    assert not isinstance(told["b"], str)
+    assert probed(site, seconds=3) == {"a": "took longer than 3 s while it was loaded"}
 
 
 ASKED = """
@@ -105,17 +102,17 @@ def pegboard_before_tool(tool):
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "seconds"),
     [
-        "import os; os._exit(3)",
-        pytest.param("import time; time.sleep(1000)", marks=pytest.mark.slow),
+        ("import os; os._exit(3)", 60),
+        pytest.param("import time; time.sleep(1000)", 15, marks=pytest.mark.slow),
     ],
-    ids=["ends the process", "holds it up"],
+    ids=["ends the process", "hangs"],
 )
-def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, code) -> None:
-    """Its callbacks first of all: a guard that fails to list tools still guards."""
+def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, code, seconds) -> None:
+    """Its callbacks above all: a guard that fails to list tools still guards."""
     site("a", ASKED.format(code=code))
-    manifest = probed(site, seconds=8)["a"]
+    manifest = probed(site, seconds)["a"]
     assert [spec.name for spec in manifest.tools] == ["stays"]
     assert "pegboard_before_tool" in manifest.hooks
     assert manifest.published.failed
@@ -140,10 +137,10 @@ if pid == 0:
         "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n",
         "import threading\nthreading.Thread(target=threading.Event().wait).start()\n",
     ],
-    ids=["copies itself", "leaves a copy behind", "starts a manager", "starts a process", "starts a thread"],
+    ids=["forks", "leaves a fork behind", "starts a manager", "starts a process", "starts a thread"],
 )
-def test_what_a_plugin_starts_while_it_is_imported_isnt_waited_for(site, code) -> None:
-    """Nor does its copy answer for it, or for the next plugin."""
+def test_processes_and_threads_that_a_plugin_starts_dont_block(site, code) -> None:
+    """Nor does a forked copy answer for it, or for the next plugin."""
     site("a", code + GREETER.format(name="greet_a"))
     site("b")
     done = probed(site, seconds=60)
@@ -156,8 +153,8 @@ def test_what_a_plugin_starts_while_it_is_imported_isnt_waited_for(site, code) -
 @pytest.mark.parametrize(
     "session", ["", "    os.setsid()\n    if os.fork(): os._exit(0)\n"], ids=["its own", "another"]
 )
-def test_nothing_that_a_plugin_has_started_is_left(site, tmp_path, session) -> None:
-    """Nor what has left the child's session, and has another parent by now."""
+def test_processes_that_a_plugin_has_started_are_killed(site, tmp_path, session) -> None:
+    """Nor a process that has left the child's session, and has another parent."""
     lock = tmp_path / "lock"
     lock.touch()
     code = f"""
@@ -170,7 +167,7 @@ if os.fork() == 0:
     site("a", code)
     probed(site, seconds=60)
     with lock.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # whatever held it has ended
+        fcntl.flock(file, fcntl.LOCK_EX)  # its holder has ended
 
 
 def test_memory_is_bounded(site) -> None:

@@ -1,4 +1,4 @@
-"""What loading a plugin does to the process besides: put back, or reported."""
+"""Side effects of loading a plugin, which are undone or reported."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import pytest
 
 import pegboard
 from installed import GREETER
-from pegboard import register_plugin
 
 
 @pytest.fixture(params=["live", "a first load", "the cache"])
 def loaded(site, request):
-    """Loads a plugin with this code; gives what it is reported for, before and after a call has imported it."""
+    """Loads a plugin with this code; returns its problems, which a call that imports it doesn't change."""
 
     def loaded(code: str) -> list[str]:
         site("one", code + GREETER.format(name="greet"))
@@ -32,11 +31,11 @@ def loaded(site, request):
     return loaded
 
 
-def test_a_plugin_that_changes_nothing_is_reported_for_nothing(loaded) -> None:
+def test_a_plugin_without_side_effects_has_no_problems(loaded) -> None:
     assert loaded("import json, logging, os, threading, time") == []
 
 
-def test_the_working_folder_and_the_umask_are_put_back(loaded) -> None:
+def test_the_working_folder_and_the_umask_are_restored(loaded) -> None:
     here, mask = Path.cwd(), os.umask(0o027)
     try:
         assert loaded("import os; os.chdir('/'); os.umask(0)") == [
@@ -62,7 +61,7 @@ def test_replaced_functions_of_the_standard_library_are_reported(loaded, monkeyp
     assert cause == "while it was loaded, it replaced functions of the standard library: time.sleep"
 
 
-def test_a_flood_of_output_is_cut_and_what_is_printed_later_isnt(loaded, capsys) -> None:
+def test_output_while_loading_is_truncated_and_later_output_isnt(loaded, capsys) -> None:
     flood = "import sys\nout = sys.stdout\nfor _ in range(1000): print('x' * 10_000)\n"
     assert loaded(flood) == ["while it was loaded, it printed more than 10,000 characters, which were truncated"]
     assert len(capsys.readouterr().out) == 10_000
@@ -70,7 +69,7 @@ def test_a_flood_of_output_is_cut_and_what_is_printed_later_isnt(loaded, capsys)
     assert capsys.readouterr().out == "y" * 20_000
 
 
-def test_what_others_print_meanwhile_isnt_cut(site, capsys) -> None:
+def test_output_of_other_threads_isnt_truncated(site, capsys) -> None:
     code = (
         "import threading\nother = threading.Thread(target=print, args=('x' * 20_000,))\nother.start(); other.join()\n"
     )
@@ -79,8 +78,8 @@ def test_what_others_print_meanwhile_isnt_cut(site, capsys) -> None:
     assert capsys.readouterr().out == "x" * 20_000 + "\n"
 
 
-def test_of_plugins_that_are_loaded_at_once_one_is_watched(site) -> None:
-    """A change by the other can't be blamed on either."""
+def test_of_plugins_loaded_concurrently_one_is_watched(site) -> None:
+    """A change can't be attributed to one of two."""
     inner = "import os, pegboard\nfrom pegboard.plugins.side_effects import observed\nnotes = []\n"
     site("one", f"{inner}with observed(notes): os.environ['MINE'] = '1'\n" + GREETER.format(name="greet"))
     problems = pegboard.load(live=True).problems()
@@ -99,18 +98,8 @@ def test_a_keyboard_interrupt_of_a_plugin_costs_only_itself(site, live) -> None:
     assert registry.call_sync("greet_two").text == "hello you"
 
 
-def test_a_keyboard_interrupt_at_a_registration_too() -> None:
-    class Interrupting:
-        @pegboard.hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            raise KeyboardInterrupt
-
-    registry = pegboard.ToolRegistry()
-    assert register_plugin(registry, Interrupting(), "mine").status == "quarantined"
-
-
-def test_a_plugin_that_forks_leaves_one_program(site) -> None:
-    """Its copy ends: it goes on with nothing of the host's."""
+def test_a_plugin_that_forks_leaves_one_process(site) -> None:
+    """The forked copy ends, and runs none of the host's code."""
     site("one", "import os\nos.fork()\n" + GREETER.format(name="greet"))
     code = "import pegboard; print(pegboard.load(live=True).call_sync('greet').text, flush=True)"
     environ = {**os.environ, "PYTHONPATH": str(site.folder), "PEGBOARD_BLOCK": "files,guard,processes"}
@@ -120,11 +109,11 @@ def test_a_plugin_that_forks_leaves_one_program(site) -> None:
     assert ran.stdout == "hello you\n"
 
 
-def test_a_user_who_interrupts_is_heard(site, monkeypatch) -> None:
+def test_an_interrupt_by_the_user_is_raised(site, monkeypatch) -> None:
     def interrupted(self, timeout=None) -> None:
         raise KeyboardInterrupt
 
-    site("late")  # its thread goes on
+    site("late")  # its thread keeps running
     monkeypatch.setattr("threading.Thread.join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pegboard.load(live=True)

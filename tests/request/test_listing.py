@@ -18,7 +18,7 @@ def listed(spec):
     return entry
 
 
-def test_everything_that_a_tool_says():
+def test_all_fields_are_listed():
     spec = ToolSpec(
         "edit",
         "Edits.",
@@ -42,7 +42,7 @@ def test_everything_that_a_tool_says():
     }
 
 
-def test_what_a_tool_does_not_say_is_left_out():
+def test_missing_fields_are_left_out():
     assert listed(ToolSpec("ping")) == {
         "name": "ping",
         "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
@@ -72,7 +72,7 @@ def test_an_output_schema_that_is_no_objects_is_left_out():
     assert (loss.path, loss.refused) == ("/outputSchema", False)
 
 
-def test_what_an_output_schema_loses_is_told():
+def test_losses_of_an_output_schema_are_reported():
     spec = ToolSpec("list", output_schema={"type": "object", "properties": {"a": {"$ref": "https://x.test/a"}}})
 
     (loss,) = MCP().check(spec)
@@ -84,19 +84,11 @@ def test_a_tool_that_a_provider_hosts_is_refused():
     assert MCP().tools([ToolSpec("s", kind="provider", provider_id="openai.web_search")]).refused == {"s"}
 
 
-def test_a_schema_beyond_every_bound_is_refused():
-    deep = {"type": "object"}
-    for _ in range(200):
-        deep = {"type": "object", "properties": {"a": deep}}
-
-    assert MCP().tools([ToolSpec("deep", input_schema=deep)]).refused == {"deep"}
-
-
-def test_no_model_is_asked_in_it():
+def test_it_writes_no_requests():
     for ask in (
         lambda: MCP().request(ModelRequest("x")),
         lambda: MCP().response({}),
         lambda: MCP().reader(),
     ):
-        with pytest.raises(ExportError, match="mcp: it lists tools"):
+        with pytest.raises(ExportError, match="mcp: it only lists tools"):
             ask()

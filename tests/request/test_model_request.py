@@ -7,7 +7,6 @@ import pytest
 from pegboard.errors import InvalidNameError
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import (
-    _DEFAULT_CONFIG,
     ModelConfig,
     ModelRequest,
     NamedTool,
@@ -37,7 +36,7 @@ USER = Message.user("a")
         ([ToolCall("add")], (Message.user(ToolCall("add")),)),
     ],
 )
-def test_hosts_write_messages_for_short(given, messages):
+def test_messages_have_shorthands(given, messages):
     assert ModelRequest(given).messages == messages
 
 
@@ -55,7 +54,7 @@ def test_the_system_text_leaves_out_what_is_empty():
     assert ModelRequest(instructions=["a", "", "b"]).system == "a\n\nb"
 
 
-def test_instructions_are_said_once():
+def test_instructions_arent_duplicated():
     request = ModelRequest(instructions="a")
     assert request.with_instructions("b", "a", "b", "").instructions == ("a", "b")
     assert request.with_instructions("a") is request
@@ -94,11 +93,6 @@ def test_problems_are_kept_through_a_step_that_makes_a_request_anew():
     assert ModelRequest("b", problems=[third, first]).keeping_problems(earlier).problems == (first, second, third)
     later = earlier.with_problems(third)
     assert later.keeping_problems(earlier) is later
-
-
-def test_everything_is_left_to_the_provider_by_default():
-    assert ModelConfig() == _DEFAULT_CONFIG
-    assert (_DEFAULT_CONFIG.temperature, _DEFAULT_CONFIG.stop, _DEFAULT_CONFIG.strict) == (None, (), None)
 
 
 @pytest.mark.parametrize(("given", "stop"), [("END", ("END",)), (["a", "b"], ("a", "b")), ((), ())])

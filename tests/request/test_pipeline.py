@@ -56,7 +56,7 @@ def test_it_is_a_collection_of_steps():
     assert ABC.get("b").name == "b"
 
 
-def test_what_is_brought_belongs_to_whoever_brings_it():
+def test_a_processor_belongs_to_its_registrant():
     pipeline = ABC.append("x", says("x")).insert_before("x", "y", says("y"), owner=FILES).replace("a", says("a"))
     assert [(step.owner, step.built_in) for step in pipeline] == [
         (HOST, False),
@@ -77,7 +77,7 @@ def test_what_is_brought_belongs_to_whoever_brings_it():
         lambda: DEFAULT_PIPELINE.remove("pack_tool"),
     ],
 )
-def test_a_step_that_there_isnt_is_refused_with_near_misses(change):
+def test_an_unknown_step_is_refused_with_near_misses(change):
     with pytest.raises(RegistrationError, match=r"no request processor is called 'pack_tool'\. Did you mean 'pack_to"):
         change()
 
@@ -89,14 +89,14 @@ def test_an_empty_pipeline_says_that_there_are_none():
 
 @pytest.mark.parametrize("change", ["insert_before", "insert_after"])
 def test_a_name_that_is_taken_is_refused(change):
-    with pytest.raises(RegistrationError, match="'b' is taken: pegboard has brought one"):
+    with pytest.raises(RegistrationError, match="'b' is taken: pegboard has registered one"):
         getattr(ABC, change)("a", "b", says("x"))
-    with pytest.raises(RegistrationError, match="'x' is taken: plugin 'files' has brought one"):
+    with pytest.raises(RegistrationError, match="'x' is taken: plugin 'files' has registered one"):
         ABC.append("x", says("x"), owner=FILES).append("x", says("x"))
 
 
-def test_a_row_with_a_name_twice_is_refused():
-    with pytest.raises(RegistrationError, match="'a' stands there twice"):
+def test_duplicate_names_are_refused():
+    with pytest.raises(RegistrationError, match="'a' is there twice"):
         Pipeline((*ABC.processors, *ABC.processors))
 
 
@@ -105,7 +105,7 @@ def test_a_row_with_a_name_twice_is_refused():
         st.tuples(st.sampled_from(["insert_before", "insert_after", "remove"]), st.integers(0, 9), st.integers(0, 99))
     )
 )
-def test_whatever_is_changed_each_name_stands_there_once(changes):
+def test_every_change_keeps_names_unique(changes):
     pipeline = ABC
     for change, place, number in changes:
         if not pipeline:
@@ -131,7 +131,7 @@ def brought(*named):
     return SHAPE.with_brought(named).names
 
 
-def test_it_stands_behind_what_tools_and_toolsets_add():
+def test_registered_processors_follow_the_first_steps():
     assert brought(("x", says("x"), FILES), ("y", says("y"), HOST)) == (
         "tool_requests",
         "instructions",
@@ -143,7 +143,7 @@ def test_it_stands_behind_what_tools_and_toolsets_add():
 
 
 @pytest.mark.parametrize("removed", [("instructions",), ("instructions", "tool_requests"), SHAPE.names])
-def test_it_stands_there_too_where_those_were_taken_out(removed):
+def test_they_follow_the_first_steps_that_are_left(removed):
     pipeline = SHAPE
     for name in removed:
         pipeline = pipeline.remove(name)
@@ -161,11 +161,11 @@ def test_it_stands_there_too_where_those_were_taken_out(removed):
         ({"after": "nosuch"}, 2),
     ],
 )
-def test_it_stands_where_it_is_placed(placed, place):
+def test_a_placed_processor_goes_to_its_place(placed, place):
     assert brought(("x", Placed(says("x"), **placed), FILES)).index("x") == place
 
 
-def test_it_may_be_placed_beside_another_that_comes_later_or_beside_itself():
+def test_a_neighbour_may_be_registered_later_or_be_itself():
     first = ("x", Placed(says("x"), after="y"), FILES)
     second = ("y", Placed(says("y"), before="pack_tools"), GIT)
     assert brought(first, second)[-3:] == ("y", "x", "pack_tools")
@@ -174,20 +174,20 @@ def test_it_may_be_placed_beside_another_that_comes_later_or_beside_itself():
     assert brought(("x", Placed(says("x"), after="x"), FILES))[2] == "x"
 
 
-def test_what_comes_later_stands_behind_what_came_before_and_before_the_hosts_own():
+def test_later_ones_follow_earlier_ones_and_precede_the_hosts():
     first, second = ("x", says("x"), FILES), ("y", says("y"), GIT)
     own = SHAPE.with_brought([first]).insert_before("repair_history", "mine", says("mine"))
     assert own.with_brought([first, second]).names[2:5] == ("x", "y", "mine")
 
 
-def test_what_hangs_there_already_stays_where_the_host_has_moved_it():
+def test_a_registered_processor_stays_where_the_host_has_moved_it():
     entry = ("x", says("x"), FILES)
     pipeline = SHAPE.with_brought([entry])
     moved = Pipeline((pipeline.get("x"), *(step for step in pipeline if step.name != "x")))
     assert moved.with_brought([entry]).names[0] == "x"
 
 
-def test_what_hangs_there_no_more_goes_and_what_replaced_it_comes():
+def test_an_unregistered_processor_is_removed_or_replaced():
     old, new = ("x", says("old"), FILES), ("x", says("new"), FILES)
     pipeline = SHAPE.with_brought([old])
     assert pipeline.with_brought([]).names == SHAPE.names
@@ -195,7 +195,7 @@ def test_what_hangs_there_no_more_goes_and_what_replaced_it_comes():
     assert "old" not in process(pipeline.with_brought([new])).instructions
 
 
-def test_the_hosts_word_stands():
+def test_the_hosts_changes_override_registrations():
     entry = ("x", says("brought"), FILES)
     pipeline = SHAPE.with_brought([entry])
     assert "x" not in pipeline.remove("x").with_brought([entry])
@@ -207,8 +207,19 @@ def test_the_hosts_word_stands():
     assert "x" not in again.with_brought([entry])
 
 
+def test_a_registered_processor_neednt_be_hashable():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, request):
+            return request.with_instructions("x")
+
+    entry = ("x", Unhashable(), FILES)
+    assert "x" in process(SHAPE.with_brought([entry]).with_brought([entry])).instructions
+
+
 @given(st.permutations(range(4)))
-def test_joining_twice_changes_nothing(order):
+def test_registering_is_idempotent(order):
     entries = [(f"x{number}", says("x"), FILES) for number in range(3)]
     entries.append(("x3", Placed(says("x"), after="x1"), GIT))
     entries = [entries[number] for number in order]
@@ -236,7 +247,7 @@ def test_each_step_gets_what_the_last_one_gave():
     assert REQUEST.instructions == ()
 
 
-def test_no_steps_leave_it_as_it_is():
+def test_an_empty_pipeline_returns_the_same_request():
     assert process(Pipeline()) is REQUEST
 
 
@@ -266,7 +277,7 @@ async def cancels_itself():
 
 FAULTS = [
     (fails, "ValueError: no luck"),
-    (quick(nonsense), "TypeError: gave str; it may give a ModelRequest or None"),
+    (quick(nonsense), "TypeError: returned str; it must return a ModelRequest or None"),
     (never, "TimeoutError: gave no answer within 0.05 s"),
     (ends, "SystemExit: 3"),
     (quick(interrupts), "KeyboardInterrupt"),
@@ -280,19 +291,19 @@ NO_TOOLS = quick(lambda request: request.evolve(tools=[1]))
 @pytest.mark.parametrize(
     ("function", "cause"), [*FAULTS, (NO_TOOLS, "AttributeError: 'list' object has no attribute 'brought_by'")]
 )
-def test_what_a_plugins_step_does_wrong_costs_only_itself(function, cause):
-    """Law 4 of the house: it is named, with its cause, and everything else works."""
-    told = []
+def test_a_plugins_failing_step_is_skipped(function, cause):
+    """It is reported with its cause, and everything else works."""
+    observed = []
     pipeline = ABC.insert_after("a", "bad", function, owner=FILES)
     pipeline = attrs.evolve(pipeline, timeout=0.05 if function is never else 30)
-    made = process(pipeline, observe=lambda who, error: told.append((who, type(error).__name__)))
+    made = process(pipeline, observe=lambda what, error: observed.append((what, type(error).__name__)))
     assert made.instructions == ("a", "b", "c")
     assert made.problems == (ProcessorProblem("bad", cause, FILES),)
-    assert told == [("request processor 'bad' of plugin 'files'", cause.partition(":")[0])]
+    assert observed == [("request processor 'bad' of plugin 'files'", cause.partition(":")[0])]
 
 
 @pytest.mark.parametrize(("function", "cause"), FAULTS)
-def test_what_the_hosts_step_does_wrong_is_raised(function, cause):
+def test_errors_of_the_hosts_steps_are_raised(function, cause):
     pipeline = attrs.evolve(ABC.insert_after("a", "bad", function), timeout=0.05 if function is never else 30)
     with pytest.raises(ProcessorError) as caught:
         process(pipeline)
@@ -322,7 +333,7 @@ def other(request):
 @pytest.mark.parametrize("change", [more, findable, other])
 @pytest.mark.parametrize("owner", [FILES, Origin("files", "dist", "1", trusted=False)])
 @pytest.mark.parametrize("by_tool", [False, True])
-def test_a_tool_that_a_plugins_step_or_tool_brings_is_the_plugins(change, owner, by_tool):
+def test_tools_added_by_a_plugin_get_its_origin(change, owner, by_tool):
     if by_tool:
         static = [OWN, TOOL, make_tool("z").evolve(origin=owner, process_request=change)]
         pipeline = DEFAULT_PIPELINE
@@ -338,7 +349,7 @@ def test_a_tool_that_a_plugins_step_or_tool_brings_is_the_plugins(change, owner,
     assert {tool.origin for tool in (*of_the_host, *of_the_host.findable)} == {HOST}
 
 
-def test_a_tool_that_hides_something_in_a_name_costs_the_plugins_step():
+def test_a_tool_with_hidden_characters_fails_the_plugins_step():
     hidden = make_tool("new", input_schema={"type": "object", "properties": {"a\u202eb": {}}})
     step = ABC.append("x", lambda request: request.evolve(tools=request.tools.with_tools(hidden)), owner=FILES)
     made = process(step, ModelRequest("a", tools=resolve_static([OWN])))
@@ -346,7 +357,7 @@ def test_a_tool_that_hides_something_in_a_name_costs_the_plugins_step():
     assert "hidden characters" in str(made.problems[0])
 
 
-def test_problems_are_those_of_this_time_and_no_step_loses_them():
+def test_problems_are_of_this_run_and_no_step_loses_them():
     step = built_in(("anew", quick(lambda request: ModelRequest("b")))).processors
     pipeline = Pipeline((*ABC.append("bad", fails, owner=FILES).processors, *step))
     once = process(pipeline)
@@ -356,14 +367,14 @@ def test_problems_are_those_of_this_time_and_no_step_loses_them():
     assert process(ABC, once).problems == ()
 
 
-def test_a_problem_that_nothing_was_raised_for_is_told_too():
-    told = []
+def test_a_problem_without_an_exception_is_observed_too():
+    observed = []
     noted = quick(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
-    process(built_in(("note", noted)), observe=lambda who, error: told.append((who, str(error))))
-    assert told == [("request processor 'note' of the host", "odd")]
+    process(built_in(("note", noted)), observe=lambda what, error: observed.append((what, str(error))))
+    assert observed == [("request processor 'note' of the host", "odd")]
 
 
-def test_whoever_waits_can_be_cancelled():
+def test_processing_can_be_cancelled():
     async def waits():
         await never()
 
@@ -385,7 +396,7 @@ def ask(function, **facts):
 
 
 @pytest.mark.parametrize("built_in", [True, False])
-def test_a_function_gets_what_it_asks_for_by_name(built_in):
+def test_arguments_are_passed_by_name(built_in):
     assert ask(lambda: 1, built_in=built_in) == 1
     assert ask(lambda request: request, built_in=built_in) is REQUEST
     assert ask(lambda context: context, built_in=built_in) is EMPTY_CONTEXT
@@ -394,7 +405,7 @@ def test_a_function_gets_what_it_asks_for_by_name(built_in):
 
 
 @pytest.mark.parametrize("built_in", [True, False])
-def test_what_it_raises_is_told_alike(built_in):
+def test_exceptions_of_built_in_steps_are_problems_too(built_in):
     (problem,) = process(Pipeline([Processor("p", lambda: 1 / 0, FILES, built_in=built_in)])).problems
     assert isinstance(problem.error, ZeroDivisionError)
 
@@ -404,10 +415,10 @@ def test_what_it_raises_is_told_alike(built_in):
     [
         ("p", lambda tools: None, r"request processor 'p': .* asks for 'tools'; there are request, "),
         *(("p", function, r"request processor 'p': .* is not a callable object") for function in (None, 5, "text")),
-        *((name, print, "name has to be a text") for name in ("", None, 5)),
+        *((name, print, "name must be a text") for name in ("", None, 5)),
     ],
 )
-def test_what_is_no_name_or_no_function_of_a_request_is_refused_at_once(name, function, says):
+def test_invalid_names_and_functions_are_refused_at_once(name, function, says):
     with pytest.raises(RegistrationError, match=says):
         Processor(name, function)
 
@@ -431,8 +442,8 @@ def test_its_summary_is_the_first_line_of_its_docstring():
 
 
 @pytest.mark.parametrize("places", [{}, {"before": "a", "after": "b"}])
-def test_one_place_has_to_be_named(places):
-    with pytest.raises(ValueError, match="name one of the two"):
+def test_exactly_one_place_is_required(places):
+    with pytest.raises(ValueError, match="exactly one of the two"):
         Placed(print, **places)
 
 
@@ -446,7 +457,7 @@ def ask_runner(function, *arguments, runner=PATIENT):
 @pytest.mark.parametrize(
     "error", [ValueError, SystemExit, KeyboardInterrupt, StopIteration, asyncio.CancelledError, GeneratorExit]
 )
-def test_whatever_a_function_raises_costs_only_its_answer(error):
+def test_any_exception_becomes_a_problem(error):
     def plain():
         raise error
 
@@ -459,7 +470,7 @@ def test_whatever_a_function_raises_costs_only_its_answer(error):
         assert isinstance(problem.error, error | RuntimeError)  # which coroutines raise for `StopIteration`
 
 
-def test_one_that_never_answers_is_given_up():
+def test_a_function_that_never_returns_times_out():
     released = threading.Event()
 
     async def waits():
@@ -471,7 +482,7 @@ def test_one_that_never_answers_is_given_up():
     released.set()
 
 
-def test_without_a_limit_one_is_waited_for():
+def test_without_a_limit_there_is_no_timeout():
     async def later():
         for _ in range(9):
             await asyncio.sleep(0)
@@ -480,7 +491,7 @@ def test_without_a_limit_one_is_waited_for():
     assert ask_runner(later, runner=Runner(timeout=None)) == "a"
 
 
-def test_one_that_ignores_its_cancellation_is_closed():
+def test_a_function_that_ignores_its_cancellation_is_abandoned():
     async def stubborn():
         while True:
             with suppress(asyncio.CancelledError):
@@ -490,7 +501,7 @@ def test_one_that_ignores_its_cancellation_is_closed():
         asyncio.run(SHORT.ask(Callback(stubborn)))
 
 
-def test_plain_functions_run_where_they_are_told():
+def test_plain_functions_run_in_the_given_runner():
     seen = []
 
     async def elsewhere(function, *arguments):

@@ -37,7 +37,7 @@ from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
 from toolsets.samples import PlainToolset, make_tool
 
 
-def test_its_order_is_what_adds_first_and_what_makes_sound_last():
+def test_steps_that_add_come_first_and_repairs_last():
     assert DEFAULT_PIPELINE.names == (
         "tool_requests",
         "instructions",
@@ -48,7 +48,7 @@ def test_its_order_is_what_adds_first_and_what_makes_sound_last():
     )
 
 
-def test_every_step_comes_with_pegboard_and_says_what_it_does():
+def test_every_step_is_built_in_and_has_a_summary():
     assert all(step.built_in and step.summary.endswith(".") for step in DEFAULT_PIPELINE)
 
 
@@ -89,7 +89,7 @@ async def later():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "texts"),
     [
         ("a", ("a",)),
         (["a", "b"], ("a", "b")),
@@ -104,18 +104,18 @@ async def later():
         ("a\u202eb\nc\u200b", ("a\\u{202e}b\nc\\u{200b}",)),
     ],
 )
-def test_toolsets_speak_by_texts_or_functions(given, said):
+def test_instructions_of_a_toolset_are_texts_or_functions(given, texts):
     made = asked(speaking(given), context=ReadonlyContext(user="ann"))
-    assert (made.instructions, made.problems) == (said, ())
+    assert (made.instructions, made.problems) == (texts, ())
 
 
-def test_toolsets_speak_first_then_tools_each_once_behind_what_is_said_already():
+def test_instructions_are_of_toolsets_first_then_tools_without_duplicates():
     static = [make_tool("a").evolve(instructions="tool"), make_tool("b").evolve(instructions="mine")]
     made = asked(speaking("set"), speaking("set", "u"), static=static, instructions="mine")
     assert made.instructions == ("mine", "set", "tool")
 
 
-def test_hidden_characters_of_others_tools_are_escaped_and_the_hosts_stand():
+def test_hidden_characters_are_escaped_except_the_hosts():
     own = make_tool("a").evolve(instructions="a\u202eb")
     assert asked(static=[own, make_tool("b", plugin="files").evolve(instructions="c\u202eb")]).instructions == (
         "a\u202eb",
@@ -123,31 +123,31 @@ def test_hidden_characters_of_others_tools_are_escaped_and_the_hosts_stand():
     )
 
 
-def test_a_toolset_that_has_no_tool_in_the_request_is_silent():
+def test_a_toolset_without_a_tool_in_the_request_adds_no_instructions():
     from pegboard.toolsets.predicates import Matches
 
     assert asked(speaking("a"), where=Matches("name", "nosuch")).instructions == ()
     assert asked(speaking("a", tools=[])).instructions == ()
 
 
-def test_deferred_tools_are_silent_until_they_were_found():
+def test_deferred_tools_add_no_instructions_until_they_are_found():
     late = make_tool("late", deferred=True).evolve(instructions="late")
     toolset = speaking("set", tools=[make_tool("x", deferred=True)])
     assert asked(toolset, static=[late]).instructions == ()
     assert asked(toolset, static=[late], loads_deferred=True).instructions == ("set", "late")
 
 
-def test_a_tool_that_no_model_is_offered_may_speak():
+def test_a_tool_that_isnt_offered_may_add_instructions():
     assert asked(static=[make_tool("a").evolve(offered=False, instructions="a")]).instructions == ("a",)
 
 
-def test_toolsets_inside_others_speak_for_themselves():
+def test_nested_toolsets_add_their_own_instructions():
     inner = [StaticToolset(name, [make_tool(name)], instructions=name) for name in "ab"]
     both = CombinedToolset("both", [inner[0].prefixed("x_"), inner[1].filtered("not destructive")])
     assert asked(OwnedToolset(both, FILES)).instructions == ("a", "b")
 
 
-def test_a_wrapper_that_speaks_speaks_instead():
+def test_instructions_of_a_wrapper_replace_the_inner_ones():
     wrapper = speaking("outer")
     wrapper.inner_toolsets = [speaking("inner")]
     assert asked(wrapper).instructions == ("outer",)
@@ -174,27 +174,27 @@ class Unwilling(PlainToolset):
     [
         (speaking(raises), "toolset 't': ValueError: no luck"),
         (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
-        (speaking(5), "toolset 't': TypeError: instructions have to be a text or a list of texts, not int"),
-        (speaking(["a", 5]), "toolset 't': TypeError: instructions have to be a text or a list of texts, not list"),
-        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, and have more"),
+        (speaking(5), "toolset 't': TypeError: instructions must be a text or a list of texts, got int"),
+        (speaking(["a", 5]), "toolset 't': TypeError: instructions must be a text or a list of texts, got list"),
+        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, got 100,001"),
         (Unwilling("t", [make_tool("t_tool")]), "toolset 't': RuntimeError: not today"),
     ],
 )
-def test_what_a_toolset_does_wrong_costs_only_its_own_word(toolset, cause, origin):
-    made = asked(OwnedToolset(toolset, origin), speaking("heard", "u"))
-    assert made.instructions == ("heard",)
+def test_a_toolset_with_failing_instructions_is_skipped(toolset, cause, origin):
+    made = asked(OwnedToolset(toolset, origin), speaking("other", "u"))
+    assert made.instructions == ("other",)
     (problem,) = made.problems
     assert cause in problem.cause
     assert (problem.processor, problem.origin) == ("instructions", origin)
 
 
-def test_what_a_tool_says_wrong_costs_only_its_own_word():
+def test_a_tool_with_invalid_instructions_is_skipped():
     made = asked(static=[make_tool("a").evolve(instructions=5), make_tool("b").evolve(instructions="b")])
     assert made.instructions == ("b",)
     assert [(problem.tool, problem.error.__class__) for problem in made.problems] == [("a", TypeError)]
 
 
-def test_a_request_without_tools_or_without_words_is_left():
+def test_a_request_without_tools_or_instructions_is_unchanged():
     request = ModelRequest("a")
     assert asyncio.run(_instructions(request, EMPTY_CONTEXT, Runner())) is request
     made = asked(static=[make_tool("a")])
@@ -231,29 +231,29 @@ def test_a_tool_may_be_plain_or_async_and_gets_what_it_asks_for():
     assert made.messages[1] == Message.user("ann speaks")
 
 
-def test_nothing_given_leaves_it():
+def test_a_tool_that_returns_none_changes_nothing():
     request = processed(Tool.processor("a", lambda: None))
     assert (request.instructions, request.problems) == ((), ())
 
 
-def test_a_request_without_tools_is_left():
+def test_a_request_without_tools_is_unchanged():
     request = ModelRequest("a")
     assert asyncio.run(_tool_requests(request, EMPTY_CONTEXT, Runner())) is request
 
 
-@pytest.mark.parametrize(("loads_deferred", "said"), [(False, ()), (True, ("late",))])
-def test_a_deferred_tool_does_so_once_it_was_found(loads_deferred, said):
+@pytest.mark.parametrize(("loads_deferred", "texts"), [(False, ()), (True, ("late",))])
+def test_a_deferred_tool_processes_the_request_once_it_is_found(loads_deferred, texts):
     late = make_tool("late", deferred=True).evolve(process_request=says("late"))
-    assert processed(late, loads_deferred=loads_deferred).instructions == said
+    assert processed(late, loads_deferred=loads_deferred).instructions == texts
 
 
-def test_one_that_an_earlier_one_has_taken_out_does_so_no_more():
+def test_a_removed_tool_doesnt_process_the_request():
     without = quick(lambda request: request.evolve(tools=request.tools.without("mine", {"b": "not today"})))
     made = processed(Tool.processor("a", without), Tool.processor("b", says("b")))
     assert (made.instructions, made.tools.names) == ((), ("a",))
 
 
-def test_a_tool_may_bring_others():
+def test_a_tool_may_add_others():
     brings = quick(lambda request: request.evolve(tools=request.tools.with_tools(make_tool("x"))))
     assert processed(Tool.processor("a", brings)).tools.names == ("a", "x")
 
@@ -268,11 +268,11 @@ async def ends():
     [
         (raises, "ValueError: no luck"),
         (ends, "SystemExit: 3"),
-        (lambda: "text", "TypeError: gave str; it may give a ModelRequest or None"),
+        (lambda: "text", "TypeError: returned str; it must return a ModelRequest or None"),
         (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
     ],
 )
-def test_what_one_does_wrong_costs_only_its_own_part(function, cause, plugin):
+def test_a_tool_that_fails_is_skipped(function, cause, plugin):
     bad = make_tool("bad", plugin=plugin).evolve(process_request=function)
     made = processed(Tool.processor("a", says("a")), bad, Tool.processor("c", says("c")))
     assert made.instructions == ("a", "c")
@@ -281,7 +281,7 @@ def test_what_one_does_wrong_costs_only_its_own_part(function, cause, plugin):
     assert cause in problem.cause
 
 
-def test_problems_outlive_a_request_that_a_tool_makes_anew():
+def test_problems_survive_a_request_that_a_tool_builds_anew():
     anew = quick(lambda request: ModelRequest("new", tools=request.tools))
     made = processed(Tool.processor("a", raises), Tool.processor("b", anew))
     assert (made.messages, [problem.tool for problem in made.problems]) == ((Message.user("new"),), ["a"])
@@ -311,30 +311,30 @@ A, B, C, D = (sized(name, tokens) for name, tokens in (("a", 100), ("b", 50), ("
     ("tokens", "names"),
     [(None, "abcd"), (400, "abcd"), (399, "abc"), (210, "abd"), (200, "abd"), (100, "a"), (99, "b"), (10, ""), (0, "")],
 )
-def test_what_fits_is_kept_in_the_order_of_the_request(tokens, names):
+def test_tools_within_the_budget_stay_in_order(tokens, names):
     assert kept(BudgetTools(tokens), A, B, C, D) == tuple(names)
 
 
-def test_it_is_off_by_default_and_costs_nothing():
+def test_it_is_off_by_default():
     assert BudgetTools()(asks(A)) is None
     assert BudgetTools(1)(ModelRequest("a")) is None
     assert BudgetTools(100)(asks(A)) is None
 
 
-def test_those_that_rank_highest_are_kept_and_stand_where_they_stood():
+def test_the_highest_ranks_are_kept_in_order():
     by_size = BudgetTools(260, rank=lambda tool: _estimated_tokens(tool.spec))
     assert kept(by_size, A, B, C, D) == ("b", "c")
     same = BudgetTools(160, rank=lambda tool: 0)
     assert kept(same, A, B, C, D) == ("a", "b")
 
 
-def test_pinned_ones_stay_whatever_they_take():
+def test_pinned_tools_always_stay():
     assert kept(BudgetTools(10, pinned=["c"]), A, B, C) == ("c",)
     assert kept(BudgetTools(260, pinned=["c"]), A, B, C, D) == ("b", "c")
     assert kept(BudgetTools(10), A, B, tool_choice=NamedTool("b")) == ("b",)
 
 
-def test_what_takes_nothing_isnt_counted():
+def test_tools_that_arent_sent_arent_counted():
     """Tools that aren't sent, and deferred ones, which their provider loads."""
     hidden = sized("h", 500).evolve(offered=False)
     deferred = sized("z", 500, deferred=True)
@@ -342,7 +342,7 @@ def test_what_takes_nothing_isnt_counted():
     assert BudgetTools(100)(asks(A, hidden, deferred, loads_deferred=True)) is None
 
 
-def test_each_that_is_left_out_says_why():
+def test_each_tool_beyond_the_budget_has_a_reason():
     tools = BudgetTools(120)(asks(A, B)).tools
     assert str(tools.explain("b")) == (
         "b: not offered\n  + offered: by the host\n  - budget: it takes about 50 tokens, and 20 of 120 are left"
@@ -398,18 +398,11 @@ def cut(request):
 
 @pytest.mark.parametrize(
     ("count", "keep", "stride", "old"),
-    [(3, 2, 1, 1), (2, 2, 1, 0), (3, 0, 1, 3), (12, 2, 5, 10), (11, 2, 5, 5), (6, 2, 5, 0), (0, 0, 1, 0)],
+    [(3, 2, 1, 1), (2, 2, 1, 0), (3, 0, 1, 3), (12, 2, 5, 10), (11, 2, 5, 5), (7, 2, 5, 5), (6, 2, 5, 0), (0, 0, 1, 0)],
 )
 def test_the_newest_rounds_keep_theirs_whole(count, keep, stride, old):
     step = LimitResults(keep=keep, most=300, stride=stride)
     assert cut(step(rounds(count)) or rounds(count)) == list(range(old))
-
-
-def test_what_is_old_moves_on_in_strides():
-    """So that a provider's cache of what was sent before stays good in between."""
-    step = LimitResults(keep=2, most=300, stride=5)
-    prefixes = {cut(step(rounds(count)) or rounds(count))[-1:] == [4] for count in range(7, 12)}
-    assert prefixes == {True}
 
 
 def test_by_default_only_long_conversations_are_touched():
@@ -425,7 +418,6 @@ def test_it_can_be_switched_off():
 def test_messages_that_nothing_is_cut_in_stay_the_same():
     request = rounds(3, ToolResult("short")).with_messages(*rounds(1).messages)
     made = EVERY(request)
-    assert made.messages[:-1] == request.messages[:-1]
     assert all(new is old for new, old in zip(made.messages[:-1], request.messages[:-1], strict=True))
 
 
@@ -464,13 +456,13 @@ def test_cutting_twice_changes_nothing():
     assert EVERY(once) is None
 
 
-def test_words_of_people_are_never_cut():
+def test_messages_of_the_user_are_never_cut():
     request = ModelRequest([LONG, Message("user", [ResultPart("a", "a", ToolResult(LONG))]), *rounds(1).messages])
     assert EVERY(request).messages[:2] == request.messages[:2]
 
 
 @pytest.mark.parametrize("settings", [{"keep": -1}, {"most": LEAST - 1}, {"stride": 0}])
-def test_settings_that_mean_nothing_are_refused(settings):
+def test_invalid_settings_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         LimitResults(**settings)
 
@@ -479,7 +471,7 @@ A_PACK_TOOLS, LATE = make_tool("a"), make_tool("late", deferred=True)
 HIDDEN = make_tool("hidden").evolve(offered=False)
 
 
-def test_what_a_model_is_sent_is_what_is_left():
+def test_only_sent_tools_are_left():
     made = _pack_tools(asks(A_PACK_TOOLS, LATE, HIDDEN))
     assert made.tools.names == ("a",)
     assert made.tools.findable == (LATE,)
@@ -491,7 +483,7 @@ def test_deferred_tools_are_sent_where_the_provider_loads_them():
     assert (made.tools.names, made.tools.findable) == (("a", "late"), ())
 
 
-def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
+def test_the_search_tool_is_left_out_if_the_provider_searches():
     search = make_tool("search_tools", meta={"pegboard/searches": True})
     made = _pack_tools(asks(A_PACK_TOOLS, LATE, search, loads_deferred=True))
     assert made.tools.names == ("a", "late")
@@ -499,7 +491,7 @@ def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
     assert _pack_tools(asks(A_PACK_TOOLS, search, loads_deferred=True)).tools.names == ("a", "search_tools")
 
 
-def test_each_that_is_left_out_says_why_pack_tools():
+def test_each_unsent_tool_has_a_reason():
     tools = _pack_tools(asks(A_PACK_TOOLS, HIDDEN, LATE)).tools
     assert "- pack: it only processes requests; no model is offered it" in str(tools.explain("hidden"))
     assert "- pack: it is deferred: offered once a search has found it (pip install" in str(tools.explain("late"))
@@ -508,12 +500,12 @@ def test_each_that_is_left_out_says_why_pack_tools():
     )
 
 
-def test_a_call_of_what_was_left_out_is_of_a_tool_that_was_held_back():
+def test_packed_out_tools_count_as_held_back():
     tools = _pack_tools(asks(A_PACK_TOOLS, HIDDEN, LATE)).tools
     assert [tools.was_held_back(name) for name in ("a", "hidden", "late", "nosuch")] == [False, True, True, False]
 
 
-def test_of_two_tools_of_one_name_the_first_is_sent_and_the_other_is_told_of():
+def test_of_two_tools_with_one_name_the_first_is_sent_and_the_other_is_a_problem():
     other = make_tool("a", plugin="files", description="another")
     request = asks(A_PACK_TOOLS)
     request = request.evolve(tools=attrs.evolve(request.tools, tools=(A_PACK_TOOLS, other)))
@@ -523,7 +515,7 @@ def test_of_two_tools_of_one_name_the_first_is_sent_and_the_other_is_told_of():
     assert "tool 'a' is held back: the host has the name" in str(made.tools.problems[0])
 
 
-def test_what_is_packed_stays_as_it_is():
+def test_packing_is_idempotent():
     request = asks(A_PACK_TOOLS)
     assert _pack_tools(request) is request
     made = _pack_tools(asks(A_PACK_TOOLS, LATE, HIDDEN))
@@ -538,23 +530,23 @@ def test_what_is_packed_stays_as_it_is():
         (
             NamedTool("late"),
             (A_PACK_TOOLS, LATE),
-            "tool 'late' had to be called and isn't offered; the model is left to decide",
+            "tool_choice names 'late', which isn't offered; 'auto' is used instead",
         ),
         (
             NamedTool("nosuch"),
             (A_PACK_TOOLS,),
-            "tool 'nosuch' had to be called and isn't offered; the model is left to decide",
+            "tool_choice names 'nosuch', which isn't offered; 'auto' is used instead",
         ),
-        ("required", (HIDDEN,), "a tool had to be called and none is offered; the model is left to decide"),
+        ("required", (HIDDEN,), "tool_choice is 'required', and no tool is offered; 'auto' is used instead"),
     ],
 )
-def test_a_choice_that_no_provider_would_take_is_loosened_and_told(choice, tools, cause):
+def test_an_unmet_tool_choice_becomes_auto_with_a_problem(choice, tools, cause):
     made = _pack_tools(asks(*tools, tool_choice=choice))
     assert (made.tool_choice, [problem.cause for problem in made.problems]) == ("auto", [cause])
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("a")])
-def test_a_choice_that_can_be_met_stands(choice):
+def test_a_tool_choice_that_can_be_met_is_unchanged(choice):
     made = _pack_tools(asks(A_PACK_TOOLS, tool_choice=choice))
     assert (made.tool_choice, made.problems) == (choice, ())
 
@@ -606,7 +598,7 @@ def own_calls(message):
 
 
 @given(st.lists(MESSAGES, max_size=6))
-def test_every_call_has_exactly_one_result_right_behind_it(messages):
+def test_every_call_has_exactly_one_result_right_after_it(messages):
     """What every provider wants of a conversation, whatever it was before."""
     history = repaired(messages)
     hosted = {call.id for message in history for call in message.calls if call.provider_executed}
@@ -627,7 +619,7 @@ def test_every_call_has_exactly_one_result_right_behind_it(messages):
 
 
 @given(st.lists(MESSAGES, max_size=6))
-def test_what_is_mended_needs_no_mending(messages):
+def test_repairing_is_idempotent(messages):
     history = repaired(messages)
     for again in (repaired(history), _rebuilt(history)):
         assert len(again) == len(history)
@@ -635,16 +627,16 @@ def test_what_is_mended_needs_no_mending(messages):
 
 
 @given(st.lists(MESSAGES, max_size=6))
-def test_words_and_calls_are_never_lost(messages):
-    def said(history):
+def test_texts_and_calls_are_never_lost(messages):
+    def contents(history):
         texts = [part for message in history for part in message.parts if isinstance(part, TextPart | HostedPart)]
         names = [call.name for message in history if message.role == "assistant" for call in message.calls]
         return texts, names
 
-    assert said(repaired(messages)) == said(messages)
+    assert contents(repaired(messages)) == contents(messages)
 
 
-def test_a_sound_history_is_left_as_it_is():
+def test_a_valid_history_is_unchanged():
     assert _repair_history(ModelRequest(SOUND)) is None
     assert _repair_history(ModelRequest(())) is None
 
@@ -705,11 +697,11 @@ _LOST = ("a_2=not_executed", "a_3=not_executed")
         ),
     ],
 )
-def test_each_fault_is_mended(messages, shaped):
+def test_each_fault_is_repaired(messages, shaped):
     assert mended(*messages) == shaped
 
 
-def test_calls_without_ids_are_told_apart_and_their_results_by_name():
+def test_calls_without_ids_get_ids_and_results_match_by_name():
     asked = Message.assistant(ToolCall("add"), ToolCall("read"), ToolCall("add"))
     texts = (("read", "1"), ("add", "2"), ("add", "3"))
     answered = Message("tool", [ResultPart("", name, ToolResult(text)) for name, text in texts])
@@ -741,7 +733,7 @@ def test_a_result_takes_the_name_that_its_call_has():
     assert made.parts == (ResultPart("a", "a", OK, {"gemini": 1}),)
 
 
-def test_a_result_in_the_midst_of_an_answer_moves_behind_it():
+def test_a_result_within_an_answer_moves_after_it():
     answer = Message.assistant("so", ToolCall("a", id="a")).evolve(
         parts=["so", ToolCall("a", id="a"), ResultPart("a", "a", OK), "on"]
     )
@@ -755,9 +747,9 @@ def test_the_result_of_what_a_provider_has_executed_stays_in_its_answer():
     assert _repair_history(ModelRequest([answer])) is None
 
 
-def test_what_else_stands_in_a_message_of_results_is_said_by_the_user():
-    said = Message("tool", [ResultPart("a", "a", OK), "look"], "m1")
-    made = repaired([calls("a"), said])
+def test_other_parts_of_a_results_message_become_the_users():
+    mixed = Message("tool", [ResultPart("a", "a", OK), "look"], "m1")
+    made = repaired([calls("a"), mixed])
     assert shape(made) == [("a", "a"), ("t", "a=ok"), ("u",)]
     assert made[2].text == "look"
 
@@ -769,7 +761,7 @@ def test_a_message_of_results_stays_the_same_message():
     assert (made.id, made.metadata) == ("m2", {"host": 1})
 
 
-def test_the_words_tell_the_model_what_to_do():
+def test_generated_results_tell_the_model_what_to_do():
     _, made = repaired([calls("a")])
     assert made.results[0].result.text == "a was not run, or its result was lost. Call it again if it is still needed."
     _, made = repaired([calls("a").evolve(metadata={"complete": False})])

@@ -494,13 +494,13 @@ def test_a_returned_schema_can_be_changed():
 
 def test_the_cache_of_types_is_bounded(monkeypatch):
     """Functions that make tools may make types at each call: what is kept of them has a limit."""
-    monkeypatch.setattr(types, "_MOST_KNOWN", 3)
-    monkeypatch.setattr(types, "_known", {})
+    monkeypatch.setattr(types, "_MOST_CACHED", 3)
+    monkeypatch.setattr(types, "_cache", {})
 
     for number in range(10):
         assert schema_of(Literal[number]) == {"type": "integer", "const": number}
 
-    assert len(types._known) <= 3
+    assert len(types._cache) <= 3
 
 
 def test_schemas_are_the_same_in_every_process():

@@ -185,8 +185,8 @@ class StoreStaysBounded(RuleBasedStateMachine):
 
     @invariant()
     def the_size_is_true_and_within_the_limit(self):
-        kept = [content for each in self.artifacts._kept.values() for content in each.values()]
-        assert self.artifacts._size == sum(200 + len(content.text) for content in kept) <= 1500
+        stored = [content for each in self.artifacts._stored.values() for content in each.values()]
+        assert self.artifacts._size == sum(200 + len(content.text) for content in stored) <= 1500
 
 
 StoreStaysBounded.TestCase.settings = settings(stateful_step_count=12)
@@ -287,5 +287,5 @@ def test_the_memory_is_bounded(entries, most):
     memory = _InMemoryMemory(most)
     for user, text in entries:
         asyncio.run(memory.add(text, user=user))
-    kept = [asyncio.run(memory.search("x y z", user=user, limit=99)) for user in "ab"]
-    assert sum(map(len, kept)) == min(most, len(entries))
+    stored = [asyncio.run(memory.search("x y z", user=user, limit=99)) for user in "ab"]
+    assert sum(map(len, stored)) == min(most, len(entries))

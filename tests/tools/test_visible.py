@@ -175,6 +175,7 @@ def test_hidden_characters_in_a_definition_are_escaped(given, seen):
         ({"schema": {"pattern": "[\u200b]"}}, "pattern"),
         ({"schema": {"patternProperties": {"^\ufeff": {}}}}, "patternProperties"),
         ({"output_schema": {"type": "object", "$defs": {"A\u200b": {}}}}, "\\$defs"),
+        ({"examples": [{"a": ["x\u202e"]}]}, "examples"),
         ({"provider_options": {"openai": {"description": "a\u202eb"}}}, "provider_options"),
         ({"kind": "freeform", "grammar": Grammar("regex", "\u200b")}, "grammar"),
     ],

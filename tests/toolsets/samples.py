@@ -1,4 +1,4 @@
-"""Tools and toolsets that the tests of this room share."""
+"""Sample tools and toolsets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BOMB = {
     "properties": {"a": {"$ref": "#/$defs/d0"}},
     "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(9)} | {"d9": {"type": "string"}},
 }
-"""A schema that comes to 10**9 schemas once its references are followed."""
+"""A schema that expands to 10**9 schemas once its references are followed."""
 
 
 def echo(**arguments):
-    """What the sample tools do."""
+    """Handler of the sample tools."""
     return arguments
 
 
@@ -28,7 +28,7 @@ def as_keywords():
 
 
 def make_tool(name="tool", *, plugin=None, distribution=None, toolset=None, trusted=True, hints=None, **facts):
-    """A tool whose handler gives back its arguments."""
+    """A tool whose handler returns its arguments."""
     if facts.get("kind") == "provider":
         facts.setdefault("provider_id", "demo.tool")
     spec = ToolSpec(
@@ -43,7 +43,7 @@ def object_schema(required=(), **properties):
 
 
 class PlainToolset:
-    """A toolset that knows nothing of pegboard's classes: what a user writes."""
+    """A toolset without any base class, as a user writes it."""
 
     def __init__(self, name="plain", tools=(), error=None):
         self.name = name
@@ -63,7 +63,7 @@ class PlainToolset:
 
 
 class CallingToolset(PlainToolset):
-    """One that runs its tools itself."""
+    """Toolset that runs its tools itself."""
 
     def __init__(self, name="calling", tools=()):
         super().__init__(name, tools)
@@ -75,7 +75,7 @@ class CallingToolset(PlainToolset):
 
 
 class Closing(PlainToolset):
-    """One with a plain `close`, which may fail."""
+    """Toolset with a plain `close`, which may fail."""
 
     def __init__(self, error=None):
         super().__init__()
@@ -88,7 +88,7 @@ class Closing(PlainToolset):
 
 
 class Hanging(PlainToolset):
-    """Never answers; tells whether it was cancelled."""
+    """Toolset that never answers, and counts its cancellations."""
 
     def __init__(self, name="hanging", *, stubborn=False):
         super().__init__(name)
@@ -123,7 +123,7 @@ def names(tools):
 
 
 def called(tool, arguments, context=None):
-    """Judges and runs a tool as dispatch does: schema, own check, binder, function."""
+    """Validates and runs a call as dispatch does: schema, own check, binder, function."""
     assert tool.validator.accepts(arguments), tool.validator.problems(arguments)
     problems = tuple(tool.checks(arguments) or ()) if tool.checks else ()
     assert not problems, problems
@@ -137,7 +137,7 @@ async def _awaited(answer):
 
 
 def late_tool(tool):
-    """The same tool, its handler found at the first call."""
+    """The same tool, its handler loaded at the first call."""
     from pegboard.tools.tool import LateHandler
 
     loads = SimpleNamespace(count=0)

@@ -12,7 +12,7 @@ from toolsets.samples import make_tool
 
 
 @given(predicates)
-def test_its_text_reads_back_to_an_equal_predicate(predicate):
+def test_a_predicates_text_parses_to_an_equal_predicate(predicate):
     assert parse_predicate(str(predicate), CUSTOM) == predicate
 
 
@@ -55,7 +55,7 @@ def test_any_string_survives_as_a_value(key, value):
         ("long_name and has-user", Custom(CUSTOM["long_name"], "long_name") & Custom(CUSTOM["has-user"], "has-user")),
     ],
 )
-def test_a_text_means(text, predicate):
+def test_texts_parse(text, predicate):
     assert parse_predicate(text, CUSTOM) == predicate
 
 
@@ -103,7 +103,7 @@ def test_a_text_means(text, predicate):
         ("<custom>", 0, "isn't registered"),
     ],
 )
-def test_a_fault_is_named_with_its_place(text, position, reason):
+def test_a_syntax_error_has_its_position(text, position, reason):
     with pytest.raises(ExpressionError) as caught:
         parse_predicate(text, CUSTOM)
     assert reason in str(caught.value)
@@ -117,8 +117,8 @@ def test_depth_is_bounded(text):
 
 
 @pytest.mark.parametrize("text", ["nosuch" + " " * 60_000, '"' + r"\"" * 30_000, 'name:"' + r"\"" * 30_000], ids=len)
-def test_no_place_of_a_text_is_read_twice(text):
-    """Each would take minutes."""
+def test_parsing_takes_linear_time(text):
+    """Quadratic time would be minutes."""
     with pytest.raises(ExpressionError):
         parse_predicate(text)
 
@@ -141,7 +141,7 @@ def test_anything_is_read_or_refused(text):
     assert 0 <= position <= len(text)
 
 
-def test_what_may_stand_for_a_predicate():
+def test_as_predicate_takes_predicates_texts_and_functions():
     def short(tool, context):
         return len(tool.name) < 3
 

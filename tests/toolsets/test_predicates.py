@@ -43,7 +43,7 @@ from toolsets.samples import make_tool
 
 
 @given(predicates, predicates, tools, contexts)
-def test_the_operators_mean_the_words(p, q, tool, context):
+def test_operators_combine_answers(p, q, tool, context):
     of_p, of_q = p(tool, context), q(tool, context)
     assert (p & q)(tool, context) is (of_p and of_q)
     assert (p | q)(tool, context) is (of_p or of_q)
@@ -101,7 +101,7 @@ def test_nesting_has_a_limit():
 
 @pytest.mark.parametrize("hint", [None, False])
 @pytest.mark.parametrize("flag", [read_only, destructive, idempotent, open_world, edit])
-def test_a_hint_counts_only_where_it_says_yes(flag, hint):
+def test_a_hint_counts_only_where_it_is_true(flag, hint):
     """Unset is unset: neither read-only nor destructive."""
     assert flag(make_tool(hints={flag.word: True}), EMPTY_CONTEXT) is True
     assert flag(make_tool(hints={flag.word: hint}), EMPTY_CONTEXT) is False
@@ -114,7 +114,7 @@ def test_an_untrusted_origin_only_adds_caution(flag, counts):
     assert flag(make_tool(hints={flag.word: True}, trusted=False), EMPTY_CONTEXT) is counts
 
 
-def test_a_hint_that_is_not_believed_is_told():
+def test_the_facts_tell_that_a_hint_is_untrusted():
     tool = make_tool(hints={"read_only": True}, trusted=False)
     assert "trusted" in read_only.facts(tool, EMPTY_CONTEXT)
     assert read_only.facts(make_tool(hints={"read_only": True}), EMPTY_CONTEXT) == ""
@@ -198,7 +198,7 @@ def test_a_scalar_of_the_state_is_compared_as_text(value, text):
 
 
 @given(tools, contexts)
-def test_facts_can_be_told_of_anything(tool, context):
+def test_every_predicate_has_facts(tool, context):
     for key in KEYS:
         assert Matches(key, "*").facts(tool, context).startswith(f"{key}: ")
     for word in WORDS:
@@ -206,8 +206,8 @@ def test_facts_can_be_told_of_anything(tool, context):
 
 
 @given(tools)
-def test_a_literal_property_means_what_the_schema_says(tool):
-    """The quick look at the schema's text never changes the answer."""
+def test_a_literal_property_matches_the_schema(tool):
+    """The shortcut by the schema's text never changes the answer."""
     for word in WORDS:
         if "*" not in word and "?" not in word:
             assert Matches("property", word)(tool, EMPTY_CONTEXT) is (word in tool.spec.input_schema["properties"])
@@ -220,7 +220,7 @@ def test_an_escaped_property_is_found():
     assert Matches("property", "path")(tool, EMPTY_CONTEXT)
 
 
-def test_unknown_words_are_refused_with_what_may_have_been_meant():
+def test_unknown_words_are_refused_with_near_misses():
     with pytest.raises(PredicateError, match="'read_only'"):
         Flag("readonly")
     with pytest.raises(PredicateError, match="'plugin'"):
@@ -264,12 +264,12 @@ class Asynchronous:
 
 
 @pytest.mark.parametrize("function", [asynchronous, Asynchronous(), functools.partial(asynchronous), None, "read_only"])
-def test_what_is_no_plain_callable_is_refused(function):
+def test_only_a_plain_callable_is_a_custom_predicate(function):
     with pytest.raises(PredicateError, match="plain function"):
         Custom(function)
 
 
-def test_something_to_await_is_no_answer():
+def test_an_awaitable_answer_raises():
     """A coroutine is always true: it would let every tool in."""
     with pytest.raises(TypeError, match="await"):
         Custom(lambda *arguments: asynchronous(*arguments))(make_tool(), EMPTY_CONTEXT)  # noqa: PLW0108  hides what it is
@@ -282,7 +282,7 @@ def test_a_callable_without_a_name_has_neither_text_nor_json():
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
-def test_a_word_that_means_something_is_no_name(name):
+def test_a_reserved_word_cant_name_a_predicate(name):
     with pytest.raises(PredicateError, match="reserved"):
         Custom(cheap, name)
 
@@ -293,13 +293,13 @@ def test_a_name_is_a_bare_word(name):
         check_predicate_name(name)
 
 
-def slowly(pattern, value):
-    """What the words say, tried in every way."""
+def matches_slowly(pattern, value):
+    """Reference implementation with backtracking."""
     if not pattern:
         return not value
     if pattern[0] == "*":
-        return any(slowly(pattern[1:], value[start:]) for start in range(len(value) + 1))
-    return bool(value) and pattern[0] in ("?", value[0]) and slowly(pattern[1:], value[1:])
+        return any(matches_slowly(pattern[1:], value[start:]) for start in range(len(value) + 1))
+    return bool(value) and pattern[0] in ("?", value[0]) and matches_slowly(pattern[1:], value[1:])
 
 
 @given(st.text("ab*?.[", max_size=7), st.text("ab*?.[\n", max_size=7))
@@ -308,20 +308,20 @@ def slowly(pattern, value):
 @example("*ab*ba*", "aba")
 @example("*?b*", "ab")
 @example("a*a", "a")
-def test_a_pattern_matches_what_the_words_say(pattern, value):
-    assert bool(matcher(pattern)(value)) is slowly(pattern, value)
+def test_patterns_match_like_a_reference_implementation(pattern, value):
+    assert bool(matcher(pattern)(value)) is matches_slowly(pattern, value)
 
 
 @pytest.mark.parametrize("pattern", ["*" + "a*" * 30 + "b", "?*" * 30 + "b", "*a?" * 30 + "*b"])
-def test_many_stars_end(pattern):
-    """A matcher that tries every way would not come back."""
+def test_many_stars_take_bounded_time(pattern):
+    """A backtracking matcher would take exponential time."""
     assert not matcher(pattern)("a" * 3000)
 
 
 @pytest.mark.parametrize(
     ("pattern", "value"), [("[ab]", "a"), ("a.c", "abc"), ("A", "a"), ("a", "a\n"), ("a*a", "a"), ("{a,b}", "a")]
 )
-def test_nothing_else_is_special(pattern, value):
+def test_only_star_and_question_mark_are_special(pattern, value):
     assert not matcher(pattern)(value)
 
 
@@ -357,7 +357,7 @@ def test_json_reads_back_to_an_equal_predicate(predicate):
         ({"custom": "long_nam"}, r"^\$.custom: no predicate is registered as 'long_nam'. Did you mean 'long_name'"),
     ],
 )
-def test_what_it_refuses_it_names_with_its_place(data, reason):
+def test_invalid_json_is_refused_with_its_place(data, reason):
     with pytest.raises(PredicateError, match=reason):
         predicate_from_json(data, CUSTOM)
 

@@ -1,4 +1,4 @@
-"""`ResolvedTools` with fewer tools and with more, and what it says of them afterwards."""
+"""Resolution of tools, and changes and explanations of `ResolvedTools`."""
 
 from __future__ import annotations
 
@@ -44,32 +44,32 @@ def test_predicates_then_active_then_order():
     assert names(resolved(active=["d", "b", "a"], order=["a"])) == ["a", "d", "b"]
 
 
-def test_an_active_name_that_nobody_has_is_a_problem():
+def test_an_unknown_active_name_is_a_problem():
     tools = resolved(active=["bb", "a", "bb"], where=~Matches("name", "a"))
     assert [str(problem) for problem in tools.problems] == ["active: no tool is called 'bb'. Did you mean 'b'?"]
 
 
-def test_many_unknown_active_names_are_cut_short():
+def test_problems_of_many_unknown_active_names_are_bounded():
     problems = resolved(active=[f"x{index}" for index in range(30)]).problems
     assert len(problems) == 21
     assert "10 more" in problems[-1].cause
 
 
-@pytest.mark.parametrize("wish", ["active", "order"])
-def test_a_string_is_no_list_of_names(wish):
-    with pytest.raises(TypeError, match=f"{wish} has to be a list"):
-        resolved(**{wish: "abc"})
+@pytest.mark.parametrize("argument", ["active", "order"])
+def test_a_string_is_refused_as_a_list_of_names(argument):
+    with pytest.raises(TypeError, match=f"{argument} has to be a list"):
+        resolved(**{argument: "abc"})
 
 
-def test_names_are_settled_before_predicates_look():
-    """A tool that is filtered out keeps its name: no other slips under it."""
+def test_name_conflicts_are_settled_before_predicates_apply():
+    """A tool that is filtered out keeps its name: no other can take it."""
     stranger = make_tool("a", tags=["y"])
     tools = resolved(toolsets=[PlainToolset("t", [stranger])], where=Matches("tag", "y"))
     assert names(tools) == []
     assert tools.was_held_back("a")
 
 
-def test_a_request_may_rather_fail():
+def test_a_failing_toolset_raises_on_request():
     error = OSError("down")
     with pytest.raises(ToolsetError, match="'odd' failed: OSError: down") as caught:
         resolved(toolsets=[PlainToolset("whole"), PlainToolset("odd", error=error)], on_toolset_error="fail")
@@ -103,7 +103,7 @@ tool_names = st.sampled_from("abcdef")
 
 
 @given(st.lists(tool_names, unique=True), st.lists(tool_names))
-def test_an_order_lists_its_names_first_and_loses_nothing(present, order):
+def test_an_order_lists_its_names_first_and_keeps_the_others(present, order):
     tools = [make_tool(name) for name in sorted(present)]
     wanted = [name for name in dict.fromkeys(order) if name in present]
     rest = [name for name in sorted(present) if name not in wanted]
@@ -112,7 +112,7 @@ def test_an_order_lists_its_names_first_and_loses_nothing(present, order):
 
 
 @given(predicates, contexts)
-def test_resolving_asks_what_the_predicate_says(predicate, context):
+def test_resolving_filters_by_the_predicate(predicate, context):
     tools = resolved(context=context, where=predicate)
     assert list(tools) == [tool for tool in STATIC if predicate(tool, context)]
 
@@ -139,7 +139,7 @@ print(*sorted(heavy & set(sys.modules)))
     assert done.stdout.split() == []
 
 
-def test_a_note_is_no_reason_to_fail():
+def test_a_note_doesnt_raise():
     toolset = wrap(PlainToolset("t", [make_tool("e")])).renamed({"absent": "x"})
     tools = resolved(toolsets=[toolset], on_toolset_error="fail")
     assert ("e" in tools.names, [each.note for each in tools.problems]) == (True, [True])
@@ -166,8 +166,8 @@ def settled(static, *offers):
         ([STATIC_NAMES], [[make_tool("a", toolset="mine")]], STATIC_NAMES),
     ],
 )
-def test_who_has_the_name(static, offers, winner):
-    """A host's tool before any plugin's; then the earlier."""
+def test_precedence_of_tools_with_one_name(static, offers, winner):
+    """A host's tool takes precedence over any plugin's; then the earlier one."""
     trace, problems = settled(static, *offers)
     (tool,) = trace.tools
     assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
@@ -189,7 +189,7 @@ def found_by(*names):
     return ReadonlyContext(state={"pegboard:found_tools": list(names)})
 
 
-def test_what_a_session_has_found_is_listed_before_predicates_look():
+def test_found_tools_are_listed_before_predicates_apply():
     def listed(context, **options):
         return [tool.name for tool in resolved([make_tool("a"), LATE], context=context, where=~deferred, **options)]
 
@@ -201,14 +201,14 @@ def test_what_a_session_has_found_is_listed_before_predicates_look():
     assert first[0] is second[0]
 
 
-def test_what_is_found_is_loaded_late_all_the_same():
+def test_a_found_tool_may_be_lazy():
     late, _ = late_tool(LATE)
     (tool,) = resolved([late], context=found_by("late"))
     assert not tool.handler.load().spec.deferred
 
 
 @pytest.mark.parametrize(
-    ("kept", "names"),
+    ("found", "names"),
     [
         (["a", "b", "a"], ("a", "b")),
         (("a",), ("a",)),
@@ -219,21 +219,21 @@ def test_what_is_found_is_loaded_late_all_the_same():
         ([f"t{n}" for n in range(130)], tuple(f"t{n}" for n in range(2, 130))),
     ],
 )
-def test_a_state_may_say_anything(kept, names):
-    assert found_names({"pegboard:found_tools": kept}) == names
+def test_invalid_found_names_in_a_state_are_ignored(found, names):
+    assert found_names({"pegboard:found_tools": found}) == names
 
 
 THREE = STATIC[:3]
 
 
-def test_it_is_a_collection_of_tools():
+def test_resolved_tools_are_a_collection():
     tools = resolved(THREE, where=Matches("tag", "x"))
     assert (len(tools), list(tools), tools.names) == (2, [THREE[0], THREE[2]], ("a", "c"))
     assert ("a" in tools, "b" in tools, THREE[0] in tools) == (True, False, False)
     assert (tools.get("a"), tools.get("b")) == (THREE[0], None)
 
 
-def test_it_keeps_the_tools_themselves():
+def test_resolved_tools_dont_change_with_their_source():
     """A request runs exactly the tools that it was offered."""
     static = list(THREE)
     tools = resolved(static)
@@ -241,7 +241,7 @@ def test_it_keeps_the_tools_themselves():
     assert tools.tools == tuple(THREE)
 
 
-def test_held_back_is_what_exists_and_isnt_offered():
+def test_tools_that_exist_and_arent_offered_were_held_back():
     toolset = StaticToolset("t", [make_tool("e")]).filtered("edit")
     tools = resolved(THREE, toolsets=[toolset], where=Matches("tag", "x"))
     assert [tools.was_held_back(name) for name in ("a", "b", "e", "zzz")] == [False, True, True, False]
@@ -285,7 +285,7 @@ def test_an_explanation_tells_each_step(name, options, text):
     assert str(resolved(THREE, **options).explain(name)) == text
 
 
-def test_an_explanation_tells_who_was_held_back():
+def test_an_explanation_names_held_back_tools():
     toolset = PlainToolset("t", [make_tool("a")])
     explanation = resolved(THREE, toolsets=[toolset]).explain("a")
     assert str(explanation) == (
@@ -295,7 +295,7 @@ def test_an_explanation_tells_who_was_held_back():
 
 
 def test_an_explanation_names_toolsets_that_failed():
-    """They might have had it."""
+    """They might have the tool."""
     tools = resolved(THREE, toolsets=[PlainToolset("down", error=OSError("gone"))])
     assert tools.explain("zzz") == Explanation(
         "zzz", offered=False, reasons=(), notes=("toolset 'down': OSError: gone",)
@@ -304,7 +304,7 @@ def test_an_explanation_names_toolsets_that_failed():
     assert tools.explain("a").notes == ()
 
 
-def test_other_tools_may_take_the_place_of_those_that_were_resolved():
+def test_evolve_replaces_tools_and_explains_it():
     changed, new = THREE[0].with_spec(title="A"), make_tool("new")
     made = resolved(THREE).evolve(tools=[changed, new])
     assert (made.tools, made.get("a"), "b" in made, made.was_held_back("b")) == ((changed, new), changed, False, True)
@@ -316,7 +316,7 @@ def test_other_tools_may_take_the_place_of_those_that_were_resolved():
 FILES = make_tool("files", plugin="files")
 
 
-def test_what_is_left_out_says_by_which_step_and_why():
+def test_left_out_tools_are_explained_by_their_step():
     tools = resolved(THREE).without("budget", {"b": "it is too long"})
     assert tools.names == ("a", "c")
     assert str(tools.explain("b")) == "b: not offered\n  + offered: by the host\n  - budget: it is too long"
@@ -326,7 +326,7 @@ def test_what_is_left_out_says_by_which_step_and_why():
     assert tools.was_held_back("b")
 
 
-def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
+def test_added_tools_come_last_and_are_explained():
     tools = resolved(THREE, where=Matches("tag", "x")).with_tools(FILES).without("budget", {"a": "it is too long"})
     assert tools.names == ("c", "files")
     assert tools.get("files") is FILES
@@ -336,8 +336,8 @@ def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
     assert "- where: tag:x is not so" in str(tools.explain("b"))
 
 
-def test_a_name_that_is_taken_stays_with_whoever_has_it_even_if_that_is_left_out():
-    """A tool that is filtered out keeps its name, and no other tool slips under it."""
+def test_an_added_tool_cant_take_a_name_even_of_a_filtered_tool():
+    """A tool that is filtered out keeps its name, and no other tool can take it."""
     tools = resolved(THREE, where=Matches("tag", "x")).with_tools(
         make_tool("a", plugin="p"), make_tool("b", plugin="p")
     )
@@ -347,20 +347,20 @@ def test_a_name_that_is_taken_stays_with_whoever_has_it_even_if_that_is_left_out
     assert "- name: the tool of plugin 'p' is held back: the host has the name" in str(tools.explain("b"))
 
 
-def test_of_two_new_tools_of_one_name_the_first_has_it():
+def test_of_two_added_tools_of_one_name_the_first_is_offered():
     first, second = make_tool("n"), make_tool("n", plugin="p")
     tools = resolved(THREE).with_tools(first, second)
     assert tools.get("n") is first
     assert [problem.tool for problem in tools.problems] == ["n"]
 
 
-def test_a_new_tool_whose_schema_cant_judge_is_refused():
+def test_an_added_tool_with_an_invalid_schema_is_refused():
     tools = resolved(THREE).with_tools(make_tool("bad", input_schema=BOMB))
     assert tools.names == ("a", "b", "c")
     assert [problem.tool for problem in tools.problems] == ["bad"]
 
 
-def test_each_name_is_made_to_stand_there_once():
+def test_distinct_keeps_the_first_tool_of_each_name():
     tools = resolved(THREE)
     assert tools.distinct() is tools
     twice = attrs.evolve(tools, tools=(*tools.tools, make_tool("a", plugin="p"), make_tool("a", plugin="q")))
@@ -369,20 +369,20 @@ def test_each_name_is_made_to_stand_there_once():
     assert [problem.origin.plugin for problem in made.problems] == ["p", "q"]
 
 
-def test_what_a_search_may_find_is_kept_beside():
+def test_findable_tools_are_stored_separately():
     tools = resolved(THREE)
     assert tools.finding(()) is tools
     assert tools.finding([FILES]).finding([THREE[0]]).findable == (FILES, THREE[0])
 
 
-def test_it_knows_the_toolsets_that_were_asked():
+def test_resolved_tools_have_the_queried_toolsets():
     toolset = StaticToolset("t", [make_tool("t")])
     assert resolved(THREE, toolsets=[toolset]).toolsets == (toolset,)
     assert resolved(THREE).without("budget", {"a": ""}).toolsets == ()
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefg"))))
-def test_every_tool_has_its_explanation_whatever_is_done(changes):
+def test_every_tool_has_an_explanation_after_any_changes(changes):
     tools = resolved(THREE)
     for adds, name in changes:
         tools = tools.with_tools(make_tool(name)) if adds else tools.without("step", {name: "out"})
@@ -392,7 +392,7 @@ def test_every_tool_has_its_explanation_whatever_is_done(changes):
         assert explanation.reasons[-1].verdict == ("in" if name in tools else "out")
 
 
-def test_leaving_out_what_isnt_there_changes_nothing():
+def test_leaving_out_unknown_names_changes_nothing():
     tools = resolved(THREE, where=Matches("tag", "x"))
     assert tools.without("budget", {"b": "", "nosuch": ""}) is tools
 
@@ -403,7 +403,7 @@ async def _of_a_coroutine():
 
 @pytest.mark.parametrize("answer", ["no", "", 1, 0, None, [True], _of_a_coroutine])
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_predicate_answers_true_or_false_and_anything_else_keeps_the_tool_out(answer, turned):
+def test_an_answer_other_than_true_or_false_keeps_the_tool_out(answer, turned):
     def wants(tool, context):
         return answer() if callable(answer) else answer
 
@@ -417,13 +417,13 @@ def test_a_predicate_answers_true_or_false_and_anything_else_keeps_the_tool_out(
     assert (len(offer), [each.name for each in offer.dropped]) == (0, ["a", "b", "c"])
 
 
-async def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_loop():
-    """Neither many slow answers nor one that never comes holds up the loop or the request."""
+async def test_predicates_share_one_time_limit_off_the_event_loop():
+    """Neither many slow answers nor one that never comes blocks the loop or the request."""
     never, goes_on = threading.Event(), threading.Event()
     asked = []
 
     def slow(tool, context):
-        asked.append(goes_on.wait(60))  # in vain, if it were called on the loop
+        asked.append(goes_on.wait(60))  # times out, if it were called on the loop
         return not never.wait(0.02)
 
     def hangs(tool, context):
@@ -439,7 +439,7 @@ async def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_
     assert all("no answer in time (predicate_timeout)" in problem.cause for problem in tools.problems)
 
 
-def test_the_tools_that_were_answered_for_in_time_stay():
+def test_tools_with_an_answer_in_time_stay():
     never = threading.Event()
 
     def slow(tool, context):
@@ -452,7 +452,7 @@ def test_the_tools_that_were_answered_for_in_time_stay():
 
 
 class Own(Predicate):
-    """A predicate of the user's own."""
+    """A custom predicate class."""
 
     def bound(self, context):
         return lambda tool: "yes" if tool.name == "a" else threading.current_thread() is not threading.main_thread()
@@ -463,13 +463,13 @@ class Own(Predicate):
         return "own"
 
 
-def test_a_predicate_of_the_users_own_class_is_held_to_the_same():
+def test_a_custom_predicate_class_has_the_same_rules():
     tools = resolved(where=Own())
     assert tools.names == ("b", "c", "d")
     assert "own failed for tool 'a', all out: the answer is of type str" in tools.problems[0].cause
 
 
-def test_an_interrupt_of_a_predicates_own_costs_only_its_tools():
+def test_a_keyboard_interrupt_of_a_predicate_costs_only_its_tools():
     def interrupts(tool, context):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Finding tools by words."""
+"""The search index of tools."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def found(words: str, index: ToolIndex = INDEX, limit: int = 10) -> list[str]:
         ("send messages to somebody", "send_message"),
     ],
 )
-def test_words_of_every_text_of_a_tool_find_it(words, first):
+def test_words_of_every_text_of_a_tool_match(words, first):
     hits = INDEX.search(words)
     assert hits[0].name == first
     assert not hits[0].near
@@ -87,14 +87,14 @@ def test_a_name_weighs_more_than_labels_and_those_more_than_a_description():
 
 
 @given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
-def test_of_two_tools_the_one_that_has_another_word_too_is_better(others, data):
+def test_a_tool_with_more_matching_words_ranks_higher(others, data):
     more, word = data.draw(st.sampled_from(["first", "second"])), "wanted"
     texts = {"first": f"{word} filler", "second": f"{word} filler"} | {more: f"{word} extra"}
     index = ToolIndex([ToolSpec(name, text) for name, text in texts.items()] + [ToolSpec(f"o_{n}") for n in others])
     assert found("wanted extra", index)[0] == more
 
 
-def test_ties_are_settled_by_name_whatever_the_order_of_the_specs():
+def test_ties_are_ordered_by_name():
     same = [ToolSpec(name, "Does the same.") for name in ("c", "a", "b")]
     assert found("same", ToolIndex(same)) == found("same", ToolIndex(same[::-1])) == ["a", "b", "c"]
 
@@ -105,7 +105,7 @@ def test_the_limit_holds():
         INDEX.search("file", limit=0)
 
 
-def test_names_of_several_words_in_a_question_come_first():
+def test_names_within_a_query_come_first():
     asked = "is current_user or send_message good to read a text file?"
     assert set(found(asked)[:2]) == {"current_user", "send_message"}
     assert found(asked)[2] == "read_file"
@@ -119,19 +119,19 @@ def test_every_tool_is_found_first_by_its_own_name(given):
 
 
 @given(st.sampled_from([word for spec in SPECS[:3] for word in spec.name.split("_")]), st.integers(2, 9))
-def test_whatever_a_word_of_a_name_begins_with_finds_the_tool(word, length):
+def test_prefixes_of_words_match(word, length):
     assert any(word in name for name in found(word[:length]))
 
 
 @given(questions)
-def test_no_question_raises(question):
+def test_no_query_raises(question):
     hits = INDEX.search(question)
     assert len(hits) <= 10
     assert {hit.name for hit in hits} <= set(INDEX.names)
 
 
 @pytest.mark.parametrize("question", ["", "  ", "\x00", '"', "“”", "🌤", "\ud800", "*"])
-def test_what_holds_no_word_finds_nothing(question):
+def test_a_query_without_words_finds_nothing(question):
     assert INDEX.search(question) == ()
 
 
@@ -144,11 +144,11 @@ class TestNear:
         assert "send_message" in found("mesage")
         assert all(hit.near for hit in INDEX.search("mesage"))
 
-    def test_where_any_word_is_found_nothing_is_guessed(self):
+    def test_near_misses_are_used_only_if_no_word_matches(self):
         hits = INDEX.search("stroe memory")
         assert [(hit.name, hit.near) for hit in hits] == [("store", False)]
 
-    def test_what_is_near_to_nothing_finds_nothing(self):
+    def test_a_query_without_near_misses_finds_nothing(self):
         assert INDEX.search("zzzzqqq xx") == ()
 
     def test_no_more_than_asked_for(self):
@@ -157,7 +157,7 @@ class TestNear:
 
 
 class TestUpdate:
-    def test_only_what_has_changed_is_indexed_anew(self, monkeypatch):
+    def test_only_changed_specs_are_indexed_again(self, monkeypatch):
         indexed = []
 
         row_of = index_module._row_of
@@ -186,7 +186,7 @@ class TestUpdate:
         assert (found("lower", index), found("upper", index)) == ([], ["A"])
 
     @given(st.lists(st.lists(specs, max_size=6, unique_by=lambda spec: spec.name), min_size=1, max_size=4), questions)
-    def test_updates_come_to_the_same_as_beginning_anew(self, steps, question):
+    def test_an_updated_index_equals_a_new_one(self, steps, question):
         updated = ToolIndex()
         for step in steps:
             updated.update(step)
@@ -217,14 +217,14 @@ class TestUpdate:
         assert mistakes == []
 
 
-def test_what_is_dumped_finds_the_same_by_itself():
+def test_a_dumped_index_finds_the_same():
     connection = sqlite3.connect(":memory:")
     connection.deserialize(INDEX.dump())
     assert [name for name, _ in table.best(connection, "write file", 10)] == found("write file")
     connection.close()
 
 
-def test_an_sqlite_without_fts5_is_told(monkeypatch):
+def test_an_sqlite_without_fts5_is_an_error(monkeypatch):
     monkeypatch.setattr(table, "_CREATION", "CREATE VIRTUAL TABLE words USING fts99 (a)")
     with pytest.raises(RuntimeError, match="FTS5: no such module"):
         ToolIndex()

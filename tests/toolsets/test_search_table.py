@@ -1,4 +1,4 @@
-"""What identifiers and questions are made of."""
+"""The tokenizer of identifiers and queries."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pegboard.toolsets.search_table import (
         ("__", []),
     ],
 )
-def test_names_are_parted_at_signs_capitals_and_digits(identifier, parts):
+def test_names_are_split_at_signs_capitals_and_digits(identifier, parts):
     assert identifier_parts(identifier) == parts
 
 
-def test_ideographs_stand_alone():
+def test_ideographs_are_separate_words():
     assert spaced("plain") == "plain"
     assert spaced("天气 for über") == " 天  气  for über"
 
@@ -50,11 +50,11 @@ def test_ideographs_stand_alone():
         ("", []),
     ],
 )
-def test_a_question_is_its_telling_words(question, words):
+def test_the_words_of_a_query(question, words):
     assert question_words(question) == words
 
 
-def test_questions_are_bounded():
+def test_queries_are_bounded():
     assert len(question_words(" ".join(f"w{'x' * n}" for n in range(60)))) == MOST_WORDS
     assert question_words("x" * MOST_TEXT + " more") == ["x" * MOST_TEXT]
 

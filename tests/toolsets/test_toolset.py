@@ -64,17 +64,17 @@ class Unnamed:
 
 
 @pytest.mark.parametrize("thing", [PlainToolset(), StaticToolset("s", [])])
-def test_what_has_a_name_and_tools_is_a_toolset(thing):
+def test_an_object_with_a_name_and_tools_is_a_toolset(thing):
     assert is_toolset(thing)
     assert isinstance(thing, Toolset)
 
 
 @pytest.mark.parametrize("thing", [make_tool(), PlainToolset, Nameless(), "name", None, print])
-def test_what_has_not_is_none(thing):
+def test_without_a_name_or_tools_it_isnt_a_toolset(thing):
     assert not is_toolset(thing)
 
 
-def test_a_name_that_cannot_be_had_is_the_classs():
+def test_without_a_name_of_its_own_it_is_named_by_its_class():
     assert (toolset_name(PlainToolset("a")), toolset_name(Nameless()), toolset_name(Unnamed())) == (
         "a",
         "Nameless",
@@ -82,36 +82,37 @@ def test_a_name_that_cannot_be_had_is_the_classs():
     )
 
 
-def test_closing_takes_plain_and_async_and_none():
+def test_close_may_be_plain_async_or_missing():
     for toolset in (PlainToolset(), Closing()):
         asyncio.run(_close(toolset))
         assert toolset.closed == 1
     asyncio.run(_close(Nameless()))
 
 
-class Speaking(PlainToolset):
-    def __init__(self, given, *inner):
+class Instructing(PlainToolset):
+    def __init__(self, instructions, *inner):
         super().__init__()
-        self.instructions = given
+        self.instructions = instructions
         self.inner_toolsets = inner
 
 
-class Unwilling(PlainToolset):
+class Raising(PlainToolset):
     @property
     def instructions(self):
         raise RuntimeError("not today")
 
 
-def test_those_speak_that_have_instructions_or_else_those_inside():
-    a, b, unwilling = Speaking("a"), Speaking(["b"]), Unwilling()
+def test_instructions_are_the_toolsets_or_else_those_of_inner_ones():
+    a, b, raising = Instructing("a"), Instructing(["b"]), Raising()
     assert list(with_instructions(PlainToolset())) == []
-    assert list(with_instructions(Speaking(None, a, PlainToolset(), Speaking(None, b), unwilling))) == [a, b, unwilling]
-    outer = Speaking("outer", a)
+    outer = Instructing(None, a, PlainToolset(), Instructing(None, b), raising)
+    assert list(with_instructions(outer)) == [a, b, raising]
+    outer = Instructing("outer", a)
     assert list(with_instructions(outer)) == [outer]
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "reason"),
     [
         ({"input_schema": BOMB}, "input_schema is refused: it expands to more than 100000 schemas"),
         ({"output_schema": BOMB}, "output_schema is refused: it expands to more than 100000 schemas"),
@@ -121,11 +122,11 @@ def test_those_speak_that_have_instructions_or_else_those_inside():
         ({"input_schema": {"type": "object", "$ref": "http://x"}}, "input_schema is refused: its reference 'http://x'"),
     ],
 )
-def test_a_schema_that_cannot_judge_is_refused(facts, said):
+def test_an_invalid_schema_is_refused(facts, reason):
     for _ in range(2):
         with pytest.raises(SchemaError) as caught:
             check_once(make_tool("bad", **facts))
-        assert str(caught.value).startswith(f"tool 'bad': {said}")
+        assert str(caught.value).startswith(f"tool 'bad': {reason}")
 
 
 def test_a_tool_is_checked_once(monkeypatch):
@@ -135,7 +136,7 @@ def test_a_tool_is_checked_once(monkeypatch):
     check_once(tool)
 
 
-def test_a_tool_is_not_kept_alive():
+def test_the_check_doesnt_keep_a_tool_alive():
     before = len(module._checked)
     check_once(make_tool())
     gc.collect()
@@ -145,7 +146,7 @@ def test_a_tool_is_not_kept_alive():
 OWNER = Origin(plugin="mcp", distribution="pegboard-mcp", version="1.0", trusted=False)
 
 
-def test_a_plugins_tools_carry_its_name_whatever_they_say():
+def test_a_plugins_tools_have_its_origin():
     inner = PlainToolset("server", [make_tool("a", plugin="files", distribution="pegboard-files")])
     (tool,) = offered(OwnedToolset(inner, OWNER))
     assert tool.origin == Origin("mcp", "pegboard-mcp", "1.0", "server", trusted=False)
@@ -156,107 +157,76 @@ def test_the_hosts_toolset_may_pass_on_a_plugins_tools():
     assert tool.origin == Origin("files", toolset="mine", trusted=False)
 
 
-def test_problems_are_the_owners():
+def test_problems_have_the_origin_of_their_toolset():
     (problem,) = offered(OwnedToolset(PlainToolset("server", [None]), OWNER)).problems
     assert (problem.toolset, problem.origin) == ("server", OWNER)
 
 
-def test_an_unsound_tool_of_a_made_up_offer_costs_only_itself():
+def test_an_invalid_tool_of_a_foreign_offer_costs_only_itself():
     inner = PlainToolset("t", Offer([make_tool("bad", input_schema=BOMB), make_tool("good")]))
     offer = offered(OwnedToolset(inner))
     assert ([tool.name for tool in offer], [each.tool for each in offer.problems]) == (["good"], ["bad"])
 
 
-def shout(tool):
+def upper(tool):
     return tool.with_spec(name=tool.name.upper())
 
 
-def test_a_tool_found_late_is_changed_once_it_is_found():
+def test_a_lazy_tool_is_changed_once_it_is_loaded():
     late, loads = late_tool(make_tool("a", description="loaded"))
-    changed = map_tool(late, shout)
+    changed = map_tool(late, upper)
     assert (changed.name, loads.count) == ("A", 0)
     loaded = changed.handler.load()
     assert (loaded.name, loaded.spec.description, loads.count) == ("A", "loaded", 1)
 
 
-def test_the_same_tool_gives_the_same_tool():
-    mapper, tool = ToolMapper(shout), make_tool("a")
-    assert mapper.one(tool) is mapper.one(tool)
-    assert mapper.one(make_tool("a")) is not mapper.one(tool)
-
-
-def test_tools_that_are_no_longer_offered_are_forgotten():
-    mapper = ToolMapper(shout)
+def test_tools_no_longer_offered_are_dropped_from_the_cache():
+    mapper = ToolMapper(upper)
     gone = [weakref.ref(mapper.one(make_tool(f"t{index}"))) for index in range(300)]
-    kept = make_tool("kept")
-    first = mapper.one(kept)
-    mapper.trim([kept])
+    still_offered = make_tool("still_offered")
+    first = mapper.one(still_offered)
+    mapper.trim([still_offered])
     gc.collect()
     assert not any(reference() for reference in gone)
-    assert mapper.one(kept) is first
+    assert mapper.one(still_offered) is first
 
 
 @pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
-def test_any_sequence_of_tools_will_do(kind):
+def test_any_sequence_of_tools_is_accepted(kind):
     tool = make_tool()
     assert check_tools("t", kind([tool])) == ([tool], [])
 
 
-def test_what_is_no_tool_costs_only_itself():
-    tool = make_tool()
-    tools, problems = check_tools("t", ["x", tool, None])
-    assert tools == [tool]
-    assert [str(problem) for problem in problems] == [
-        "toolset 't': item 0 isn't a Tool but str; for a function that @tool decorates, return tool_of(function)",
-        "toolset 't': item 2 isn't a Tool but NoneType; for a function that @tool decorates, return tool_of(function)",
-    ]
-
-
-def test_a_second_tool_of_a_name_costs_only_itself():
-    first, second = make_tool("a"), make_tool("a")
-    tools, problems = check_tools("t", [first, second, first])
+def test_bad_items_and_repeated_names_are_left_out_with_a_problem_each():
+    first, second, bad = make_tool("a"), make_tool("a"), make_tool("bad", input_schema=BOMB)
+    tools, problems = check_tools("t", ["x", first, second, None, first, bad])
     assert tools == [first]
-    assert [(problem.tool, "two tools called 'a'" in problem.cause) for problem in problems] == [("a", True)]
+    *others, refused = problems
+    advice = "for a function that @tool decorates, return tool_of(function)"
+    assert [(str(each), each.tool) for each in others] == [
+        (f"toolset 't': item 0 isn't a Tool but str; {advice}", None),
+        ("toolset 't': it has two tools called 'a'; the first is offered", "a"),
+        (f"toolset 't': item 3 isn't a Tool but NoneType; {advice}", None),
+    ]
+    assert (refused.tool, type(refused.error)) == ("bad", SchemaError)
+    assert str(refused).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
 
 
-def test_many_problems_are_cut_short():
+def test_the_number_of_problems_is_bounded():
     _, problems = check_tools("t", [None] * 50)
     assert len(problems) == 21
     assert problems[-1].cause == "and 30 more problems of this kind"
 
 
-def test_a_list_without_end_is_refused(monkeypatch):
+def test_too_many_tools_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="at most 3 tools"):
         check_tools("t", [None] * 4)
 
 
-class SpeechlessError(Exception):
-    def __str__(self):
-        raise self.args[0]
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("a\n b"), "ValueError: a b"),
-        (ValueError(), "ValueError"),
-        (SpeechlessError(RuntimeError), "SpeechlessError"),
-        (SpeechlessError(KeyboardInterrupt), "SpeechlessError"),
-        (DefinitionError("no such argument", parameter="x"), "'x': no such argument"),
-        (ValueError("x" * 5000), "ValueError: " + "x" * 500),
-    ],
-)
-def test_an_error_in_one_short_line(error, text):
-    assert error_text(error) == text
-
-
-def test_an_unsound_tool_costs_only_itself():
-    good, bad = make_tool("good"), make_tool("bad", input_schema=BOMB)
-    tools, problems = check_tools("t", [bad, good])
-    assert tools == [good]
-    assert [(each.tool, type(each.error)) for each in problems] == [("bad", SchemaError)]
-    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
+def test_pegboards_own_errors_are_shown_without_their_type():
+    assert error_text(ValueError("a\n b")) == "ValueError: a b"
+    assert error_text(DefinitionError("no such argument", parameter="x")) == "'x': no such argument"
 
 
 def filter_now(tools, predicate, context):
@@ -272,7 +242,7 @@ def fails_for_a(tool, context):
     return True
 
 
-def test_where_it_raises_that_tool_is_out_even_behind_a_not():
+def test_where_a_predicate_raises_the_tool_is_out_even_if_negated():
     for predicate in (Custom(fails_for_a), ~~Custom(fails_for_a), ~(~Custom(fails_for_a) & everything)):
         kept, faults = filter_now(TOOLS, predicate, EMPTY_CONTEXT)
         assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
@@ -285,7 +255,7 @@ class Broken(dict):
         raise OSError("no state")
 
 
-def test_where_it_cannot_even_be_bound_every_tool_is_out():
+def test_where_a_predicate_cant_be_bound_every_tool_is_out():
     kept, faults = filter_now(TOOLS, Matches("state.a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
     assert "failed: " in explain_filter(
@@ -293,7 +263,7 @@ def test_where_it_cannot_even_be_bound_every_tool_is_out():
     )
 
 
-def test_why_names_the_part_and_what_the_tool_says():
+def test_an_explanation_names_the_deciding_part_and_its_facts():
     tool = make_tool("a", tags=["x", "y z"])
     assert (
         explain_filter(Matches("name", "a") & Matches("tag", "net"), tool, EMPTY_CONTEXT, {}, passed=False)
@@ -310,7 +280,7 @@ def test_why_names_the_part_and_what_the_tool_says():
     assert explain_filter(Custom(exits), tool, EMPTY_CONTEXT, {}, passed=False) == "<custom> is not so"
 
 
-def odd(error):
+def raising(error):
     def predicate(tool, context):
         raise error
 
@@ -319,12 +289,12 @@ def odd(error):
 
 @pytest.mark.parametrize("error", [GeneratorExit(), SystemExit()])
 def test_whatever_a_predicate_raises_costs_only_the_tool(error):
-    assert filter_now(TOOLS[:1], odd(error), EMPTY_CONTEXT) == ([], {"b": type(error).__name__})
+    assert filter_now(TOOLS[:1], raising(error), EMPTY_CONTEXT) == ([], {"b": type(error).__name__})
 
 
-def test_an_interrupt_passes_on():
+def test_an_interrupt_in_the_main_thread_is_raised():
     with pytest.raises(KeyboardInterrupt):
-        filter_now(TOOLS, odd(KeyboardInterrupt()), EMPTY_CONTEXT)
+        filter_now(TOOLS, raising(KeyboardInterrupt()), EMPTY_CONTEXT)
     with pytest.raises(KeyboardInterrupt):
         filter_now(TOOLS, Interrupted(), EMPTY_CONTEXT)
 
@@ -354,13 +324,13 @@ class Plain(PlainToolset):
         return name
 
 
-def test_a_plain_call_runs_where_plain_functions_run():
+def test_a_plain_call_method_runs_in_a_thread():
     (tool,) = asyncio.run(WrapperToolset(Plain(tools=[bare("a")])).tools(EMPTY_CONTEXT))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 
 
-def test_the_same_tool_is_served_by_the_same_tool():
+def test_the_same_tool_is_offered_for_the_same_tool():
     """What is compiled for it is compiled once."""
     source = WrapperToolset(CallingToolset(tools=[bare("a")]))
     first, second = (asyncio.run(source.tools(EMPTY_CONTEXT)) for _ in range(2))
@@ -395,20 +365,20 @@ def causes(offer):
 
 
 class Meeting(PlainToolset):
-    """Answers only when all of a party are being asked."""
+    """Answers only once all of several are being queried."""
 
-    def __init__(self, name, party):
+    def __init__(self, name, barrier):
         super().__init__(name, [make_tool(name)])
-        self.party = party
+        self.barrier = barrier
 
     async def tools(self, context):
-        await self.party.wait()
+        await self.barrier.wait()
         return self.answer
 
 
-def test_all_are_asked_at_the_same_time():
-    party = asyncio.Barrier(3)
-    offers = asked(*(Meeting(name, party) for name in "abc"))
+def test_toolsets_are_queried_concurrently():
+    barrier = asyncio.Barrier(3)
+    offers = asked(*(Meeting(name, barrier) for name in "abc"))
     assert [[tool.name for tool in offer] for offer in offers] == [["a"], ["b"], ["c"]]
 
 
@@ -431,22 +401,16 @@ def test_one_that_raises_costs_only_its_own(error):
 
 
 @pytest.mark.parametrize("answer", [None, "abc", {}, 3])
-def test_one_that_lies_costs_only_its_own(answer):
-    liar, whole = asked(PlainToolset("liar", answer), PlainToolset("whole", [make_tool("a")]))
-    assert "list of tools" in causes(liar)[0]
+def test_an_answer_of_another_type_costs_only_its_own_tools(answer):
+    wrong, whole = asked(PlainToolset("wrong", answer), PlainToolset("whole", [make_tool("a")]))
+    assert "list of tools" in causes(wrong)[0]
     assert [tool.name for tool in whole] == ["a"]
 
 
-def test_one_that_hangs_is_cancelled_and_costs_only_its_own():
-    hanging = Hanging()
-    offer, whole = asked(hanging, PlainToolset("whole", [make_tool("a")]), timeout=0.01)
-    assert causes(offer) == ["TimeoutError: no answer within 0.01 s (toolset_timeout)"]
-    assert hanging.cancelled == 1
-    assert [tool.name for tool in whole] == ["a"]
+def test_toolsets_that_hang_are_cancelled_and_may_add_advice():
+    """Even one that ignores its cancellation."""
 
-
-def test_one_that_hangs_may_say_what_to_do():
-    class Told(Hanging):
+    class Advising(Hanging):
         async def tools(self, context):
             try:
                 return await super().tools(context)
@@ -454,29 +418,26 @@ def test_one_that_hangs_may_say_what_to_do():
                 error.add_note("wait longer")
                 raise
 
-    (offer,) = asked(Told(), timeout=0.01)
-    assert causes(offer) == ["TimeoutError: no answer within 0.01 s (toolset_timeout); wait longer"]
+    hanging = [Hanging(), Hanging(stubborn=True), Advising()]
+    *offers, whole = asked(*hanging, PlainToolset("whole", [make_tool("a")]), timeout=0.01)
+    late = "TimeoutError: no answer within 0.01 s (toolset_timeout)"
+    assert [causes(offer) for offer in offers] == [[late], [late], [f"{late}; wait longer"]]
+    assert [each.cancelled for each in hanging] == [1, 1, 1]
+    assert [tool.name for tool in whole] == ["a"]
 
 
-def test_one_that_ignores_its_cancellation_is_closed():
-    stubborn = Hanging(stubborn=True)
-    (offer,) = asked(stubborn, timeout=0.01)
-    assert causes(offer) == ["TimeoutError: no answer within 0.01 s (toolset_timeout)"]
-    assert stubborn.cancelled == 1
-
-
-class Suicidal(PlainToolset):
+class SelfCancelling(PlainToolset):
     async def tools(self, context):
         asyncio.current_task().cancel()
         await asyncio.sleep(0)
 
 
-def test_one_that_cancels_its_own_task_costs_only_its_own():
-    (offer,) = asked(Suicidal("odd"))
+def test_one_that_cancels_its_own_task_costs_only_its_own_tools():
+    (offer,) = asked(SelfCancelling("odd"))
     assert "CancelledError" in causes(offer)[0]
 
 
-async def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
+async def test_cancelling_a_resolution_cancels_its_toolsets():
     hanging = Hanging()
     waiting = asyncio.ensure_future(ask_all([WrapperToolset(hanging)], EMPTY_CONTEXT, 30))
     await hanging.asked.wait()
@@ -488,11 +449,11 @@ async def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
 
 
 class OddError(BaseException):
-    """Neither an `Exception` nor an end of the program."""
+    """Neither an `Exception` nor a program exit."""
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_an_interrupt_costs_only_its_own_and_asyncio_has_nothing_to_complain_of(caplog, slow):
+def test_an_interrupt_costs_only_its_own_tools_and_asyncio_logs_nothing(caplog, slow):
     hanging = [Hanging()] if slow else []
     *_, offer = asked(*hanging, PlainToolset("interrupted", error=KeyboardInterrupt()), timeout=0.01)
     assert causes(offer) == ["KeyboardInterrupt"]
@@ -500,8 +461,8 @@ def test_an_interrupt_costs_only_its_own_and_asyncio_has_nothing_to_complain_of(
     assert caplog.messages == []
 
 
-class Dying(Hanging):
-    """Raises when it is cancelled."""
+class RaisingAtCancellation(Hanging):
+    """Raises another error when it is cancelled."""
 
     async def tools(self, context):
         try:
@@ -510,8 +471,8 @@ class Dying(Hanging):
             raise OddError
 
 
-async def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
-    offers = await ask_all([WrapperToolset(Dying())], EMPTY_CONTEXT, 0.01)
+async def test_an_error_raised_at_cancellation_is_retrieved(caplog):
+    offers = await ask_all([WrapperToolset(RaisingAtCancellation())], EMPTY_CONTEXT, 0.01)
     await asyncio.sleep(0)
     (offer,) = offers
     gc.collect()
@@ -522,7 +483,7 @@ def exits(tool, context):
     raise SystemExit(2)
 
 
-def test_what_has_a_handler_keeps_it():
+def test_existing_handlers_stay():
     late, _ = late_tool(make_tool("late"))
     tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
     assert list(asyncio.run(WrapperToolset(CallingToolset(tools=tools)).tools(EMPTY_CONTEXT))) == tools

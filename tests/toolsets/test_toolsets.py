@@ -18,7 +18,7 @@ TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"typ
 
 
 class Git(ToolsetBase):
-    """What a user writes."""
+    """A toolset as a user writes it."""
 
     name = "git"
 
@@ -45,7 +45,7 @@ def test_every_wrapper_is_a_method_and_they_chain():
     assert called(push, {}) == {"branch": "main"}
 
 
-def test_a_class_of_the_users_own_gets_the_methods_by_wrap():
+def test_wrap_adds_the_methods_to_any_toolset():
     inner = PlainToolset("mine", TOOLS)
     toolset = wrap(inner).filtered(Matches("tag", "net"))
     assert is_toolset(toolset)
@@ -59,18 +59,15 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def test_it_gives_its_tools_in_the_order_given():
+def test_a_static_toolset_keeps_the_order_of_its_tools():
     toolset = StaticToolset("s", (make_tool(name) for name in "ba"))
     assert (toolset.name, names(offered(toolset))) == ("s", ["b", "a"])
     assert offered(toolset)[0] is offered(toolset)[0]
 
 
-def test_what_can_become_a_tool_becomes_one():
+def test_a_spec_and_a_function_become_tools_and_anything_else_is_refused():
     spec_only, added = offered(StaticToolset("s", [ToolSpec("web"), add]))
     assert (spec_only.handler, added.name, added.spec.description) == (None, "add", "Adds.")
-
-
-def test_what_cannot_is_refused():
     with pytest.raises(DefinitionError):
         StaticToolset("s", [3])
 
@@ -78,12 +75,6 @@ def test_what_cannot_is_refused():
 def test_two_tools_of_one_name_are_refused():
     with pytest.raises(DuplicateToolError, match="toolset 's'"):
         StaticToolset("s", [make_tool("a"), make_tool("a")])
-
-
-def test_it_speaks_to_the_model_where_it_is_told_to():
-    """As long as a request has one of its tools; see `request.processors.instructions`."""
-    assert StaticToolset("s", [], instructions=["a", "b"]).instructions == ["a", "b"]
-    assert StaticToolset("s", []).instructions is None
 
 
 TOOL = make_tool("a")
@@ -111,24 +102,24 @@ def test_the_function_may_be_plain_or_async_and_take_the_context(function, name)
 def test_a_plain_function_runs_off_the_loop_where_it_may_block():
     threads = []
 
-    def tell():
+    def note_thread():
         threads.append(threading.current_thread())
         return []
 
-    offered(ToolsetFunction("f", tell))
-    offered(ToolsetFunction("f", tell, blocking=False))
+    offered(ToolsetFunction("f", note_thread))
+    offered(ToolsetFunction("f", note_thread, blocking=False))
     assert [thread is threading.current_thread() for thread in threads] == [False, True]
     assert threads[0].daemon
 
 
-def test_what_can_become_a_tool_becomes_one_once():
+def test_a_function_becomes_the_same_tool_each_time():
     toolset = ToolsetFunction("f", lambda: [add, TOOL])
     first, second = offered(toolset), offered(toolset)
     assert names(first) == ["add", "a"]
     assert first[0] is second[0]
 
 
-def test_what_cannot_become_a_tool_costs_only_itself():
+def test_an_item_that_cant_become_a_tool_costs_only_itself():
     offer = offered(ToolsetFunction("f", lambda: [3, TOOL, TOOL, make_tool("a")]))
     assert names(offer) == ["a"]
     assert [problem.tool for problem in offer.problems] == [None, "a"]
@@ -136,7 +127,7 @@ def test_what_cannot_become_a_tool_costs_only_itself():
 
 
 class Interrupting:
-    """Becomes tools badly."""
+    """Raises when it is examined."""
 
     def __init__(self, error):
         self.error = error
@@ -152,8 +143,8 @@ def test_an_item_that_raises_anything_costs_only_itself(error):
     assert (names(offer), len(offer.problems)) == (["a"], 1)
 
 
-async def test_giving_up_leaves_the_thread_behind():
-    """Neither its answer nor the closed loop hurts anybody."""
+async def test_cancelling_abandons_the_thread():
+    """Its late answer does no harm, nor does the closed loop."""
     begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
 
     def blocks():
@@ -180,12 +171,12 @@ def needs_two(a, b):
 
 
 @pytest.mark.parametrize(("function", "reason"), [(generates, "list of tools"), (needs_two, "the context or nothing")])
-def test_a_function_that_cannot_be_asked_is_refused(function, reason):
+def test_a_function_with_another_signature_is_refused(function, reason):
     with pytest.raises(RegistrationError, match=reason):
         ToolsetFunction("f", function)
 
 
-def test_a_builtin_that_tells_no_signature_gets_the_context():
+def test_a_builtin_without_a_signature_gets_the_context():
     assert ToolsetFunction("f", dict.fromkeys)._takes_context
     assert ToolsetFunction("f", iter)._takes_context
 
@@ -211,7 +202,7 @@ def test_one_that_fails_costs_only_its_own():
     assert [problem.toolset for problem in offer.problems] == ["broken", "hanging"]
 
 
-def test_closing_closes_all_and_tells_what_failed():
+def test_closing_closes_all_and_raises_the_failures():
     toolsets = [Closing(OSError("stuck")), PlainToolset()]
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(CombinedToolset("all", toolsets).close())

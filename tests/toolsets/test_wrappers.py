@@ -37,11 +37,11 @@ INNER = PlainToolset("inner", [make_tool("a", tags=["net"]), make_tool("b"), mak
 
 
 @pytest.mark.parametrize("predicate", [Matches("tag", "net"), "tag:net", lambda tool, context: "net" in tool.spec.tags])
-def test_only_those_for_which_it_is_so_stay(predicate):
+def test_filtered_keeps_matching_tools(predicate):
     assert names(offered(wrap(INNER).filtered(predicate))) == ["a", "c"]
 
 
-def test_what_is_dropped_is_told_with_its_reason():
+def test_filtered_reports_dropped_tools_with_their_reason():
     offer = offered(wrap(INNER).filtered("tag:net and not name:a"))
     assert [(each.name, each.step, each.text) for each in offer.dropped] == [
         ("a", "filtered", "name:a is so (name: a)"),
@@ -63,7 +63,7 @@ READ = ToolAnnotations(read_only_hint=True)
         (lambda toolset: toolset.with_annotations(READ, fails), "annotated"),
     ],
 )
-def test_where_it_raises_the_tool_is_out_and_the_problem_is_told(change, step):
+def test_where_a_predicate_raises_the_tool_is_out_and_a_problem_reported(change, step):
     offer = offered(change(wrap(INNER)))
     assert (names(offer), [each.step for each in offer.dropped]) == ([], [step] * 3)
     assert str(offer.problems[0]) == f"toolset 'inner': tool 'a' can't be {step}: KeyError: 'a'"
@@ -74,7 +74,7 @@ prefixes = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,15}", fullmatch=True)
 
 
 @given(prefixes, tool_names)
-def test_prefixed_names_are_valid_and_hold_prefix_and_name(prefix, name):
+def test_prefixed_names_are_valid_and_contain_prefix_and_name(prefix, name):
     prefixed = prefixed_name(prefix, name)
     assert is_valid_name(prefixed)
     if len(prefix) + len(name) < 64:
@@ -83,12 +83,12 @@ def test_prefixed_names_are_valid_and_hold_prefix_and_name(prefix, name):
 
 
 @given(prefixes, tool_names, tool_names)
-def test_two_names_never_become_one(prefix, first, second):
+def test_prefixing_keeps_names_distinct(prefix, first, second):
     assert (prefixed_name(prefix, first) == prefixed_name(prefix, second)) is (first == second)
 
 
 @pytest.mark.parametrize(("prefix", "name"), [("git", "git_push"), ("git_", "git_push"), ("git-", "git-push")])
-def test_a_separator_stands_between(prefix, name):
+def test_prefix_and_name_are_separated(prefix, name):
     assert prefixed_name(prefix, "push") == name
 
 
@@ -124,14 +124,14 @@ def test_only_what_is_named_is_renamed():
         (wrap(TWO).filtered("edit").prefixed("git"), [], [], ["git_a", "git_b"]),
     ],
 )
-def test_tools_are_known_by_their_new_names_wherever_they_are(toolset, offered_names, without, left_out):
+def test_problems_and_dropped_tools_have_the_new_names(toolset, offered_names, without, left_out):
     offer = offered(toolset)
     assert names(offer) == offered_names
     assert [problem.tool for problem in offer.problems] == without
     assert [each.name for each in offer.dropped] == left_out
 
 
-def test_a_name_that_isnt_one_is_refused():
+def test_an_invalid_new_name_is_refused():
     with pytest.raises(InvalidNameError):
         wrap(TWO).renamed({"a": "al pha"})
 
@@ -141,7 +141,7 @@ def test_two_tools_cannot_get_one_name():
         wrap(TWO).renamed({"a": "c", "b": "c"})
 
 
-def test_a_name_that_nobody_has_is_noted():
+def test_an_unknown_name_is_noted():
     offer = offered(wrap(TWO).renamed({"bb": "x"}))
     assert [(each.cause, each.note) for each in offer.problems] == [
         ("no tool is called 'bb', which was to be renamed. Did you mean 'b'?", True)
@@ -158,13 +158,13 @@ def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
     assert offered(wrap(TWO).filtered("edit").renamed({"a": "alpha"})).problems == ()
 
 
-def test_where_something_failed_nobody_knows_which_names_there_are():
+def test_unknown_names_arent_noted_where_a_toolset_failed():
     broken = CombinedToolset("both", [PlainToolset("down", error=OSError("down"))])
     (problem,) = offered(wrap(broken).renamed({"a": "alpha"})).problems
     assert problem.toolset == "down"
 
 
-def test_many_names_that_nobody_has_are_noted_without_near_misses():
+def test_many_unknown_names_are_noted_without_near_misses():
     offer = offered(wrap(TWO).renamed({f"a{n}": f"x{n}" for n in range(30)}))
     assert len(offer.problems) == 20
     assert "Did you mean" not in str(offer.problems[0])
@@ -183,7 +183,7 @@ def test_a_predicate_picks_the_tools():
     assert tools[1] is inner.answer[1]
 
 
-def test_of_an_untrusted_tool_only_caution_stays_beside_what_is_vouched_for():
+def test_of_an_untrusted_tools_hints_only_those_that_add_caution_stay():
     claims = {"read_only": True, "idempotent": True, "destructive": False, "open_world": True, "edit": True}
     inner = PlainToolset(tools=[make_tool("a", hints=claims, trusted=False)])
     (tool,) = offered(wrap(inner).with_annotations(ToolAnnotations(idempotent_hint=True)))
@@ -240,7 +240,7 @@ def counting(*tools, **options):
     return inner, clock, CachedToolset(inner, 60, clock, **options)
 
 
-def test_the_toolset_is_asked_once_within_its_time():
+def test_a_cached_toolset_is_queried_once_within_its_ttl():
     inner, clock, toolset = counting()
     first = offered(toolset)
     clock.now += 59.9
@@ -255,7 +255,7 @@ def test_the_toolset_is_asked_once_within_its_time():
 
 
 @pytest.mark.parametrize("part", ["user", "agent", "model", "provider", "session"])
-def test_each_identity_has_its_own(part):
+def test_each_identity_has_its_own_cache_entry(part):
     inner, _, toolset = counting()
     for value in ("a", "b", "a"):
         offered(toolset, ReadonlyContext(**{part: value}))
@@ -269,7 +269,7 @@ def test_the_key_can_be_chosen():
     assert [context.state["plan"] for context in inner.contexts] == ["pro", "free"]
 
 
-def test_the_oldest_goes_where_there_are_too_many(monkeypatch):
+def test_the_oldest_entry_is_dropped_from_a_full_cache(monkeypatch):
     monkeypatch.setattr(module, "MOST_KEPT", 2)
     inner, _, toolset = counting()
     for user in ("a", "b", "c", "b", "a"):
@@ -278,13 +278,13 @@ def test_the_oldest_goes_where_there_are_too_many(monkeypatch):
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan")])
-def test_the_time_is_above_zero(ttl):
+def test_the_ttl_has_to_be_above_zero(ttl):
     with pytest.raises(ValueError, match="more than 0 seconds"):
         CachedToolset(PlainToolset(), ttl)
 
 
 class Gated(PlainToolset):
-    """Answers when the gate opens; tells what became of each asking."""
+    """Answers when the gate opens; counts queries and cancellations."""
 
     def __init__(self, error=None):
         super().__init__("gated", [make_tool("a")], error)
@@ -307,11 +307,11 @@ def waiting(toolset, count):
 
 
 async def until(condition):
-    while not condition():  # noqa: ASYNC110  what is waited for has no event of its own
+    while not condition():  # noqa: ASYNC110  there is no event to wait for
         await asyncio.sleep(0)
 
 
-async def test_resolutions_at_the_same_time_share_one_asking():
+async def test_concurrent_resolutions_share_one_query():
     inner = Gated()
     tasks = waiting(CachedToolset(inner, 60), 5)
     await until(lambda: inner.begun)
@@ -321,7 +321,7 @@ async def test_resolutions_at_the_same_time_share_one_asking():
 
 
 @pytest.mark.parametrize("error", [OSError("down"), SystemExit(3)])
-async def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
+async def test_failures_arent_cached(error):
     inner = Gated(error)
     toolset = CachedToolset(inner, 60)
     inner.gate.set()
@@ -333,7 +333,7 @@ async def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
     assert ([names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun) == ([["a"], ["a"]], 4)
 
 
-async def test_one_that_gives_up_leaves_the_question_to_the_next():
+async def test_after_a_cancellation_the_next_waiter_queries():
     inner = Gated()
     toolset = CachedToolset(inner, 60)
     first, second, third = waiting(toolset, 3)
@@ -344,7 +344,7 @@ async def test_one_that_gives_up_leaves_the_question_to_the_next():
     assert (await second is await third, inner.begun, inner.cancelled) == (True, 2, 1)
 
 
-async def test_what_was_asked_before_clearing_is_not_kept():
+async def test_a_query_begun_before_clear_isnt_cached():
     inner = Gated()
     toolset = CachedToolset(inner, 60)
     (before,) = waiting(toolset, 1)
@@ -356,8 +356,8 @@ async def test_what_was_asked_before_clearing_is_not_kept():
     assert (await before is await after, await toolset.tools(EMPTY_CONTEXT) is await after) == (False, True)
 
 
-def test_each_event_loop_asks_for_itself():
-    """A future of one loop can't be awaited in another."""
+def test_each_event_loop_has_its_own_query():
+    """A lock of one loop can't be awaited in another."""
     inner, _, toolset = counting()
     inner.error = OSError("down")
     for _ in range(2):
@@ -375,7 +375,7 @@ SCHEMA = object_schema(
 )
 
 
-def test_each_argument_is_shown_as_asked():
+def test_a_reshape_changes_the_shown_schema():
     reshape = Reshape(
         rename={"q": "query", "deep": "thorough"},
         hide={"lang": "en"},
@@ -406,15 +406,15 @@ def test_a_value_is_fresh_for_every_call():
 
 
 @pytest.mark.parametrize(
-    "wish", [{"rename": {"a": "b"}}, {"default": {"a": 1}}, {"retype": {"a": {}}}, {"describe": {"a": "x"}}]
+    "other", [{"rename": {"a": "b"}}, {"default": {"a": 1}}, {"retype": {"a": {}}}, {"describe": {"a": "x"}}]
 )
-def test_a_reshape_that_contradicts_itself_is_refused(wish):
+def test_a_reshape_that_contradicts_itself_is_refused(other):
     with pytest.raises(DefinitionError, match="hidden"):
-        Reshape(hide={"a": 1}, **wish)
+        Reshape(hide={"a": 1}, **other)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "schema", "reason"),
+    ("reshape", "schema", "reason"),
     [
         ({"rename": {"limits": "x"}}, SCHEMA, "no such argument. Did you mean 'limit'"),
         ({"hide": {"zzz": 1}}, {"type": "object"}, "There are none"),
@@ -431,9 +431,9 @@ def test_a_reshape_that_contradicts_itself_is_refused(wish):
         ),
     ],
 )
-def test_a_schema_that_cannot_be_reshaped_safely_is_refused(wishes, schema, reason):
+def test_a_schema_that_cannot_be_reshaped_safely_is_refused(reshape, schema, reason):
     with pytest.raises(DefinitionError, match=reason):
-        Reshape(**wishes).shown(schema)
+        Reshape(**reshape).shown(schema)
 
 
 def test_references_to_definitions_and_extensions_stay():
@@ -442,20 +442,20 @@ def test_references_to_definitions_and_extensions_stay():
     assert (shown["properties"], shown["$defs"], shown["x-order"]) == ({"x": {"$ref": "#/$defs/Q"}}, schema["$defs"], 1)
 
 
-def test_a_hidden_value_that_does_not_fit_is_not_told():
+def test_an_invalid_hidden_value_isnt_shown_in_the_error():
     """It may be a secret."""
     with pytest.raises(DefinitionError, match="'limit': its hidden value doesn't fit") as caught:
         Reshape(hide={"limit": "s3cret"}).shown(SCHEMA)
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_default_that_does_not_fit_is_told():
+def test_an_invalid_default_is_shown_in_the_error():
     with pytest.raises(DefinitionError) as caught:
         Reshape(default={"limit": "no"}).shown(SCHEMA)
     assert str(caught.value) == """'limit': its default doesn't fit: (root): must be an integer, got string "no\""""
 
 
-def test_values_are_judged_with_the_definitions_of_the_root():
+def test_values_are_validated_with_the_definitions_of_the_root():
     schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}}
     assert Reshape(hide={"q": "a"}).shown(schema)["properties"] == {}
     with pytest.raises(DefinitionError, match="its hidden value"):
@@ -498,7 +498,7 @@ def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
         assert called(renamed, shown) == arguments
 
 
-def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
+def test_a_wider_type_is_still_validated_by_the_tools_schema():
     tool = _reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
     assert called(tool, {"q": "a", "most": 5}) == {"q": "a", "limit": 5}
     bad = {"q": "a", "most": "ten"}
@@ -513,8 +513,8 @@ def test_one_text_of_the_tools_own_check_is_one_problem():
     assert tool.check({"query": "", "limit": 1}) == ("query: is empty",)
 
 
-def test_a_hidden_value_that_the_tool_refuses_is_the_hosts_mistake():
-    """The model could do nothing about it."""
+def test_a_hidden_value_that_the_tool_refuses_raises_a_definition_error():
+    """The model couldn't correct it."""
     tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
     with pytest.raises(DefinitionError, match="'limit': its hidden value is refused"):
         tool.checks({"q": "a"})
@@ -541,20 +541,20 @@ def picky(path):
 
 
 @pytest.mark.parametrize(("path", "shown"), [(("q", 0), ("query", 0)), (("limit",), ("limit",)), ((), ())])
-def test_what_structuring_refuses_is_told_by_the_new_name(path, shown):
+def test_structuring_errors_have_the_new_name(path, shown):
     tool = _reshaped(picky(path), Reshape(rename={"q": "query"}))
     with pytest.raises(StructureError) as caught:
         tool.bind(ToolContext(), {"query": "a", "limit": 1})
     assert (caught.value.path, caught.value.reason) == (shown, "is no date")
 
 
-def test_what_structuring_refuses_of_a_hidden_value_is_the_hosts_mistake():
+def test_structuring_errors_of_a_hidden_value_raise_a_definition_error():
     tool = _reshaped(picky(("q",)), Reshape(hide={"q": "a"}))
     with pytest.raises(DefinitionError, match="'q'"):
         tool.bind(ToolContext(), {"limit": 1})
 
 
-def test_the_tools_own_parts_see_its_own_names():
+def test_the_tools_functions_get_its_own_names():
     seen = []
 
     def see(arguments):
@@ -572,21 +572,21 @@ def test_the_tools_own_parts_see_its_own_names():
     assert seen == [{"q": "", "limit": 1, "lang": "en"}] * 4
 
 
-def test_examples_follow_and_those_that_may_be_invalid_go():
+def test_examples_are_reshaped_or_dropped():
     tool = search(examples=[{"q": "a", "limit": 1, "lang": "en"}, {"q": "b", "limit": 2}])
     shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
     assert shown.spec.examples == ({"query": "a", "limit": 1}, {"query": "b", "limit": 2})
     assert _reshaped(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
 
 
-def test_the_key_of_concurrency_follows_or_becomes_exclusive():
+def test_the_concurrency_key_is_renamed_or_becomes_exclusive():
     tool = search(concurrency=Concurrency("key", ("q", "lang"), "read"))
     assert _reshaped(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
     assert _reshaped(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
     assert _reshaped(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
 
 
-def test_a_tool_found_late_is_reshaped_once_it_is_found():
+def test_a_lazy_tool_is_reshaped_once_it_is_loaded():
     late, loads = late_tool(search())
     inner = PlainToolset(tools=[late])
     (tool,) = offered(wrap(inner).reshaped({"search": Reshape(rename={"q": "query"})}))
@@ -612,16 +612,16 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
     ("retype", "reason"),
     [
         ({"type": "text"}, "properties.q"),
-        # In the schema that is shown, the reference leads somewhere else.
+        # In the shown schema, the reference points to something else.
         ({"$defs": {"A": {"type": "string"}}, "$ref": "#/$defs/A"}, "points to nothing in it"),
     ],
 )
-def test_a_schema_that_is_unsound_where_it_stands_is_refused(retype, reason):
+def test_an_invalid_retyped_schema_is_refused(retype, reason):
     with pytest.raises(SchemaError, match=reason):
         _reshaped(search(), Reshape(retype={"q": retype}))
 
 
-def test_a_function_is_asked_off_the_event_loop():
+def test_a_predicate_function_runs_off_the_event_loop():
     threads = []
     inner = PlainToolset("t", [make_tool("a")])
     asked = wrap(inner).filtered(lambda tool, context: threads.append(threading.current_thread()) is None)

@@ -1,4 +1,4 @@
-"""A board with a few tools, and turns on it."""
+"""A registry with a few tools, and fixtures that run turns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def registry():
 
 @pytest.fixture
 def turn(registry):
-    """Runs a turn on a script, which has to be used up; gives its outcome and the model."""
+    """Runs a turn with a script, which must be used up; returns its outcome and the model."""
 
     def run(steps, request="Go on.", context=EMPTY_CONTEXT, *, formats=False, **options):
         with ScriptedModel(steps, formats=formats) as model:
@@ -57,18 +57,18 @@ def turn(registry):
 
 @pytest.fixture
 def resume(registry):
-    """Goes on with a turn that was suspended, on a script, which has to be used up; gives its outcome."""
+    """Resumes a suspended turn with a script, which must be used up; returns its outcome."""
 
-    def run(suspended, steps=("Done.",), *, board=registry, **options):
+    def run(suspended, steps=("Done.",), *, registry=registry, **options):
         with ScriptedModel(steps) as model:
-            return asyncio.run(resume_turn(model, ModelRequest(), board, suspended=suspended, **options))
+            return asyncio.run(resume_turn(model, ModelRequest(), registry, suspended=suspended, **options))
 
     return run
 
 
 @pytest.fixture
 def hangs(registry):
-    """An event that is set once the tool `hang`, which never ends, has begun."""
+    """An event that is set once the tool `hang`, which never returns, has begun."""
     begun = asyncio.Event()
 
     @tool

@@ -1,4 +1,4 @@
-"""Calls, and what is asked of the outcome of a turn."""
+"""Calls, and helpers for the outcome of a turn."""
 
 from __future__ import annotations
 

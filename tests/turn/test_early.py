@@ -120,7 +120,7 @@ async def test_a_call_starts_before_the_answer_has_ended_and_runs_once(registry,
     assert [message.role for message in outcome.messages] == ["user", "assistant", "tool", "assistant"]
 
 
-async def test_it_is_off_unless_it_is_asked_for(registry, log):
+async def test_it_is_off_by_default_in_turns(registry, log):
     async def stream():
         yield so_far(ONE)
         await asyncio.sleep(0)
@@ -166,7 +166,7 @@ async def test_which_calls_start_early(registry, log, calls, options, early):
 @pytest.mark.parametrize(
     "facts", [{"complete": False}, {"finish_reason": "content_filter"}, {"finish_reason": "length"}]
 )
-async def test_of_an_answer_that_breaks_off_what_began_has_its_result_and_the_rest_never_runs(registry, log, facts):
+async def test_early_calls_of_a_broken_answer_have_results_and_the_rest_never_runs(registry, log, facts):
     async def stream():
         yield so_far(ONE)
         await log.went("look 1")
@@ -177,7 +177,7 @@ async def test_of_an_answer_that_breaks_off_what_began_has_its_result_and_the_re
     assert log == ["look 1"]
 
 
-async def test_where_the_model_fails_what_began_is_ended_and_told(registry, log):
+async def test_early_calls_are_ended_and_reported_if_the_model_fails(registry, log):
     async def stream():
         yield TextDelta("Let me see.")
         yield attrs.evolve(
@@ -197,7 +197,7 @@ async def test_where_the_model_fails_what_began_is_ended_and_told(registry, log)
 
 
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
-async def test_what_began_is_ended_with_the_turn(registry, log, how):
+async def test_early_calls_are_ended_with_the_turn(registry, log, how):
     async def stream():
         yield so_far(ONE, HANG)
         await log.went("hang")
@@ -214,7 +214,7 @@ async def test_what_began_is_ended_with_the_turn(registry, log, how):
     assert results(turn.outcome) == [("c1", "seen 1"), ("h", "aborted")]
 
 
-async def test_words_are_kept_where_calls_came_and_none_began(registry):
+async def test_text_is_kept_if_no_call_has_begun(registry):
     async def stream():
         yield TextDelta("Hm.")
         yield so_far(WRITE)
@@ -226,7 +226,7 @@ async def test_words_are_kept_where_calls_came_and_none_began(registry):
     assert (outcome.ended, outcome.text, results(outcome)) == ("interrupted", "Hm.", [])
 
 
-async def test_what_began_and_the_answer_lacks_stands_before_it(registry, log):
+async def test_early_calls_that_the_answer_lacks_go_before_it(registry, log):
     async def stream():
         yield so_far(HANG, ONE)
         await log.went("look 1")
@@ -242,7 +242,7 @@ async def test_what_began_and_the_answer_lacks_stands_before_it(registry, log):
     assert [message.role for message in outcome.messages][1:5] == ["assistant", "tool", "assistant", "tool"]
 
 
-async def test_what_began_is_ended_where_the_turn_is_cancelled_while_other_calls_are_being_ended(registry, log):
+async def test_early_calls_are_ended_if_the_turn_is_cancelled_while_others_are_ended(registry, log):
     @tool(read_only=True)
     async def stubborn() -> str:
         """Takes its time to end."""

@@ -1,4 +1,4 @@
-"""Events on their way: those who can wait are held up, and nothing is lost."""
+"""Events of a turn, and the queue to its reader."""
 
 from __future__ import annotations
 
@@ -16,25 +16,17 @@ from pegboard.turn.loop import run_turn, stream_turn, turn_of
 from turn.samples import ADD, everything_is_answered, model_of, streamed
 
 
-async def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
+async def test_put_waits_until_there_is_room_and_put_nowait_doesnt(monkeypatch):
     monkeypatch.setattr(events, "_MOST_WAITING", 2)
     box = EventQueue()
-    box.put_nowait(1)
-    box.put_nowait(2)
-    held = asyncio.ensure_future(box.put(3))
-    await asyncio.sleep(0)
-    assert not held.done()
-    assert await box.get() == 1
-    await held
-    assert [await box.get(), await box.get()] == [2, 3]
-
-
-def test_who_can_not_wait_is_never_held_up(monkeypatch):
-    monkeypatch.setattr(events, "_MOST_WAITING", 1)
-    box = EventQueue()
-    for number in range(5):
+    for number in range(3):
         box.put_nowait(number)
-    assert [asyncio.run(box.get()) for _ in range(5)] == [0, 1, 2, 3, 4]
+    waiting = asyncio.ensure_future(box.put(3))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert [await box.get(), await box.get()] == [0, 1]
+    await waiting
+    assert [await box.get(), await box.get()] == [2, 3]
 
 
 class TestStreaming:
@@ -76,7 +68,7 @@ class TestStreaming:
     @pytest.mark.parametrize(
         ("first", "times"), [(TextDelta("It "), 1), (CallDelta(0, "{"), 1), (ReasoningDelta("Hm."), 3)]
     )
-    def test_what_was_shown_is_not_asked_for_again_but_for_thoughts(self, registry, first, times):
+    def test_there_is_no_retry_once_text_or_calls_were_emitted(self, registry, first, times):
         asked, closed = [], []
 
         async def stream(request):
@@ -91,7 +83,7 @@ class TestStreaming:
             streamed(model_of(stream=stream), registry)
         assert (len(asked), closed) == (times, [1] * times)
 
-    def test_states_on_the_way_are_no_answer(self, registry):
+    def test_partial_responses_are_not_the_answer(self, registry):
         async def stream(request):
             yield ModelResponse("Hel", partial=True)
             yield ModelResponse("Hello.")
@@ -99,7 +91,7 @@ class TestStreaming:
 
         assert streamed(model_of(stream=stream), registry)[-1].outcome.text == "Hello."
 
-    async def test_a_wrapper_that_asks_again_leaves_no_words_of_the_first(self, registry):
+    async def test_a_wrapper_that_asks_again_discards_the_first_text(self, registry):
         async def stream(request):
             yield TextDelta(f"try {len(tries)} ")
             if len(tries) == 2:
@@ -121,16 +113,16 @@ class TestStreaming:
             pass
         assert turn.outcome.messages[-1].text == "try 2 "
 
-    def test_results_of_calls_that_were_skipped_are_told(self, registry):
+    def test_results_of_skipped_calls_are_emitted(self, registry):
         class Unsent(ToolRegistry):
             async def batch(self, *_args, **_options):
                 raise ValueError("no batch")
 
-        board, heard = Unsent(), []
-        board.register(*registry.tools())
+        unsent, events = Unsent(), []
+        unsent.register(*registry.tools())
         with pytest.raises(ValueError, match="no batch"):
-            asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", board, listener=heard.append))
-        roles = [event.message.role for event in heard if isinstance(event, MessageAdded)]
+            asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", unsent, listener=events.append))
+        roles = [event.message.role for event in events if isinstance(event, MessageAdded)]
         assert roles == ["assistant", "tool"]
 
     def test_a_stream_without_a_response_is_an_error(self, registry):
@@ -143,12 +135,12 @@ class TestStreaming:
 
     async def test_a_slow_reader_holds_up_the_stream_and_loses_nothing(self, registry):
         words = " ".join(str(number) for number in range(5_000))
-        said = []
+        texts = []
         async for event in stream_turn(ScriptedModel([words]), "Hi", registry):
             await asyncio.sleep(0)
             if isinstance(event, AnswerDelta):
-                said.append(event.delta.text)
-        assert "".join(said) == words
+                texts.append(event.delta.text)
+        assert "".join(texts) == words
 
     def test_a_listener_that_fails_costs_nothing(self, turn, caplog):
         def broken(event):

@@ -1,4 +1,4 @@
-"""A turn: request -> model -> calls -> results -> again; each call gets its one result, however it ends."""
+"""The agent loop: request -> model -> calls -> results -> again; each call gets exactly one result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import CallbackError, ModelError, PendingError
-from pegboard.messages import Message, ModelResponse, TextPart, Usage
+from pegboard.messages import Message, ModelResponse, Usage
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
@@ -67,7 +67,7 @@ class TestLoop:
         assert outcome.began == 3
         assert [message.role for message in outcome.new_messages] == ["assistant", "tool", "assistant"]
 
-    def test_what_the_provider_has_run_is_not_run_here(self, turn):
+    def test_provider_executed_calls_are_not_run(self, turn):
         hosted = ToolCall("web_search", {"q": "x"}, "h1", provider_executed=True)
         outcome, _ = turn([ModelResponse(["Looking.", hosted, "Found."])])
         assert (outcome.ended, results(outcome)) == ("answered", [])
@@ -85,7 +85,7 @@ class TestLoop:
 
         @tool
         def hang() -> str:
-            """Hangs another tool on the board."""
+            """Registers another tool."""
             registry.register(late)
             return "done"
 
@@ -95,7 +95,7 @@ class TestLoop:
         assert "late" not in model.requests[0].tools.names
         assert "late" in model.requests[1].tools.names
 
-    def test_tools_that_the_request_brings_stay_as_they_are(self, registry, turn):
+    def test_tools_of_the_request_are_not_resolved_again(self, registry, turn):
         only = asyncio.run(registry.resolve(where="name:add"))
         outcome, model = turn([[ADD, FAIL], "ok"], ModelRequest("Go on.", tools=only))
         assert [request.tools.names for request in model.requests] == [("add",), ("add",)]
@@ -140,10 +140,10 @@ class TestLoop:
     async def test_a_turn_runs_once(self, registry):
         turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
         await turn.run()
-        with pytest.raises(RuntimeError, match="a turn runs once"):
+        with pytest.raises(RuntimeError, match="this turn has been run already"):
             await turn.run()
 
-    def test_an_option_that_there_is_not_is_refused_with_a_near_miss(self, registry):
+    def test_an_unknown_option_is_refused_with_a_near_miss(self, registry):
         with pytest.raises(TypeError, match=r"no option 'steerin'.* Did you mean 'steering'"):
             turn_of(ScriptedModel([]), "Hi", registry, steerin=None)
 
@@ -171,7 +171,7 @@ class TestCutOff:
     def test_a_model_whose_answers_break_off_again_and_again_ends_the_turn(self, turn):
         broken = ModelResponse([ADD], "other", complete=False, interrupted=True)
         outcome, _ = turn([broken] * 3, limits=TurnLimits(retries=2))
-        assert (outcome.ended, outcome.detail) == ("cut_off", "the model's answers were broken off again and again")
+        assert (outcome.ended, outcome.detail) == ("cut_off", "3 answers of the model broke off")
         assert everything_is_answered(outcome)
 
     def test_a_provider_that_answers_with_an_error_is_a_model_error(self, turn):
@@ -183,13 +183,9 @@ class TestCutOff:
 
 
 class TestStopping:
-    def test_a_tool_that_was_called_stops_the_turn(self, turn):
-        outcome, _ = turn([ADD], stop_when=called("add"))
+    def test_a_tool_that_was_called_without_an_error_stops_the_turn(self, turn):
+        outcome, _ = turn([FAIL, ADD], stop_when=called("fail", "add"))
         assert (outcome.ended, outcome.detail) == ("stopped", "add was called")
-
-    def test_a_tool_that_failed_does_not(self, turn):
-        outcome, _ = turn([FAIL, "ok"], stop_when=called("fail"))
-        assert outcome.ended == "answered"
 
     def test_several_conditions_plain_and_async(self, turn):
         seen = []
@@ -246,23 +242,13 @@ class TestStopping:
             )
             assert ended.ended == ("results" if answer == Once() else "answered")
 
-    def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn):
-        @quick
-        def refuse(tool):
-            return Abort("enough") if tool.name == "fail" else None
-
-        registry.add_callback("before_tool", refuse)
+    @pytest.mark.parametrize("stage", ["before_tool", "after_tool"])
+    def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn, stage):
+        registry.add_callback(stage, quick(lambda tool: Abort("enough") if tool.name == "fail" else None))
         with pytest.raises(TurnAbortedError, match="enough") as caught:
             turn([[FAIL, ADD]])
-        outcome = caught.value.outcome
-        assert outcome.ended == "aborted"
-        assert everything_is_answered(outcome)
-
-    def test_an_after_callback_may_abort(self, registry, turn):
-        registry.add_callback("after_tool", quick(lambda result: Abort("seen enough")))
-        with pytest.raises(TurnAbortedError) as caught:
-            turn([ADD])
-        assert results(caught.value.outcome) == [("c1", "3")]
+        assert caught.value.outcome.ended == "aborted"
+        assert everything_is_answered(caught.value.outcome)
 
     def test_a_fatal_error_is_raised_once_the_history_is_complete(self, registry, turn):
         @tool
@@ -309,7 +295,7 @@ class TestApproval:
         assert (outcome.ended, len(outcome.pending)) == ("suspended", 2)
         assert results(outcome) == [("c4", "confirmation_required"), ("c1", "3"), ("c5", "confirmation_required")]
 
-    def test_it_goes_on_from_json_in_another_process(self, suspended, resume):
+    def test_a_turn_resumes_from_json_in_another_process(self, suspended, resume):
         text = suspended().dumps("a secret of sixteen")
         before = TurnOutcome.loads(text, "a secret of sixteen")
         answers = {call.id: Once() for call in before.pending}
@@ -363,7 +349,7 @@ class TestApproval:
         assert results(outcome) == [("s1", "ran 1"), ("s2", "aborted")]
         assert (outcome.ended, outcome.detail, len(outcome.pending), ran) == (*ended, 0, [1, 2])
 
-    def test_what_was_used_before_is_counted_on(self, suspended, resume):
+    def test_usage_and_state_continue_after_a_resume(self, suspended, resume):
         note = ToolCall("remember", {"key": "a", "value": "1"}, "r")
         before = suspended(ModelResponse([DELETE, note], usage=Usage(5, 5)))
         answers = {call.id: Once() for call in before.pending}
@@ -373,7 +359,7 @@ class TestApproval:
         assert outcome.actions.state_delta == {"a": "1"}
 
     @pytest.mark.parametrize("name", ["rounds", "calls", "began"])
-    def test_counts_below_nothing_are_refused(self, turn, name):
+    def test_negative_counts_are_refused(self, turn, name):
         outcome, _ = turn(["ok"])
         with pytest.raises(PendingError, match=f"{name}: must be 0 or above"):
             TurnOutcome.from_json({**outcome.to_json(), name: -1})
@@ -397,7 +383,7 @@ class TestApproval:
         outcome = resume(before, [], answers={before.pending.calls[0].id: Reject()})
         assert (outcome.ended, results(outcome)) == ("rejected", [("c4", "rejected")])
 
-    def test_answers_that_fit_nothing_change_nothing_and_are_reported(self, suspended, resume):
+    def test_unmatched_answers_are_ignored_and_reported(self, suspended, resume):
         before = suspended(DELETE)
         (pending,) = before.pending
         answers = [
@@ -409,13 +395,13 @@ class TestApproval:
         assert (outcome.ended, results(outcome)) == ("suspended", [("c4", "confirmation_required")])
         assert outcome.ignored == TurnOutcome.loads(outcome.dumps()).ignored == ("forged", pending.id, pending.id)
 
-    def test_an_outcome_in_which_nothing_waits_is_refused(self, registry, turn):
+    def test_an_outcome_without_waiting_calls_is_refused(self, registry, turn):
         outcome, _ = turn(["Hello."])
-        with pytest.raises(ValueError, match="nothing waits in this outcome, which ended by 'answered'"):
+        with pytest.raises(ValueError, match="no call waits in this outcome, which ended by 'answered'"):
             resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, suspended=outcome, answers={})
 
     @pytest.mark.parametrize("wrong", [{}, {"version": 3}, {"version": 2, "ended": "well"}, {"version": 1}, 5])
-    def test_what_is_no_outcome_is_refused(self, wrong):
+    def test_invalid_outcomes_are_refused(self, wrong):
         with pytest.raises(PendingError):
             TurnOutcome.from_json(wrong)
 
@@ -426,7 +412,7 @@ class TestApproval:
 
 
 class TestHostsTools:
-    """Tools without a handler: their calls end the turn, and what the host makes of them goes on with it."""
+    """Tools without a handler: their calls end the turn, which resumes with the host's results."""
 
     CALLS = (ToolCall("pick", {"of": 2}, "p"), ADD)
 
@@ -488,7 +474,7 @@ class TestHostsTools:
         outcome = turn([[ToolCall("build", {}, "b")], "Wait."])[0]
         for text in ("half", "whole"):
             there, elsewhere = TurnOutcome.loads(outcome.dumps()), ToolRegistry()
-            outcome = resume(there, board=elsewhere, tool_results={"b": text})
+            outcome = resume(there, registry=elsewhere, tool_results={"b": text})
             assert results(outcome) == [("b", text)]
 
 
@@ -505,12 +491,12 @@ class TestTurnCallbacks:
             ("on_stop", "the host answered int; it may answer messages, a text or None"),
         ],
     )
-    def test_a_callback_that_answers_nonsense_is_named(self, registry, turn, stage, wrong):
+    def test_a_turn_callback_that_returns_another_type_is_named(self, registry, turn, stage, wrong):
         registry.add_callback(stage, quick(lambda: 5))
         with pytest.raises(CallbackError, match=wrong):
             turn(["ok"] if stage == "on_stop" else [])
 
-    def test_after_turn_is_told_of_every_end(self, registry, turn):
+    def test_after_turn_is_called_at_every_end(self, registry, turn):
         ends = []
         registry.add_callback("after_turn", lambda outcome: ends.append(outcome.ended))
         turn(["ok"])
@@ -526,13 +512,13 @@ class TestTurnCallbacks:
         assert turn(["ok"])[0].text == "ok"
         assert "callback of the host" in caplog.text
 
-    def test_on_stop_may_have_the_turn_go_on(self, registry, turn):
-        said = iter(["And the tests?", None])
-        registry.add_callback("on_stop", quick(lambda: next(said)))
+    def test_on_stop_may_continue_the_turn(self, registry, turn):
+        messages = iter(["And the tests?", None])
+        registry.add_callback("on_stop", quick(lambda: next(messages)))
         outcome, _ = turn(["Done.", "They pass."])
         assert [message.text for message in outcome.messages] == ["Go on.", "Done.", "And the tests?", "They pass."]
 
-    def test_on_stop_goes_on_a_bounded_number_of_times(self, registry, turn):
+    def test_continuations_are_limited(self, registry, turn):
         registry.add_callback("on_stop", quick(lambda: [Message.user("Again.")]))
         outcome, _ = turn(["a", "b", "c"], limits=TurnLimits(continuations=2))
         assert (outcome.ended, outcome.rounds) == ("answered", 3)
@@ -561,7 +547,7 @@ class TestLongRunning:
         assert pending.result.text.startswith("ordered")
         assert results(outcome)[0] == ("o", "delivered")
 
-    def test_what_went_on_in_the_background_comes_as_a_message(self, registry):
+    def test_a_background_result_is_a_message(self, registry):
         async def main():
             done = asyncio.Event()
 
@@ -599,11 +585,6 @@ class TestLongRunning:
         assert "start" in texts[1]
 
 
-def test_a_registry_without_tools_has_turns_too():
-    outcome = asyncio.run(run_turn(ScriptedModel([[TextPart("Hi")]]), "Hello", ToolRegistry()))
-    assert outcome.text == "Hi"
-
-
 # What a turn offers and sends -----------------------------------------------------------------------------------------
 
 
@@ -636,7 +617,7 @@ class Narrow(SimpleNamespace):
         return ExportedTools(losses=tuple(losses))
 
 
-def test_tools_that_the_provider_cant_be_given_are_reported(registry, caplog):
+def test_tools_that_cant_be_sent_are_reported(registry, caplog):
     """In the request's problems, in the event of each round, and in the log, once."""
     model = ScriptedModel([ADD, "It is 3."])
     model.exporter = Narrow(**dict.fromkeys(("name", "check", "request", "response", "reader"), print))

@@ -69,7 +69,7 @@ class TestModelCallbacks:
         assert caught.value.outcome.ended == "failed"
 
     @pytest.mark.parametrize("stage", ["before_model", "after_model", "wrap_model"])
-    def test_an_answer_that_is_no_response_is_named(self, registry, turn, stage):
+    def test_a_callback_that_returns_another_type_is_named(self, registry, turn, stage):
         registry.add_callback(stage, quick(lambda: 5))
         with pytest.raises(CallbackError, match="int"):
             turn(["ok"] if stage == "after_model" else [])
@@ -94,11 +94,11 @@ class TestModelCallbacks:
 
     def test_a_model_may_answer_plainly_but_with_a_response(self, registry):
         assert asyncio.run(run_turn(model_of(lambda _: ModelResponse("Hello.")), "Hi", registry)).text == "Hello."
-        with pytest.raises(ModelError, match="model 'odd' gave str, which is no ModelResponse"):
+        with pytest.raises(ModelError, match="model 'odd' returned str; it must return a ModelResponse"):
             asyncio.run(run_turn(model_of(lambda _: "text"), "Hi", registry))
 
-    def test_what_is_no_model_is_refused_at_once(self, registry):
-        with pytest.raises(TypeError, match="is no model: it has no provider, respond"):
+    def test_arguments_of_wrong_types_are_refused_at_once(self, registry):
+        with pytest.raises(TypeError, match="is not a model: it has no provider, respond"):
             turn_of(SimpleNamespace(name="x"), "Hi", registry)
         with pytest.raises(TypeError, match=r"registry\.model\('openai/gpt-5'\) makes one$"):
             turn_of("openai/gpt-5", "Hi", registry)
@@ -110,11 +110,11 @@ class TestModelCallbacks:
     @pytest.mark.parametrize(
         ("answer", "text"),
         [
-            (ModelResponse(Message.user("hi")), "gave a message of role 'user'"),
-            (ModelResponse("hi", partial=True), "gave a partial response"),
+            (ModelResponse(Message.user("hi")), "returned a message of role 'user'"),
+            (ModelResponse("hi", partial=True), "returned a partial response"),
         ],
     )
-    def test_what_is_no_answer_is_named(self, turn, answer, text):
+    def test_an_invalid_response_is_named(self, turn, answer, text):
         with pytest.raises(ModelError, match=text):
             turn([answer])
 
@@ -126,11 +126,12 @@ class TestModelCallbacks:
 
 
 class TestRetries:
-    def test_a_request_that_failed_for_a_while_is_sent_again(self, turn):
-        heard = []
+    @pytest.mark.parametrize("longest", [60.0, None])
+    def test_a_request_that_failed_temporarily_is_sent_again(self, turn, longest):
+        events = []
         steps = [ModelError("slow down", status=429, retryable=True, retry_after=0.01), "ok"]
-        assert turn(steps, listener=heard.append)[0].text == "ok"
-        (retry,) = (event for event in heard if isinstance(event, ModelRetried))
+        assert turn(steps, listener=events.append, limits=TurnLimits(longest_pause=longest))[0].text == "ok"
+        (retry,) = (event for event in events if isinstance(event, ModelRetried))
         assert (retry.attempt, retry.cause) == (1, "slow down")
 
     @pytest.mark.parametrize(
@@ -140,8 +141,8 @@ class TestRetries:
             [ModelError("busy", retryable=True, retry_after=3600)],
             [ModelError("busy", status=401)],
         ],
-        ids=["twice", "for too long", "for good"],
+        ids=["twice", "too long a pause", "permanent"],
     )
-    def test_what_fails_again_or_too_long_or_for_good_is_not_sent_again(self, turn, errors):
+    def test_a_repeated_or_permanent_failure_or_too_long_a_pause_fails_the_turn(self, turn, errors):
         with pytest.raises(ModelError, match="busy"):
             turn(errors, limits=TurnLimits(retries=1))

@@ -48,7 +48,7 @@ class TestLimits:
     @pytest.mark.parametrize(
         "wrong", [{"rounds": 0}, {"calls": -1}, {"seconds": float("inf")}, {"retries": -1}, {"tokens": True}]
     )
-    def test_limits_that_can_not_be_meant_are_refused(self, wrong):
+    def test_invalid_limits_are_refused(self, wrong):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             TurnLimits(**wrong)
 
@@ -72,7 +72,7 @@ class TestOutput:
 
     @pytest.mark.parametrize("steps", [["Oslo.", "Oslo!"], [WRONG, WRONG], ["Oslo.", WRONG]])
     def test_a_second_answer_of_another_type_fails_the_turn(self, turn, steps):
-        with pytest.raises(ModelError, match="no answer of the type that is wanted") as caught:
+        with pytest.raises(ModelError, match="no valid output twice") as caught:
             turn(steps, output_type=City)
         assert (caught.value.outcome.ended, caught.value.outcome.output) == ("failed", None)
         assert everything_is_answered(caught.value.outcome)
@@ -102,7 +102,7 @@ class TestOutput:
 
     @pytest.mark.parametrize("text", ["Oslo.", "[1]", '{"result": 7}', '{"result": 1, "result": 2}', ""])
     def test_in_a_response_format_too_a_second_miss_fails_the_turn(self, turn, text):
-        with pytest.raises(ModelError, match="that is wanted"):
+        with pytest.raises(ModelError, match="no valid output"):
             turn([text, text], formats=True, output_type=City)
 
     def test_where_a_call_is_required_the_answer_comes_by_the_tool(self, turn):
@@ -117,7 +117,7 @@ class TestOutput:
         assert model.requests[1].tool_choice == ("none" if formats else NamedTool("final_result"))
         assert everything_is_answered(outcome)
 
-    def test_it_is_wanted_of_a_turn_that_goes_on_too(self, resume, turn):
+    def test_a_resumed_turn_has_an_output_too(self, resume, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)
         answers = {each.id: Once() for each in outcome.pending}
         assert resume(outcome, [self.OSLO], answers=answers, output_type=City).output.name == "Oslo"
@@ -137,18 +137,18 @@ class TestToolChoice:
 
 
 class TestSteering:
-    def test_what_the_user_says_meanwhile_is_read_with_the_next_request(self, turn):
-        said = iter([None, "Wait, 2 + 2!"])
-        outcome, model = turn([ADD, "4"], steering=lambda: next(said, None))
+    def test_messages_during_a_turn_go_into_the_next_request(self, turn):
+        messages = iter([None, "Wait, 2 + 2!"])
+        outcome, model = turn([ADD, "4"], steering=lambda: next(messages, None))
         assert [message.text for message in outcome.messages if message.role == "user"] == ["Go on.", "Wait, 2 + 2!"]
         assert model.requests[1].messages[-1].text == "Wait, 2 + 2!"
 
-    def test_what_the_user_says_while_the_model_answers_keeps_the_turn_going(self, turn):
-        said = iter([None, ["One more thing."]])
-        outcome, _ = turn(["Done.", "That too."], steering=lambda: next(said, None))
+    def test_messages_during_the_last_answer_continue_the_turn(self, turn):
+        messages = iter([None, ["One more thing."]])
+        outcome, _ = turn(["Done.", "That too."], steering=lambda: next(messages, None))
         assert roles(outcome) == ["user", "assistant", "user", "assistant"]
 
-    async def test_calls_that_have_not_begun_are_skipped_when_the_user_speaks(self, registry):
+    async def test_steering_skips_calls_that_have_not_begun(self, registry):
         async def first() -> str:
             """Runs while the user speaks."""
             turn.steer("Stop that.")
@@ -162,11 +162,11 @@ class TestSteering:
         assert outcome.messages[3].text == "Stop that."
         assert outcome.ended == "answered"
 
-    def test_what_is_no_message_is_refused(self, turn):
-        with pytest.raises(CallbackError, match="steering: TypeError: steering gives messages or texts, not int"):
+    def test_steering_with_other_types_is_refused(self, turn):
+        with pytest.raises(CallbackError, match="steering: TypeError: steering must give messages or texts, got int"):
             turn([], steering=lambda: [1])
 
-    async def test_interrupting_keeps_what_the_model_has_said(self, registry):
+    async def test_interrupting_keeps_the_text_so_far(self, registry):
         async def stream(request):
             yield TextDelta("It ")
             yield TextDelta("is")
@@ -189,14 +189,14 @@ class TestSteering:
         outcome = await running
         assert (outcome.ended, results(outcome)) == ("interrupted", [("h", "aborted")])
 
-    def test_interrupting_before_the_first_round_ends_the_turn_for_the_first_reason(self, registry):
+    def test_interrupting_before_the_first_round_keeps_the_first_reason(self, registry):
         turn = turn_of(ScriptedModel([]), "Hi", registry)
         turn.interrupt("escape")
         turn.interrupt("and again")
         outcome = asyncio.run(turn.run())
         assert (outcome.ended, outcome.detail) == ("interrupted", "escape")
 
-    async def test_what_the_user_says_before_the_calls_begin_skips_them(self, registry):
+    async def test_steering_before_the_calls_begin_skips_them(self, registry):
         def speak(event):
             if isinstance(event, Answered) and event.response.calls:
                 turns[0].steer("Don't.")
@@ -209,7 +209,7 @@ class TestSteering:
         assert [message.text for message in outcome.messages if message.role == "user"] == ["Hi", "Don't."]
 
     @pytest.mark.parametrize("option", ["steering", "stop_when"])
-    def test_a_question_of_the_hosts_that_hangs_or_fails_is_named(self, registry, option):
+    def test_a_host_function_that_hangs_or_fails_is_named(self, registry, option):
         short = ToolRegistry(limits=attrs.evolve(registry.limits, callback_timeout=0.05))
         short.register(*registry.tools())
 
@@ -219,12 +219,12 @@ class TestSteering:
         def fails(*_):
             raise ValueError("oops")
 
-        for question, asked, said in ((hangs, short, "gave no answer"), (fails, registry, "ValueError: oops")):
-            with pytest.raises(CallbackError, match=f"{option}: {said}") as caught:
-                asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", asked, **{option: question}))
+        for function, used, message in ((hangs, short, "gave no answer"), (fails, registry, "ValueError: oops")):
+            with pytest.raises(CallbackError, match=f"{option}: {message}") as caught:
+                asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", used, **{option: function}))
             assert everything_is_answered(caught.value.outcome)
 
-    async def test_a_model_that_ignores_its_cancellation_holds_nobody_up(self, registry, caplog):
+    async def test_a_model_that_ignores_its_cancellation_is_abandoned(self, registry, caplog):
         short = ToolRegistry(limits=attrs.evolve(registry.limits, grace=0.05))
         let_go = asyncio.Event()
 
@@ -240,7 +240,7 @@ class TestSteering:
         let_go.set()
         await asyncio.sleep(0)
         assert outcome.ended == "limit"
-        assert "ignores that it was cancelled" in caplog.text
+        assert "ignores its cancellation" in caplog.text
 
     def test_a_model_that_cancels_itself_is_an_error(self, turn):
         def cancel(request):

@@ -42,7 +42,7 @@ class Odd(Mapping):
 
 CYCLIC: dict[str, object] = {}
 CYCLIC["a"] = CYCLIC
-NO_JSON = {INVALID: "arguments that are no JSON"}
+NO_JSON = {INVALID: "arguments that aren't JSON"}
 
 CASES = {
     "an object": ({"a": 1}, {"a": 1}),
@@ -82,7 +82,7 @@ def test_arguments_are_an_object_whatever_they_were(what):
         (b"\xff", '{"INVALID_JSON":"\\\\xff"}'),
         ("\ud800", '{"INVALID_JSON":"\ufffd"}'),
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
-        *((odd, '{"INVALID_JSON":"arguments that are no JSON"}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
+        *((odd, f'{{"{INVALID}":"{NO_JSON[INVALID]}"}}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
     ],
 )
 def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, text):
@@ -92,7 +92,7 @@ def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, tex
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"input": "x\n"}, "x\n"),
         ('{"input": "x"}', "x"),
@@ -103,17 +103,17 @@ def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, tex
         ({"input": "\ud800"}, "\ufffd"),
     ],
 )
-def test_free_text_is_what_stands_under_input(given, said):
-    assert input_text(ToolCall("t", given)) == said
+def test_free_text_is_the_input_argument(given, text):
+    assert input_text(ToolCall("t", given)) == text
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "{", '{"a":1,"a":2}', '{"a":NaN}', "[" * 100_000, '{"a":"\ud800"}'])
-def test_what_is_no_object_is_none(text):
+def test_other_texts_than_objects_are_none(text):
     assert parsed_object(text) is None
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 20), st.integers(0, 20))
-def test_gathered_text_is_as_much_as_there_is_room_for(pieces, budget, most):
+def test_buffered_text_is_limited_by_both_limits(pieces, budget, most):
     gathered = TextBuffer(SizeBudget(budget), most)
     taken = [gathered.add(piece) for piece in pieces]
 
@@ -123,7 +123,7 @@ def test_gathered_text_is_as_much_as_there_is_room_for(pieces, budget, most):
     assert gathered.over == (gathered.text != "".join(pieces))
 
 
-def test_what_is_no_text_is_no_piece():
+def test_other_types_than_text_are_ignored():
     gathered = TextBuffer(SizeBudget())
 
     assert [gathered.add(piece) for piece in (None, 3, {}, b"x")] == [""] * 4
@@ -136,7 +136,7 @@ def test_a_stream_that_ended_well_leaves_the_answer_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("said", "reached", "broken", "spent", "reason", "message"),
+    ("reason_before", "reached", "broken", "spent", "reason", "message"),
     [
         ("stop", False, None, False, "other", EARLY),
         ("stop", False, "it broke", False, "other", "it broke"),
@@ -147,8 +147,8 @@ def test_a_stream_that_ended_well_leaves_the_answer_as_it_is():
         ("tool_calls", False, None, False, "other", EARLY),
     ],
 )
-def test_an_answer_that_isnt_whole_is_marked(said, reached, broken, spent, reason, message):  # noqa: PLR0917
-    response = StreamEnd(reached).of(ModelResponse("x", said), broken, spent=spent)
+def test_an_answer_that_isnt_whole_is_marked(reason_before, reached, broken, spent, reason, message):  # noqa: PLR0917
+    response = StreamEnd(reached).of(ModelResponse("x", reason_before), broken, spent=spent)
     assert (response.complete, response.interrupted) == (False, not spent)
     assert (response.finish_reason, response.error_message) == (reason, message)
 

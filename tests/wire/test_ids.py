@@ -46,7 +46,7 @@ def test_a_call_without_id_gets_the_next_that_is_free(calls):
     assert made == ["call_1", "call_1_2", "call_2", "call_3"]
 
 
-def test_an_id_that_comes_twice_gets_a_number_and_keeps_the_first_beside(calls):
+def test_a_duplicate_id_gets_a_number_and_the_original_is_stored(calls):
     first, second, third = (calls.call("t", {}, "same", {}) for _ in range(3))
 
     assert [first.id, second.id, third.id] == ["same", "same_2", "same_3"]
@@ -117,7 +117,7 @@ def test_text_stays_text_where_nothing_is_to_be_taken_away(arguments):
     assert calls.call("t", arguments, "1", {}).arguments == arguments
 
 
-def test_a_thousand_calls_of_one_id_cost_no_square(calls):
+def test_many_calls_of_one_id_take_linear_time(calls):
     made = {calls.call("t", {}, "same", {}).id for _ in range(20_000)}
 
     assert len(made) == 20_000
@@ -127,7 +127,7 @@ def made(arguments, **options):
     return MadeCalls("p", **options).call("t", arguments, "c", {})
 
 
-@pytest.mark.parametrize("given_", [nested(500), float("nan"), {"a": 10**5000}, [1], 3])
+@pytest.mark.parametrize("given_", [nested(500), float("nan"), {"a": [{"b": float("inf")}]}, {"a": 10**5000}, [1], 3])
 def test_arguments_that_are_no_object_mark_the_call_and_are_kept(given_):
     call = made(given_)
 
@@ -176,7 +176,7 @@ def test_arguments_are_shown_as_text():
 
 
 @given(st.lists(st.tuples(json_values, json_values, json_values), max_size=5))
-def test_whatever_comes_becomes_calls_with_ids_of_their_own(given_calls):
+def test_any_values_become_calls_with_unique_ids(given_calls):
     own = MadeCalls("p")
     calls_ = [own.call(*each, {}) for each in given_calls]
 
@@ -210,11 +210,6 @@ ANY_ID = st.text(max_size=8) | st.sampled_from(["call_1", "call_1_2", "a" * 50, 
 @pytest.fixture
 def ids():
     return SentIds(REFUSED, 64)
-
-
-def test_an_id_that_the_provider_takes_stays_as_it_is(ids):
-    assert ids.call("toolu_1") == "toolu_1"
-    assert ids.result("toolu_1") == "toolu_1"
 
 
 def test_an_id_that_it_does_not_take_is_mapped_the_same_for_call_and_result(ids):
@@ -283,5 +278,5 @@ def test_a_longer_conversation_begins_with_the_same_ids(own, most):
     assert sorted((ids.result(each) for each in own), key=made.index) == made
 
 
-def test_twenty_thousand_calls_of_one_id_cost_no_square(ids):
+def test_many_sent_ids_take_linear_time(ids):
     assert len({ids.call("call_0") for _ in range(20_000)}) == 20_000

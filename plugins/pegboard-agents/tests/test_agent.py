@@ -1,4 +1,4 @@
-"""Agents as tools: what they are asked, work in and answer; how they fail, wait for people and go on."""
+"""Agents as tools: requests, context and answers; failures, approvals and resumption."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ def agent(*script, name="helper", **facts):
 
 
 def call(registry, arguments=None, context=CONTEXT, name="helper", **options):
-    """What one call of the agent gives."""
+    """The outcome of one call of the agent."""
     calls = [ToolCall(name, {"request": "Do it"} if arguments is None else arguments, "c1")]
     return asyncio.run(registry.dispatch(calls, None, context, **options))
 
 
-# What it is asked, and answers ---------------------------------------------------------------------------------------
+# Requests and answers ------------------------------------------------------------------------------------------------
 
 
-def test_it_is_asked_works_with_its_tools_and_answers():
+def test_an_agent_gets_the_request_uses_tools_and_answers():
     helper = agent(ToolCall("look", {"place": "attic"}), "Nothing there.", instructions="Be brief.")
     (result,) = call(registry_of(look, agent_tool(helper))).results
     assert (result.text, result.is_error) == ("Nothing there.", False)
@@ -182,7 +182,7 @@ def test_any_object_with_run_is_an_agent():
 
 @pytest.mark.parametrize("run", [None, "run", lambda task: task, lambda request, /: request])
 def test_an_object_whose_run_cant_be_called_so_is_refused_at_once(run):
-    with pytest.raises(TypeError, match=r"is no agent|asks for '(task|request)'"):
+    with pytest.raises(TypeError, match=r"isn't an agent|asks for '(task|request)'"):
         agent_tool(SimpleNamespace(name="helper", description="Helps.", run=run))
 
 
@@ -201,7 +201,7 @@ def test_its_events_are_partial_results_of_the_call():
     assert "look" in [getattr(event.event, "name", None) for event in mine]
 
 
-# How it ends otherwise -----------------------------------------------------------------------------------------------
+# Failures ------------------------------------------------------------------------------------------------------------
 
 
 def test_one_that_calls_itself_ends_at_the_depth():
@@ -231,14 +231,14 @@ def test_at_a_limit_it_says_which_and_what_it_wrote():
     assert result.is_error
 
 
-def test_one_that_never_ends_is_cancelled_at_its_limit():
+def test_an_agent_that_hangs_is_cancelled_at_its_time_limit():
     slow = Slow()
     (result,) = call(registry_of(agent_tool(slow, timeout=0.05))).results
     assert (result.kind, slow.ended) == ("timeout", ["Do it"])
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """An event loop whose time can be put ahead."""
+    """An event loop whose clock can be advanced."""
 
     ahead = 0.0
 
@@ -250,7 +250,7 @@ class Clock(asyncio.SelectorEventLoop):
 def test_waiting_for_a_person_isnt_its_time(own):
     async def slow(_request, _context):
         asyncio.get_running_loop().ahead += 100
-        for _ in range(3):  # timers that are due by now run
+        for _ in range(3):  # timers that are now due run
             await asyncio.sleep(0)
         return Once()
 
@@ -308,7 +308,7 @@ def test_a_tool_that_ends_the_turn_ends_the_callers_too():
     assert isinstance(outcome.fatal, FatalToolError)
 
 
-def test_two_at_once_disturb_each_other_in_nothing():
+def test_concurrent_agents_are_independent():
     async def main():
         registry = registry_of(look)
         for name in ("one", "two"):
@@ -319,7 +319,7 @@ def test_two_at_once_disturb_each_other_in_nothing():
     assert [result.text for result in asyncio.run(main()).results] == ["I am one", "I am two"]
 
 
-# Conversations that are kept -----------------------------------------------------------------------------------------
+# Stored conversations ------------------------------------------------------------------------------------------------
 
 
 def test_a_kept_session_goes_on_and_a_fresh_one_begins():
@@ -399,7 +399,7 @@ def test_a_rejection_without_a_word_stops_it_and_its_caller_learns_so():
 
 
 class Session:
-    """A turn of a main agent that calls `helper`; each step is a registry of its own, as after a restart."""
+    """A turn of a main agent that calls `helper`; each step has a new registry, as after a restart."""
 
     def __init__(self, make):
         self.make = make
@@ -416,7 +416,7 @@ class Session:
 
 
 def restarted(*scripts, tools=(wipe,), change=None, **options):
-    """A session whose helper has a script for each of its processes; `change` makes the second one of another."""
+    """A session whose helper has a script for each process; `change` changes it for the second one."""
     left = list(scripts)
 
     def make():
@@ -427,7 +427,7 @@ def restarted(*scripts, tools=(wipe,), change=None, **options):
 
 
 def answer_of(outcome):
-    """What the helper answered to the main agent."""
+    """The helper's answer to the main agent."""
     return outcome.messages[2].results[0].result
 
 
@@ -523,7 +523,7 @@ def test_agents_below_agents_wait_and_go_on_too():
     assert answer_of(session.resume(outcome, Once())).text == "inner has wiped"
 
 
-def test_what_a_host_has_broken_is_an_error():
+def test_a_damaged_suspended_turn_is_an_error():
     session = restarted([ToolCall("wipe", {"place": "attic"})], [])
     outcome = session.start()
     (pending,) = outcome.pending

@@ -1,4 +1,4 @@
-"""Calls of calls: `batch`, and bad calls that are rerouted."""
+"""The tool `batch`, and invalid calls that are answered without an error."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def registry_of(*tools):
 
 
 def run(registry, *calls, where=None, **options):
-    """What one call of `batch` with these gives, as an outcome."""
+    """The outcome of one call of `batch` with these calls."""
     listed = [{"tool": name, "parameters": parameters} for name, parameters in calls]
 
     async def main():
@@ -66,7 +66,7 @@ def kinds(outcome):
     return [fact["kind"] for fact in outcome.results[0].structured_content["results"]]
 
 
-def test_calls_run_at_once_and_their_results_stand_together_in_order():
+def test_calls_run_concurrently_and_results_are_in_order():
     met = asyncio.Barrier(2)
 
     @tool(read_only=True)
@@ -89,7 +89,7 @@ def test_calls_run_at_once_and_their_results_stand_together_in_order():
     assert outcome.actions.state_delta == {"double 4": True}
 
 
-def test_pictures_stand_in_their_places_and_files_are_attached():
+def test_images_are_in_the_content_and_files_attached():
     (result,) = run(registry_of(picture), ("picture", {}), ("picture", {})).results
     assert [type(item).__name__ for item in result.content].count("ImageContent") == 2
     assert len(result.attachments) == 2
@@ -124,7 +124,7 @@ def test_a_list_of_nothing_is_invalid():
 
 
 @pytest.mark.parametrize("name", ["batch", "BATCH"])
-def test_no_batch_stands_in_itself(name):
+def test_a_batch_cant_contain_a_batch(name):
     inner = {"tool_calls": [{"tool": "double", "parameters": {"number": 1}}]}
     assert kinds(run(registry_of(double), (name, inner), ("double", {"number": 1}))) == ["limit", None]
 

@@ -49,12 +49,12 @@ def test_the_agent_that_is_handed_over_to_has_the_whole_conversation():
     assert seen[-1].results[0].result.text == "boss goes on."
 
 
-def test_the_loop_is_left_to_the_agent_that_handed_over():
+def test_exit_loop_returns_to_the_agent_that_handed_over():
     outcome = run(agents(clerk=[to("boss"), "Back again."], boss=[ToolCall("exit_loop", {})]))
     assert (outcome.agent, outcome.turn.text, outcome.callers) == ("clerk", "Back again.", ())
 
 
-def test_without_an_agent_above_the_loop_ends_all():
+def test_exit_loop_of_the_first_agent_ends_the_run():
     outcome = run(agents(clerk=[ToolCall("exit_loop", {})]))
     assert (outcome.agent, outcome.turn.ended) == ("clerk", "escalated")
 
@@ -67,7 +67,7 @@ def test_agents_that_hand_over_without_an_end_end_at_the_limit():
     assert (outcome.agent, "changed hands 1 times" in outcome.turn.detail) == ("boss", True)
 
 
-def test_nobody_hands_over_to_itself_or_to_an_agent_that_there_isnt():
+def test_handing_over_to_oneself_or_to_an_unknown_agent_is_refused():
     outcome = run(agents(clerk=[to("clerk"), "Myself, then."]))
     assert outcome.turn.text == "Myself, then."
     assert run(agents(clerk=[to("thief"), "Nobody."])).turn.messages[2].results[0].result.kind == "invalid_arguments"
@@ -86,7 +86,7 @@ def test_a_suspended_turn_goes_on_with_its_agent_after_a_restart():
 
 
 @pytest.mark.parametrize("data", [None, {}, {"version": 1, "agent": 1, "callers": [], "handovers": 0}, {"version": 2}])
-def test_what_is_no_outcome_is_refused(data):
+def test_an_invalid_outcome_is_refused(data):
     with pytest.raises(ValueError, match=r"not the outcome of agents|agent: must be a string"):
         AgentsOutcome.from_json(data)
 
@@ -96,7 +96,7 @@ def test_an_outcome_without_a_turn_is_refused():
         AgentsOutcome.from_json({"version": 1, "agent": "a", "callers": [], "handovers": 0, "turn": {}})
 
 
-def test_what_cant_be_run_is_refused():
+def test_invalid_agents_are_refused():
     with pytest.raises(ValueError, match="needs agents"):
         transfer_tool([])
     with pytest.raises(ValueError, match="names that differ"):

@@ -1,4 +1,4 @@
-"""What a model asks of its user and shows it: `ask_user` and `write_todos`."""
+"""The tools `ask_user` and `write_todos`."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def registry():
 
 
 def ask(answer, *questions):
-    """The result of asking a person who answers so."""
+    """The result of asking a user who gives this answer."""
     calls = [ToolCall("ask_user", {"questions": list(questions)}, "1")]
     outcome = asyncio.run(registry().dispatch(calls, approver=lambda *_: answer))
     return outcome.results[0]
@@ -77,13 +77,13 @@ def test_the_answers_are_for_the_model_by_question():
         (Once(), "The user said yes to the first of your options:\nWhich colour?\nred", True),
     ],
 )
-def test_other_words_nothing_and_a_plain_yes_are_answers_too(answer, text, answered):
+def test_free_text_no_answer_and_a_plain_yes_are_answers(answer, text, answered):
     result = ask(answer, COLOUR)
     assert (result.text, result.is_error) == (text, False)
     assert result.structured_content["answered"] is answered
 
 
-def test_a_plain_yes_answers_what_has_options_or_what_is_asked_so():
+def test_a_plain_yes_takes_the_first_options():
     many = ask(Once(), COLOUR, {**COLOUR, "question": "Which else?", "multiple": True})
     assert many.structured_content["answers"] == {"Which colour?": "red", "Which else?": ["red"]}
     assert ask(Once(), {"question": "May I?"}).text == "The user answered: yes."
@@ -91,12 +91,12 @@ def test_a_plain_yes_answers_what_has_options_or_what_is_asked_so():
 
 
 @pytest.mark.parametrize("payload", [{"answer1": "green"}, {"answer2": "red"}, "red", {"answer1": ["red"]}, {}])
-def test_an_answer_that_does_not_fit_is_none(payload):
+def test_an_invalid_answer_is_refused(payload):
     assert "isn't one to these questions" in ask(Once(payload), COLOUR).text
 
 
 @pytest.mark.parametrize("permissions", [Permissions(), Permissions(mode="never_ask")])
-def test_where_nobody_can_be_asked_the_model_is_told_how_to_go_on(permissions):
+def test_without_a_user_to_ask_the_model_gets_advice(permissions):
     given = registry()
     given.permissions = permissions
     result = asyncio.run(given.call("ask_user", {"questions": [NAME]}))
@@ -123,7 +123,7 @@ def test_the_answer_may_come_later_in_another_process():
 # The todo list -------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_stands_in_the_sessions_state_and_is_shown_to_people():
+def test_the_todo_list_is_stored_in_the_state_and_displayed():
     todos = [{"content": "read", "status": "completed"}, {"content": "write"}]
     outcome = asyncio.run(registry().dispatch([ToolCall("write_todos", {"todos": todos}, "1")]))
     written = [

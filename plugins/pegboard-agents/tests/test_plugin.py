@@ -31,8 +31,8 @@ def fell() -> str:
     return "felled"
 
 
-def board(settings, model=None):
-    """A registry with the plugin, and a provider of this model."""
+def make_registry(settings, model=None):
+    """A registry with the plugin and a provider of this model, and the plugin's record."""
     registry = ToolRegistry()
     registry.register(look, fell)
     registry.add("models", "scripted", lambda _name: model)
@@ -43,9 +43,9 @@ SCOUT = {"description": "Looks round.", "instructions": "Be brief.", "model": "s
 
 
 def asked(settings, *script):
-    """What came of a call of the agent of these settings, and what its model was asked."""
+    """The result of a call of the agent with these settings, and the request to its model."""
     model = ScriptedModel(script)
-    registry, record = board({"agents": {"scout": settings}}, model)
+    registry, record = make_registry({"agents": {"scout": settings}}, model)
     assert (record.status, record.cause) == ("loaded", None)
     call = ToolCall("scout", {"request": "Look round"}, "1")
     outcome = asyncio.run(registry.dispatch([call], asyncio.run(registry.resolve())))
@@ -75,7 +75,7 @@ def test_without_a_predicate_it_has_no_tools_of_this_plugin():
     ],
 )
 def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settings, wrong):
-    registry, record = board(settings)
+    registry, record = make_registry(settings)
     assert (record.status, wrong in record.cause) == ("partial", True)
     assert registry.get("ask_user").name == "ask_user"
 
@@ -106,7 +106,7 @@ async def wait(file):
 
 
 @pytest.mark.slow
-def test_what_waited_in_a_process_that_was_killed_goes_on_in_another(tmp_path):
+def test_a_pending_call_of_a_killed_process_is_resumed_in_another(tmp_path):
     file, names = tmp_path / "pending.json", {}
     code = f"{WAITING}\nimport asyncio\nasyncio.run(wait(Path({str(file)!r})))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
@@ -118,7 +118,7 @@ def test_what_waited_in_a_process_that_was_killed_goes_on_in_another(tmp_path):
 
 @pytest.mark.slow
 def test_it_works_installed_as_a_wheel(tmp_path):
-    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+    """As an installer leaves it, without the checkout; `nox -s wheels` builds the wheel itself."""
     source, site = Path(__file__).parents[1], tmp_path / "site"
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
     shutil.copytree(source / "src" / "pegboard_agents", site / "pegboard_agents")

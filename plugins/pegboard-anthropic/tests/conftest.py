@@ -51,7 +51,7 @@ ANTHROPIC = Vendor(
     is_closed=lambda made: made.is_closed(),
     keys=[("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")],
     odd_options=[{"no_such_option": 1}, {"timeout": 3, "http_client": "no client"}, {"auth_token": "y"}],
-    told=[
+    results=[
         {"type": "tool_result", "tool_use_id": "toolu_1_0", "content": "It rains in Oslo."},
         {"type": "tool_result", "tool_use_id": "toolu_1_1", "content": "The clock has stopped.", "is_error": True},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
@@ -93,16 +93,16 @@ ANTHROPIC = Vendor(
             "last_id": "two",
         }
     },
-    said_after=4,
-    called_after=9,
-    stays={
+    text_after=4,
+    calls_after=9,
+    permanent={
         400: "invalid_request_error",
         401: "authentication_error",
         403: "permission_error",
         404: "not_found_error",
         413: "request_too_large",
     },
-    passes={429: "rate_limit_error", **dict.fromkeys([500, 502, 503, 504], "api_error"), 529: "overloaded_error"},
+    temporary={429: "rate_limit_error", **dict.fromkeys([500, 502, 503, 504], "api_error"), 529: "overloaded_error"},
     nonsense=[b"[]", b"7", b'"text"', b"{}", b'{"content": 7}', b"no json", b'{"no": "end"', b"<html>", *DEEP],
     frames=[
         b'event: message_start\ndata: {"type": "message_start", "message": 7}\n\n',

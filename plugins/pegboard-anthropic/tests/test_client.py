@@ -31,7 +31,7 @@ def test_key_and_address_come_from_the_environment(monkeypatch):
         assert asyncio.run(main()).text == "Done."
 
 
-def test_a_profile_that_is_wrong_is_told_with_what_would_do_instead(vendor, monkeypatch):
+def test_an_error_of_a_wrong_profile_names_the_alternative(vendor, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_PROFILE", "no_such_profile")
     with pytest.raises(ModelError, match=r"no_such_profile.* ANTHROPIC_API_KEY") as caught:
         AnthropicModel("m")

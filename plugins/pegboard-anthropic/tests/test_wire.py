@@ -16,10 +16,12 @@ def test_the_wire(exporter, cases):
     check(exporter, cases)
 
 
-def test_models_that_take_a_budget_are_told_one():
+@pytest.mark.parametrize(("most", "max_tokens"), [(None, 8_192), (3_000, 3_000), (2_000, 4_000), (500, 2_500)])
+def test_a_thinking_budget_is_below_max_tokens(most, max_tokens):
     exporter = Anthropic(AnthropicLimits(reasoning=thinking_budgets(low=2_000)))
-    request = ModelRequest("x", config=ModelConfig(reasoning="low"))
-    assert exporter.request(request)["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+    body = exporter.request(ModelRequest("x", config=ModelConfig(max_output_tokens=most, reasoning="low")))
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+    assert body["max_tokens"] == max_tokens
 
 
 @pytest.mark.parametrize(("optional", "strict"), [(24, True), (25, None)])

@@ -69,7 +69,7 @@ BEDROCK = Vendor(
     secret="aws_session_token",
     unsendable="\n",
     odd_options=[{"no_such_option": 1}, {"config": 5}],
-    told=[
+    results=[
         {"toolUseId": "tooluse_1_0", "content": [{"text": "It rains in Oslo."}]},
         {"toolUseId": "tooluse_1_1", "status": "error", "content": [{"text": "The clock has stopped."}]},
         {"image": {"format": "png", "source": {"bytes": PNG}}},
@@ -97,15 +97,15 @@ BEDROCK = Vendor(
         },
         "/inference-profiles": {"inferenceProfileSummaries": [{"inferenceProfileId": "two"}]},
     },
-    said_after=3,
-    called_after=7,
-    stays={
+    text_after=3,
+    calls_after=7,
+    permanent={
         400: "ValidationException",
         401: "UnrecognizedClientException",
         403: "AccessDeniedException",
         404: "ResourceNotFoundException",
     },
-    passes={
+    temporary={
         424: "ModelErrorException",
         429: "ThrottlingException",
         500: "InternalServerException",

@@ -74,14 +74,14 @@ def test_a_client_that_was_made_is_closed(vendor, monkeypatch):
 # --- credentials ---
 
 
-def test_space_around_a_token_is_left_out(monkeypatch):
+def test_tokens_are_stripped(monkeypatch):
     monkeypatch.setenv(TOKEN, f" {KEY}\n")
     client = made_client("bedrock", None, REGION)  # it is sent to HTTPS only
     assert client._request_signer._auth_token.token == KEY
     client.close()
 
 
-def test_space_around_credentials_is_left_out(vendor, monkeypatch):
+def test_credentials_are_stripped(vendor, monkeypatch):
     def sent(**options):
         with ModelServer([Round(text="Hi.")]) as server:
             model = BedrockModel("m", base_url=server.url, **REGION, **options)
@@ -145,7 +145,7 @@ async def whole_turn(model):
 
 
 @pytest.mark.parametrize("leave", [next_piece, whole_turn])
-def test_nobody_waits_for_what_has_not_begun_and_a_stream_is_closed_once_it_does(vendor, leave):
+def test_a_stream_left_before_it_begins_is_closed_once_it_does(vendor, leave):
     asyncio.run(left_before_it_begins(vendor, leave))
 
 
@@ -189,7 +189,7 @@ def test_a_status_that_the_service_does_not_name_tells_by_itself(status, retryab
 
 
 @pytest.mark.parametrize("response", [{}, {"Error": 5}, {"Error": {}, "ResponseMetadata": "no"}])
-def test_a_body_that_says_nothing_is_read_all_the_same(response):
+def test_an_error_body_without_details_is_read(response):
     error = ClientError({}, "Converse")
     error.response = response
     made = model_error(error, "bedrock")

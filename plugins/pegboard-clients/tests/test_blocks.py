@@ -79,23 +79,8 @@ def test_limits_can_be_taken_away():
     assert len(strict_names(exporter, specs, strict=True)) == 40
 
 
-def test_of_two_tools_of_one_name_the_first_is_exported_and_a_loss_says_so():
-    exported = Anthropic().tools([tool("a", {"x": TEXT}), tool("a", {"y": TEXT})])
-
-    assert [entry["input_schema"]["properties"] for entry in exported.entries] == [{"x": TEXT}]
-    assert [(loss.tool, loss.refused) for loss in exported.losses] == [("a", False)]
-    assert exported.refused == frozenset()
-
-
-def test_a_tool_is_written_once_for_as_long_as_it_says_the_same():
-    exporter = Anthropic()
-    first = exporter.tools([tool("a", {"x": TEXT})]).entries[0]
-
-    assert exporter.tools([tool("a", {"x": TEXT})]).entries[0] is first
-
-
-def test_what_is_kept_of_counts_is_bounded(monkeypatch):
-    monkeypatch.setattr("pegboard_clients.blocks.MOST_KEPT", 2)
+def test_the_cache_of_counts_is_bounded(monkeypatch):
+    monkeypatch.setattr("pegboard_clients.blocks.MOST_CACHED", 2)
     exporter = Anthropic()
     specs = [tool(f"t{at}", {"a": TEXT}) for at in range(5)]
 

@@ -46,7 +46,7 @@ async def now(of):
     return of.now()
 
 
-def test_whoever_asks_again_behind_the_end_gets_another_one():
+def test_a_new_client_is_made_after_closing():
     of = clients()
 
     async def main():
@@ -94,7 +94,7 @@ NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
         *((status, False) for status in (200, 302, 400, 401, 402, 403, 404, 413, 422, 501, 505)),
     ],
 )
-def test_what_may_pass_is_retryable(status, retryable):
+def test_retryable_statuses(status, retryable):
     assert http_error("no", provider="p", status=status).retryable is retryable
 
 
@@ -113,7 +113,7 @@ def test_the_provider_and_the_caller_know_better_than_the_status(advice, known, 
     assert error.retryable is retryable
 
 
-def test_all_facts_are_kept():
+def test_an_error_has_all_its_details():
     headers = {"Retry-After": "7"}
     error = http_error("no", provider="p", status=429, headers=headers, code="slow_down", request_id="r1")
     assert (str(error), error.provider, error.status) == ("p: no", "p", 429)
@@ -170,7 +170,7 @@ def test_a_date_is_counted_from_now():
         (OSError(), None, "OSError"),
     ],
 )
-def test_an_error_is_told_with_its_cause(error, cause, text):
+def test_the_text_of_an_error_has_its_cause(error, cause, text):
     error.__cause__ = cause
     assert with_cause(error) == text
 
@@ -206,7 +206,7 @@ def test_a_secret_that_begins_as_another_leaves_nothing_of_it():
 
 
 @given(st.text(), st.text(st.characters(categories=["L", "N"]), min_size=8), st.text())
-def test_a_secret_never_shows_wherever_it_stands(before, secret, after):
+def test_secrets_are_redacted_everywhere(before, secret, after):
     assert secret not in without_secrets(f"{before} {secret} {after}", [secret])
 
 
@@ -348,7 +348,7 @@ class Silent(Reader):
 
 
 @pytest.mark.parametrize("error", [ModelError("overloaded"), OSError("reset")])
-def test_an_error_before_a_word_was_said_is_passed_on(error):
+def test_an_error_before_the_first_text_is_raised(error):
     with pytest.raises(type(error)) as caught:
         read(StreamStreaming("a", error=error).chunks(), OSError, reader=Silent(interrupted=True))
     assert caught.value is error

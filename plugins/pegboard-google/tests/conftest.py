@@ -62,8 +62,8 @@ GOOGLE = Vendor(
     keys=[("api_key", "GOOGLE_API_KEY"), ("api_key", "GEMINI_API_KEY")],
     sent=lambda request, key: request.headers["x-goog-api-key"] == key,
     unsendable="\0",
-    odd_options=[{"no_such_option": 1}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}],
-    told=[
+    odd_options=[{"no_such_option": 1}, {"project": "p"}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}],
+    results=[
         {"name": "clock", "response": {"error": "The clock has stopped."}},
         {"name": "weather", "response": {"output": "It rains in Oslo."}},
         {"name": "photo", "response": {"output": "Look:"}},
@@ -89,12 +89,12 @@ GOOGLE = Vendor(
     ),
     refused="content_filter",
     listing={"/v1/models": LISTED, "/v1beta/models": LISTED},  # by the SDK's version
-    said_after=2,
-    called_after=1,
+    text_after=2,
+    calls_after=1,
     in_pieces=False,
     as_text=False,
-    stays={400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"},
-    passes={429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"},
+    permanent={400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"},
+    temporary={429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"},
     ids=False,
     nonsense=NONE,
     frames=NONE,

@@ -36,18 +36,13 @@ def test_vertex_needs_no_key(vendor, monkeypatch):
         made_client("gemini", None, None, {"vertexai": False})
 
 
-def test_options_of_another_api_are_refused(vendor):
-    with pytest.raises(ModelError, match="no client can be made"):
-        made_client("gemini", "x", None, {"project": "p"})
-
-
 def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
     assert http().retry_options.attempts == 1
     made = http(http_options=HttpOptions(retry_options=HttpRetryOptions(attempts=4), timeout=5))
     assert (made.retry_options.attempts, made.timeout) == (4, 5)
 
 
-def test_the_hosts_http_options_stay_beside_the_address():
+def test_http_options_are_kept_with_a_base_url():
     made = made_client("gemini", "x", NOWHERE, {"http_options": {"timeout": 5_000}})._api_client._http_options
     assert (made.base_url, made.timeout) == (NOWHERE, 5_000)
 
@@ -146,7 +141,7 @@ def test_the_body_says_how_long_to_wait_where_no_header_does(way):
 
 
 @pytest.mark.parametrize("body", [{}, {"error": {"message": 5, "status": ["x"]}}, {"error": {}}])
-def test_a_body_that_says_nothing_is_read_all_the_same(body):
+def test_an_error_body_without_details_is_read(body):
     error = model_error(APIError(529, body, None), "gemini")
     assert (error.status, error.code, error.retryable, error.retry_after) == (529, "APIError", True, None)
     assert "529" in str(error)

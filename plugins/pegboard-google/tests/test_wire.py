@@ -72,7 +72,7 @@ def test_every_reason_of_the_sdk_is_read(word):
         {},
     ],
 )
-def test_a_place_that_is_none_is_left_out(segment):
+def test_an_invalid_segment_has_no_place(segment):
     grounding = {
         "groundingChunks": [{"web": {"uri": "https://a"}}],
         "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
@@ -87,11 +87,6 @@ def test_more_citations_than_are_read_are_left_in_the_grounding():
     assert len(Gemini().response(raw_of({"text": "abc"}, groundingMetadata=grounding)).citations) == 1000
 
 
-def test_what_a_client_knows_better_of_an_error_counts():
-    error = error_of({"error": {"code": 500, "message": "x"}}, status=400, retry_after=7.0)
-    assert (error.status, error.retryable, error.retry_after) == (400, False, 7.0)
-
-
 @pytest.mark.parametrize("delay", ["soon", "-1s", 3, "1e999s", "9" * 5000 + "s", None])
 def test_a_delay_of_another_form(delay):
     assert error_of({"error": {"details": [{"retryDelay": delay}]}}).retry_after is None
@@ -100,7 +95,7 @@ def test_a_delay_of_another_form(delay):
 # --- tools, and the SDK's client ---
 
 
-def test_an_output_schema_that_can_not_be_said_is_left_out():
+def test_an_output_schema_beyond_the_limits_is_left_out():
     deep = {"type": "object"}
     for _ in range(200):
         deep = {"type": "object", "properties": {"a": deep}}
@@ -162,13 +157,23 @@ def streamed(*chunks):
     return reader.response(), deltas
 
 
-def test_words_without_end_are_cut():
-    reader = GeminiReader(SizeBudget(12))
-    for each in (*[chunk({"text": "12345"})] * 5, END):
+@pytest.mark.parametrize(
+    ("part", "budget", "count"),
+    [
+        ({"text": "12345"}, 12, 1),
+        ({"text": "", "thoughtSignature": "c2ln"}, 2_500, 2),
+        ({"functionCall": {"name": "f"}}, 2_500, 2),
+        ({"functionCall": {"name": "f", "willContinue": True}}, 2_500, 2),
+        ({"executableCode": {"code": "1+1"}}, 2_500, 2),
+    ],
+)
+def test_a_stream_is_cut_at_its_size_limit(part, budget, count):
+    reader = GeminiReader(SizeBudget(budget))
+    for each in (*[chunk(part)] * 5, END):
         reader.feed(each)
     response = reader.response()
-    assert response.text == "123451234512"
-    assert (response.finish_reason, response.complete, response.interrupted) == ("length", False, False)
+    assert response.text in ("", "123451234512")
+    assert (len(response.parts), response.complete, response.interrupted) == (count, False, False)
 
 
 @pytest.mark.parametrize(

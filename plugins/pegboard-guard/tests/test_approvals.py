@@ -1,4 +1,4 @@
-"""What people have allowed, kept in a file as it is in memory."""
+"""Grants and used answers, in a file and in memory."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_session_can_be_forgotten_by_the_registrys_grants(store):
 
 
 def test_grants_are_bounded(store, monkeypatch):
-    """The oldest go: a person is asked again."""
+    """The oldest are dropped: a person is asked again."""
     grants, _, kind = store
     monkeypatch.setattr(module, "MOST_GRANTS", 3)
     monkeypatch.setattr(*((grants, "most_sessions") if kind == "memory" else (approvals, "MOST_FILE_SESSIONS")), 2)
@@ -103,7 +103,7 @@ def test_an_answer_is_used_once(store):
 
 
 def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used(store, monkeypatch):
-    """Rather none is taken any more than one twice."""
+    """If there are too many, none is accepted, so that none is used twice."""
     grants, clock, kind = store
     monkeypatch.setattr(*((grants, "most_used") if kind == "memory" else (approvals, "MOST_FILE_USED")), 2)
     assert grants.consume("old")
@@ -122,7 +122,7 @@ def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used(store,
 
 
 def test_what_was_allowed_is_allowed_in_another_process(path):
-    """Another one's change is seen, without the file being read anew where nothing has changed."""
+    """A change by another store is seen."""
     one, other = FileApprovals(path), FileApprovals(str(path))
     assert patterns(one) == []
     key = session_key(SESSION)
@@ -132,7 +132,7 @@ def test_what_was_allowed_is_allowed_in_another_process(path):
     assert patterns(one, key) == []
 
 
-def test_the_file_says_what_was_done(path):
+def test_the_file_stores_grants_and_used_answers(path):
     grants = FileApprovals(path, Clock())
     allow(grants, "s", "src/*", "a", seconds=10)
     allow(grants, "t", "ls")
@@ -150,7 +150,7 @@ def test_the_file_says_what_was_done(path):
 
 
 def test_a_file_of_version_1_keeps_its_used_answers_only(path):
-    """What it allowed was allowed to whoever had the session's id."""
+    """Its grants were valid for anyone with the session's id."""
     path.parent.mkdir()
     grant = {"permission": "edit", "patterns": ["a"], "until": None}
     path.write_text(json.dumps({"version": 1, "sessions": {"s": [grant]}, "used": {"x": 1.0}}))
@@ -162,8 +162,8 @@ def test_a_file_of_version_1_keeps_its_used_answers_only(path):
 @pytest.mark.parametrize("step", [2, 60, 86_400])
 @pytest.mark.parametrize("is_seen", [True, False])
 @pytest.mark.parametrize("survives", [True, False])
-def test_a_clock_that_is_put_back_prolongs_nothing(path, step, is_seen, survives):
-    """Whether the end had been seen, in this process or by the file alone; nor does the grant come back later."""
+def test_a_clock_that_is_put_back_extends_no_grant(path, step, is_seen, survives):
+    """Whether the expiry was seen by this process or only by the file; the grant doesn't come back later."""
     clock = Clock()
     clock.now = 1e6
     grants = FileApprovals(path, clock)
@@ -181,7 +181,7 @@ def test_a_clock_that_is_put_back_prolongs_nothing(path, step, is_seen, survives
         assert patterns(grants) == patterns(FileApprovals(path, clock)) == left
 
 
-def test_a_clock_that_is_set_right_by_a_little_ends_nothing(path):
+def test_a_small_clock_correction_expires_no_grant(path):
     clock = Clock()
     grants = FileApprovals(path, clock)
     allow(grants, "s", "timed", seconds=10)
@@ -189,7 +189,7 @@ def test_a_clock_that_is_set_right_by_a_little_ends_nothing(path):
     assert patterns(grants) == ["timed"]
 
 
-def test_what_has_expired_has_done_so_though_the_file_cant_be_written(path, monkeypatch):
+def test_an_expired_grant_stays_expired_if_the_file_cant_be_written(path, monkeypatch):
     clock = Clock()
     grants = FileApprovals(path, clock)
     allow(grants, "s", "timed", seconds=10)
@@ -200,19 +200,19 @@ def test_what_has_expired_has_done_so_though_the_file_cant_be_written(path, monk
     assert patterns(grants) == []
 
 
-def test_it_may_stand_in_the_current_folder(tmp_path, monkeypatch):
+def test_the_file_may_be_in_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert FileApprovals("approvals.json").consume("1")
 
 
-def test_it_is_private(path):
+def test_the_file_is_private(path):
     allow(FileApprovals(path), "s", "a")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     files = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     assert files == {"approvals.json": 0o600, "approvals.json.lock": 0o600}
 
 
-def test_calls_without_session_and_user_are_granted_nothing_for_longer_than_the_process(path):
+def test_grants_without_session_and_user_stay_in_memory(path):
     grants = FileApprovals(path)
     allow(grants, None, "a")
     assert patterns(FileApprovals(path), None) == []
@@ -220,7 +220,7 @@ def test_calls_without_session_and_user_are_granted_nothing_for_longer_than_the_
 
 
 def test_an_answer_is_used_once_across_processes(path):
-    """Of several processes at once, one may."""
+    """Only one of several concurrent processes may."""
     use = "print(FileApprovals(sys.argv[1]).consume('x'))"
     script = f"import sys; from pegboard_guard import FileApprovals; {use}"
     running = [
@@ -229,15 +229,15 @@ def test_an_answer_is_used_once_across_processes(path):
     assert sorted(each.communicate(timeout=60)[0].strip() for each in running) == ["False", "False", "True"]
 
 
-def test_one_changes_it_at_a_time(path):
+def test_concurrent_changes_are_not_lost(path):
     """No thread's change is lost."""
 
-    def state(name):
+    def change(name):
         for _ in range(5):
-            allow(FileApprovals(path), "s", name)
+            allow(FileApprovals(path, lock_seconds=60), "s", name)
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(state, "0123"))
+        list(threads.map(change, "0123"))
     assert sorted(patterns(FileApprovals(path))) == sorted("0123" * 5)
 
 
@@ -251,7 +251,7 @@ def test_waiting_for_another_has_a_limit(path):
 
 
 def allows_nothing(path, caplog, reason):
-    """A person is asked again, no answer can be used, and the log says why, once."""
+    """Checks that nothing is granted, no answer can be used, and the reason is logged once."""
     grants = FileApprovals(path)
     with caplog.at_level(logging.ERROR, "pegboard"):
         assert grants.rules("s", TOOL) == grants.rules("s", TOOL) == ()
@@ -321,13 +321,13 @@ def test_a_file_of_another_user_allows_nothing(path, caplog, monkeypatch):
     allows_nothing(path, caplog, "not private")
 
 
-def test_a_folder_that_cant_be_looked_into_allows_nothing(tmp_path):
+def test_an_inaccessible_folder_allows_nothing(tmp_path):
     (tmp_path / "file").write_text("no folder")
     assert FileApprovals(tmp_path / "file" / "below").rules("s", TOOL) == ()
 
 
 def test_the_file_is_bounded(path, monkeypatch):
-    """Grants go before it grows too large; used answers never."""
+    """Grants are dropped before it gets too large; used answers never."""
     monkeypatch.setattr(approvals, "MOST_FILE", 400)
     grants = FileApprovals(path)
     assert grants.consume("x")
@@ -342,7 +342,7 @@ def test_the_file_is_bounded(path, monkeypatch):
 
 @pytest.mark.parametrize(("what", "fails"), [("the disk is full", True), ("the file system can't sync folders", False)])
 def test_a_write_that_fails_leaves_the_old_file(path, monkeypatch, what, fails):
-    """A folder that can't be synced is no failure."""
+    """A folder that can't be synced isn't an error."""
     allow(FileApprovals(path), "s", "a")
     sync = os.fsync
 

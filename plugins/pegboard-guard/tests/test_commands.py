@@ -59,12 +59,12 @@ def test_a_whole_journal_verifies(run, path):
     assert (code, out) == (0, f"{path}: whole: 6 records, head {head}, 1 torn by crashes, 2 lost\n")
 
 
-def test_a_changed_one_names_the_first_broken_record(run, path):
+def test_a_changed_journal_is_reported_by_its_first_broken_record(run, path):
     path.write_bytes(path.read_bytes().replace(b'"s1"', b'"s2"'))
     code, out, _ = run("verify", path)
     assert code == 1
     assert out.startswith(f"{path}: broken: record 3 (line 3, byte ")
-    assert "its content doesn't fit its hash" in out
+    assert "its content doesn't match its hash" in out
 
 
 def test_all_files_of_a_journal_are_verified(run, tmp_path):
@@ -77,7 +77,7 @@ def test_all_files_of_a_journal_are_verified(run, tmp_path):
     assert [line.split(": ")[0] for line in out.splitlines()] == [f"{path}.1", f"{path}.2", str(path)]
 
 
-def test_a_head_that_was_kept_shows_what_was_cut_off(run, path):
+def test_a_stored_head_shows_what_was_cut_off(run, path):
     head = verify(path).head
     assert run("verify", path, "--head", head)[0] == 0
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
@@ -100,7 +100,7 @@ def test_the_log_is_one_readable_line_a_record(run, path):
     identity = verify(path).id
     at = "1970-01-01T00:00:00.000000Z"
     assert code == 1
-    assert err == "line 5 is no record; see 'registry guard verify'\n"
+    assert err == "line 5 is not a record; see 'registry guard verify'\n"
     assert out.splitlines() == [
         f"{at}  (journal {identity}, file 1)",
         f"{at}  started  look  call c1",
@@ -112,7 +112,7 @@ def test_the_log_is_one_readable_line_a_record(run, path):
 
 
 def test_registry_logs_shows_the_journal_that_the_settings_name(run, path, tmp_path):
-    with pytest.raises(click.UsageError, match="no journal is kept"):
+    with pytest.raises(click.UsageError, match="no journal is configured"):
         run("logs")
     assert run("logs", path) == run("log", path) == run("logs", journal=path)
     assert run("logs", "--json", journal=path) == run("log", path, "--json")
@@ -131,7 +131,7 @@ def test_the_log_as_json_lines(run, tmp_path):
     assert out.isascii()
 
 
-def test_every_record_of_the_log_is_what_the_page_of_json_says(run, path):
+def test_log_records_match_the_documented_json(run, path):
     lines = [json.loads(line) for line in run("logs", path, "--json")[1].splitlines()]
     assert [each["kind"] for each in lines] == ["journal", "start", "call", "lost", "mended", "later"]
     assert [faults("registry logs --json, a line", each) for each in lines[:-1]] == [[]] * 5
@@ -139,14 +139,14 @@ def test_every_record_of_the_log_is_what_the_page_of_json_says(run, path):
 
 @pytest.fixture
 def nowhere(monkeypatch, tmp_path):
-    """A folder, and a home, where nobody has configured anything."""
+    """A folder and a home without any configuration."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_the_command_finds_it(path, capsys):
+def test_the_installed_command_runs(path, capsys):
     """As installed: the manifest names the command, and the plugin adds it."""
     assert main(["guard", "verify", str(path)]) == 0
     assert "6 records" in capsys.readouterr().out

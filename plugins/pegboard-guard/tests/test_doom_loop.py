@@ -1,4 +1,4 @@
-"""The same call over and over."""
+"""The doom loop guard."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOK = tool_of(look)
 
 
 class Host:
-    """Answers what a call asks, and notes it."""
+    """Answers what a call asks for, and records it."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -57,7 +57,7 @@ class Host:
 
 
 def run(guard, context, times=1, arguments=None):
-    """What the guard says to some calls of `look` in a row."""
+    """The guard's results for some calls of `look` in a row."""
 
     async def main():
         return [await guard.pegboard_before_tool(context, LOOK, arguments or {}) for _ in range(times)]
@@ -72,7 +72,7 @@ TEXT = (
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))))
-def test_it_counts_what_each_session_does_in_a_row(made):
+def test_repeated_calls_are_counted_by_session(made):
     guard = DoomLoop(2, "deny")
     before = {}
     for session, at in made:
@@ -81,7 +81,7 @@ def test_it_counts_what_each_session_does_in_a_row(made):
         before[session] = at
 
 
-def test_the_session_that_has_been_silent_the_longest_is_forgotten():
+def test_the_least_recently_used_session_is_forgotten():
     guard = DoomLoop(2, "deny")
     sessions = [ToolContext(ReadonlyContext(session=str(number))) for number in range(MOST + 1)]
     for context in (*sessions[:MOST], sessions[0], sessions[MOST]):
@@ -104,23 +104,23 @@ def test_the_third_same_call_asks_for_the_permission_doom_loop():
     assert host.asked == [("doom_loop", ["look"], (), {"times": times}) for times in (3, 4)]
 
 
-def test_where_nobody_can_be_asked_it_is_denied_with_what_helps_the_model():
-    for context in (ToolContext(SESSION), ToolContext(SESSION, host=Host(CallError("denied", "nobody is there")))):
+def test_without_an_approver_a_repeated_call_is_denied_with_advice():
+    for context in (ToolContext(SESSION), ToolContext(SESSION, host=Host(CallError("denied", "no approver")))):
         assert run(DoomLoop(), context, 3) == [None, None, Deny(TEXT)]
 
 
 @pytest.mark.parametrize("kind", ["rejected", "confirmation_required"])
-def test_what_a_person_says_or_will_say_is_the_calls_result(kind):
+def test_a_persons_answer_or_suspension_is_the_result(kind):
     context = ToolContext(SESSION, host=Host(CallError(kind, "text")))
     assert run(DoomLoop(), context, 3)[-1] == ToolResult.error(kind, "text")
 
 
-def test_a_host_that_fails_is_not_taken_for_an_answer():
+def test_an_error_of_the_host_is_raised():
     with pytest.raises(OSError, match="gone"):
         run(DoomLoop(), ToolContext(SESSION, host=Host(OSError("gone"))), 3)
 
 
-def board(approver):
+def make_registry(approver):
     registry = ToolRegistry(approver=approver)
     registry.register(look, other)
     register_plugin(registry, DoomLoop(), "doom")
@@ -136,25 +136,25 @@ def outcomes(registry, count):
 
 @pytest.mark.parametrize(("answer", "times"), [(Once(), 2), (Always(), 1)])
 def test_a_person_may_let_it_run(answer, times):
-    """Each time, or from then on: the tool, in the session."""
+    """Each time, or from then on for the tool in the session."""
     asked = []
 
     async def approver(request, context):
         asked.append((request.permission, request.patterns, request.wider))
         return answer
 
-    assert [outcome.results[0].kind for outcome in outcomes(board(approver), 4)] == [None] * 4
+    assert [outcome.results[0].kind for outcome in outcomes(make_registry(approver), 4)] == [None] * 4
     assert asked == [("doom_loop", ("look",), ())] * times
 
 
 @pytest.mark.parametrize(("answer", "ended"), [(Reject("Stop it."), None), (Reject(), "rejected")])
-def test_a_persons_no_is_a_rejection(answer, ended):
-    *_, last = outcomes(board(lambda request, context: answer), 3)
+def test_a_persons_rejection_is_the_result(answer, ended):
+    *_, last = outcomes(make_registry(lambda request, context: answer), 3)
     assert (last.results[0].kind, last.ended) == ("rejected", ended)
 
 
 def test_an_answer_may_come_later():
-    registry = board(lambda request, context: Later())
+    registry = make_registry(lambda request, context: Later())
     *_, last = outcomes(registry, 3)
     assert last.results[0].kind == "confirmation_required"
     (pending,) = last.pending.calls
@@ -162,25 +162,25 @@ def test_an_answer_may_come_later():
     assert [result.kind for result in resumed.results] == [None]
 
 
-def test_nobody_is_asked_where_the_action_is_deny():
+def test_with_the_action_deny_no_person_is_asked():
     host = Host()
     assert run(DoomLoop(action="deny"), ToolContext(SESSION, host=host), 3)[-1] == Deny(TEXT)
     assert host.asked == []
 
 
-def test_a_turn_stands_for_the_session_where_there_is_none():
+def test_without_a_session_calls_are_counted_by_turn():
     guard = DoomLoop()
     assert run(guard, ToolContext(ReadonlyContext(invocation="i1")), 3)[-1] is not None
     assert run(guard, ToolContext(ReadonlyContext(invocation="i2")), 2) == [None, None]
 
 
-def test_calls_of_neither_and_arguments_that_are_no_json_are_not_counted():
+def test_calls_without_a_session_or_turn_and_arguments_that_arent_json_are_not_counted():
     assert run(DoomLoop(), ToolContext(), 5) == [None] * 5
     assert run(DoomLoop(), ToolContext(SESSION), 5, {"at": object()}) == [None] * 5
 
 
-def test_a_call_that_waits_for_an_answer_counts_when_it_is_run_after_all():
-    """Suspended and taken up again it passes twice, and is one call."""
+def test_a_suspended_call_is_counted_once_when_it_is_resumed():
+    """Suspended and resumed it runs the hook twice, and is one call."""
     guard = DoomLoop()
     registry = ToolRegistry()
     registry.register(look)
@@ -193,7 +193,7 @@ def test_a_call_that_waits_for_an_answer_counts_when_it_is_run_after_all():
     assert registry.call_sync("look", {}, SESSION).kind == "denied"
 
 
-async def test_taking_back_what_another_call_has_ended_does_nothing():
+async def test_uncounting_after_another_call_changes_nothing():
     guard = DoomLoop()
     first, second = ToolContext(SESSION), ToolContext(SESSION)
     await guard.pegboard_before_tool(first, LOOK, {})

@@ -12,7 +12,6 @@ import tomllib
 from pathlib import Path
 
 import attrs
-import click
 import pytest
 
 import pegboard_guard
@@ -53,8 +52,8 @@ async def other() -> str:
     return "done"
 
 
-def board(**settings):
-    """A registry with a guard of its own, as `pegboard.load` hangs it."""
+def make_registry(**settings):
+    """A registry with a guard of its own, as `pegboard.load` registers it, and the plugin's record."""
     registry = ToolRegistry()
     registry.register(look, other)
     record = register_plugin(registry, Guard, "guard", settings=settings)
@@ -74,50 +73,22 @@ def kinds(registry, *calls, context=SESSION):
 # As a plugin ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_loads_with_its_hooks():
-    _, record = board()
-    assert (record.status, record.cause, record.tools) == ("loaded", None, ())
-    assert record.hooks == (
-        "pegboard_after_tool",
-        "pegboard_before_tool",
-        "pegboard_guards_calls",
-        "pegboard_on_stop",
-        "pegboard_on_tool_error",
-        "pegboard_register_commands",
-    )
-
-
-def test_the_entry_point_names_the_class():
-    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
-    module, _, attribute = project["project"]["entry-points"]["pegboard"]["guard"].partition(":")
-    assert module == pegboard_guard.__name__
-    assert getattr(pegboard_guard, attribute) is Guard
-
-
-@pytest.mark.parametrize(
-    ("settings", "wrong"),
-    [
-        ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop'"),
-        ({"doom_loop": "4"}, "doom_loop must be 0 (off) or a whole number from 2 on, got a string"),
-        ({"journal": {"file": 3}}, "journal: "),
-    ],
-)
-def test_while_a_setting_is_wrong_no_call_runs_and_the_operator_learns_why(settings, wrong):
-    registry, record = board(**settings)
-    result = registry.call_sync("look", {})
+def test_with_a_wrong_setting_no_call_runs_and_the_cause_is_reported():
+    registry, record = make_registry(doom_lop=4)
+    result, cause = registry.call_sync("look", {}), "doom_lop: unknown key. Did you mean 'doom_loop'"
     assert record.status == "quarantined"
     assert "no call runs" in record.cause
-    assert wrong in record.cause
-    assert (result.kind, wrong in result.detail, wrong in result.text) == ("denied", True, False)
+    assert cause in record.cause
+    assert (result.kind, cause in result.detail, cause in result.text) == ("denied", True, False)
 
 
 def test_two_registries_share_nothing():
-    first, _ = board()
-    second, _ = board(doom_loop=0)
+    first, _ = make_registry()
+    second, _ = make_registry(doom_loop=0)
     same = [("look", {"at": "a"})] * 3
     assert kinds(first, *same) == [None, None, "denied"]
     assert kinds(second, *same) == [None, None, None]
-    assert kinds(board()[0], *same[:2]) == [None, None]
+    assert kinds(make_registry()[0], *same[:2]) == [None, None]
 
 
 # Doom loops -----------------------------------------------------------------------------------------------------------
@@ -125,13 +96,13 @@ def test_two_registries_share_nothing():
 
 def test_calls_that_fail_count_too():
     """A model that repeats what fails is what this is for."""
-    registry, _ = board()
+    registry, _ = make_registry()
     assert kinds(registry, *[("look", {"at": "gone"})] * 3) == ["tool_failure", "tool_failure", "denied"]
 
 
-def test_it_counts_though_another_callback_answers():
-    """It stands in front: behind one that answers it would not be asked."""
-    registry, _ = board()
+def test_calls_answered_by_another_callback_count():
+    """The guard's hooks run first."""
+    registry, _ = make_registry()
     registry.add_callback("before_tool", lambda: ToolResult("from a cache"))
     assert kinds(registry, *[("look", {})] * 3) == [None, None, "denied"]
 
@@ -140,7 +111,7 @@ def test_it_counts_though_another_callback_answers():
 
 
 def test_each_call_is_one_line_with_its_facts(lines):
-    registry, _ = board()
+    registry, _ = make_registry()
     registry.call_sync("look", {"at": "a"}, SESSION)
     (record,) = lines()
     facts = record.pegboard
@@ -160,18 +131,12 @@ def test_each_call_is_one_line_with_its_facts(lines):
     ],
 )
 def test_what_failed_is_a_warning_with_its_kind_and_without_arguments_or_texts(lines, name, arguments, start):
-    registry, _ = board()
+    registry, _ = make_registry()
     registry.call_sync(name, arguments)
     (record,) = lines()
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith(start)
     assert "secret" not in record.getMessage() + repr(record.pegboard)
-
-
-def test_a_denied_loop_is_in_the_log(lines):
-    registry, _ = board()
-    kinds(registry, *[("look", {})] * 3)
-    assert [record.pegboard["outcome"] for record in lines()] == ["ok", "ok", "denied"]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +160,7 @@ def test_arguments_are_logged_where_the_setting_says_so_cut_and_without_secrets(
 
 
 def test_a_model_can_not_forge_a_line(lines):
-    registry, _ = board()
+    registry, _ = make_registry()
     registry.call_sync("x\nlook: ok\u202e" + "y" * 200, {}, ReadonlyContext(session="s\n1"))
     (record,) = lines()
     message = record.getMessage()
@@ -204,15 +169,15 @@ def test_a_model_can_not_forge_a_line(lines):
     assert len(message) < 200
 
 
-def test_nothing_is_made_where_nobody_listens(caplog):
+def test_nothing_is_logged_below_the_level(caplog):
     caplog.set_level(logging.CRITICAL, logger="pegboard.guard")
-    registry, _ = board()
+    registry, _ = make_registry()
     assert not registry.call_sync("look", {}, SESSION).is_error
     assert caplog.records == []
 
 
-def test_a_context_that_is_used_again_carries_nothing_over(lines):
-    registry, _ = board(limits=[{"calls": 5}], order={"after": [{"tools": "other", "after": "look"}]})
+def test_a_reused_context_carries_nothing_over(lines):
+    registry, _ = make_registry(limits=[{"calls": 5}], order={"after": [{"tools": "other", "after": "look"}]})
     context = ToolContext(SESSION)
     registry.call_sync("look", {"at": "gone"}, context)
     registry.call_sync("look", {"at": "a"}, context)
@@ -233,7 +198,7 @@ def test_only_what_the_settings_name_is_on():
 
 def test_everything_on(tmp_path):
     path = tmp_path / "audit.jsonl"
-    registry, record = board(
+    registry, record = make_registry(
         doom_loop_action="deny",
         limits=[{"calls": 5}],
         order={"after": [{"tools": "other", "after": "look"}]},
@@ -252,14 +217,14 @@ def test_everything_on(tmp_path):
     assert verify(path).ok
 
 
-def test_a_call_that_is_refused_anyway_is_nobodys_to_ask_about():
-    registry, _ = board(limits=[{"calls": 2}])
+def test_no_person_is_asked_about_a_call_beyond_a_limit():
+    registry, _ = make_registry(limits=[{"calls": 2}])
     assert kinds(registry, *[("look", {})] * 5) == [None, None, "denied", "denied", "denied"]
     assert "2 calls may be made" in registry.call_sync("look", {}, SESSION).text
 
 
-def test_a_call_that_the_doom_loop_denies_takes_nothing_from_the_limits():
-    registry, _ = board(limits=[{"calls": 3}], doom_loop_action="deny")
+def test_a_call_denied_by_the_doom_loop_guard_does_not_count_for_limits():
+    registry, _ = make_registry(limits=[{"calls": 3}], doom_loop_action="deny")
     same = ("look", {"at": "a"})
     assert kinds(registry, same, same, same, same, ("other", {}), ("other", {})) == [
         None,
@@ -278,15 +243,9 @@ def test_a_turn_that_lacks_a_required_call_goes_on():
     assert Guard().pegboard_on_stop(context) is None
 
 
-def test_it_brings_its_command():
-    group = click.Group()
-    Guard().pegboard_register_commands(group)
-    assert (sorted(group.commands), sorted(group.commands["guard"].commands)) == (["guard", "logs"], ["log", "verify"])
-
-
-def test_no_guard_changes_what_a_call_answers(tmp_path):
-    plain, _ = board(doom_loop=0)
-    guarded, _ = board(
+def test_guards_do_not_change_the_result_of_a_call(tmp_path):
+    plain, _ = make_registry(doom_loop=0)
+    guarded, _ = make_registry(
         limits=[{"calls": 50}],
         order={"cooldown": [{"tools": "other", "calls": 1}]},
         journal={"file": str(tmp_path / "j")},
@@ -364,5 +323,5 @@ def test_what_the_settings_leave_off_is_not_imported():
 
 
 def test_the_plugin_keeps_the_contract() -> None:
-    """It loads whole, its manifest is true, its schemas judge as they say, importing it is cheap."""
+    """It loads, its manifest is correct, its schemas are valid, and it is cheap to import."""
     check_plugin("guard")

@@ -1,4 +1,4 @@
-"""The journal: what it writes down, without secrets, in a thread of its own."""
+"""The journal: what it records, without secrets, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def look(at: str = "", password: str = "") -> str:
     return f"seen {at}"
 
 
-def board(journal):
+def make_registry(journal):
     registry = ToolRegistry()
     registry.register(look)
     record = register_plugin(registry, journal, "journal")
@@ -40,12 +40,12 @@ def board(journal):
 
 
 def calls(path):
-    """What stands in the journal, without the first record."""
+    """The records of the journal without the first."""
     return [json.loads(line) for line in path.read_bytes().splitlines()][1:]
 
 
 def keyed(path, arguments):
-    """The digest of arguments, as the owner of the journal's key works it out."""
+    """The digest of arguments, computed with the journal's key."""
     key = path.with_name(f"{path.name}.key").read_bytes()
     return f"hmac-sha256:{hmac.digest(key, digest_of(arguments).encode(), 'sha256').hex()}"
 
@@ -56,7 +56,7 @@ def path(tmp_path):
 
 
 def test_each_call_is_a_record(path):
-    registry = board(Journal(path, now=lambda: 5.0))
+    registry = make_registry(Journal(path, now=lambda: 5.0))
     registry.call_sync("look", {"at": "a"}, ToolContext(ANN, "call_1"))
     (record,) = calls(path)
     assert record.pop("seconds") >= 0
@@ -83,33 +83,33 @@ def test_each_call_is_a_record(path):
         ("missing", {}, "unknown_tool"),
     ],
 )
-def test_every_outcome_is_written_down(path, name, arguments, outcome):
-    board(Journal(path)).call_sync(name, arguments)
+def test_every_outcome_is_recorded(path, name, arguments, outcome):
+    make_registry(Journal(path)).call_sync(name, arguments)
     (record,) = calls(path)
     assert (record["tool"], record["outcome"]) == (name, outcome)
 
 
 async def test_a_record_is_there_before_the_result_is(path):
-    registry = board(Journal(path))
+    registry = make_registry(Journal(path))
     for number in range(5):
         await registry.call("look", {"at": "a"})
         assert len(calls(path)) == number + 1
 
 
-async def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
+async def test_concurrent_calls_share_a_sync(path, monkeypatch):
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
-    registry = board(Journal(path))
+    registry = make_registry(Journal(path))
     await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
     assert len(calls(path)) == 200
     assert verify(path).ok
     assert len(synced) < 100
 
 
-def test_without_waiting_everything_is_there_after_close(path):
+def test_without_fsync_everything_is_written_after_close(path):
     journal = Journal(path, fsync="never")
-    registry = board(journal)
+    registry = make_registry(journal)
     for _ in range(20):
         registry.call_sync("look")
     assert journal.close() is True
@@ -119,7 +119,7 @@ def test_without_waiting_everything_is_there_after_close(path):
     assert len(calls(path)) == 21
 
 
-def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
+def test_with_starts_the_beginning_of_a_call_is_recorded(path):
     seen = []
 
     @tool
@@ -127,7 +127,7 @@ def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
         """Look at the journal."""
         seen.extend(calls(path))
 
-    registry = board(Journal(path, starts=True))
+    registry = make_registry(Journal(path, starts=True))
     registry.register(peek)
     registry.call_sync("peek", {}, ToolContext(ANN, "c1"))
     (start,) = seen
@@ -135,16 +135,16 @@ def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
     assert [record["kind"] for record in calls(path)] == ["start", "call"]
 
 
-def test_who_approved_it_is_told_where_that_is_known(path):
-    """By the host; what a tool gives back says nothing of it."""
-    registry = board(Journal(path))
+def test_the_approvers_name_is_recorded_if_known(path):
+    """From the host; the result of a tool can't set it."""
+    registry = make_registry(Journal(path))
     registry.call_sync("look", {}, ToolContext(values={"approved_by:": "ann"}))
-    registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
+    registry.add_callback("before_tool", lambda: ToolResult("cached", metadata={"approved_by": "bob"}))
     registry.call_sync("look")
     assert [record.get("approvedBy") for record in calls(path)] == ["ann", None]
 
 
-def test_an_approver_may_say_who_it_was(path):
+def test_an_approver_may_set_its_name(path):
     @tool(requires_confirmation=True)
     async def wipe() -> str:
         """Wipe it."""
@@ -154,20 +154,20 @@ def test_an_approver_may_say_who_it_was(path):
         context.values[f"approved_by:{context.call_id}"] = "ann"
         return Once()
 
-    registry = board(Journal(path))
+    registry = make_registry(Journal(path))
     registry.register(wipe)
     assert asyncio.run(registry.call("wipe", {}, approver=approver)).text == "wiped"
     assert calls(path)[0]["approvedBy"] == "ann"
 
 
-def test_calls_that_are_interrupted_are_written_down(path):
+def test_interrupted_calls_are_recorded(path):
     @tool
     async def wait() -> None:
-        """Wait for ever."""
+        """Wait forever."""
         batch.interrupt()
         await asyncio.Event().wait()
 
-    registry = board(Journal(path))
+    registry = make_registry(Journal(path))
     registry.register(wait)
 
     async def main():
@@ -183,23 +183,17 @@ def test_calls_that_are_interrupted_are_written_down(path):
 # Arguments and secrets ------------------------------------------------------------------------------------------------
 
 
-def test_arguments_are_left_out_unless_they_are_asked_for(path):
-    board(Journal(path)).call_sync("look", {"at": "secret-place", "password": "hunter2"})
-    assert b"secret-place" not in path.read_bytes()
-    assert b"hunter2" not in path.read_bytes()
-
-
 def test_arguments_are_without_secrets(path):
     arguments = {"at": "https://ann:hunter2@example.com", "password": "hunter2"}
-    board(Journal(path, arguments=True)).call_sync("look", arguments)
+    make_registry(Journal(path, arguments=True)).call_sync("look", arguments)
     assert calls(path)[0]["arguments"] == {"at": "https://[redacted]@example.com", "password": "[redacted]"}
     assert calls(path)[0]["digest"] == keyed(path, arguments)
 
 
-def test_digests_are_keyed_by_a_secret_beside_the_journal(path):
-    """Or a short secret could be guessed by everyone who reads the journal."""
+def test_digests_are_keyed_by_a_secret_next_to_the_journal(path):
+    """Or anyone who reads the journal could guess a short secret."""
     for _ in range(2):
-        board(Journal(path)).call_sync("look", {"at": "1234"})
+        make_registry(Journal(path)).call_sync("look", {"at": "1234"})
     one, other = (call["digest"] for call in calls(path))
     assert one == other == keyed(path, {"at": "1234"})
     assert digest_of({"at": "1234"}).removeprefix("sha256:") not in path.read_text()
@@ -210,12 +204,12 @@ def test_digests_are_keyed_by_a_secret_beside_the_journal(path):
 @pytest.mark.parametrize(
     "make", [lambda key: key.write_bytes(b"k" * 32), lambda key: key.mkdir(), lambda key: key.symlink_to("/dev/zero")]
 )
-def test_a_key_that_others_may_know_is_not_used(path, make):
+def test_a_key_that_is_not_private_is_not_used(path, make):
     key = path.with_name(f"{path.name}.key")
     make(key)
     if key.is_file():
         key.chmod(0o644)
-    board(Journal(path)).call_sync("look", {"at": "1234"})
+    make_registry(Journal(path)).call_sync("look", {"at": "1234"})
     (call,) = calls(path)
     guess = hmac.digest(b"k" * 32, digest_of({"at": "1234"}).encode(), "sha256").hex()
     assert call["digest"].startswith("hmac-sha256:")
@@ -223,7 +217,7 @@ def test_a_key_that_others_may_know_is_not_used(path, make):
 
 
 def test_long_arguments_are_cut(path):
-    board(Journal(path, arguments=True)).call_sync("look", {"at": "word " * 10_000})
+    make_registry(Journal(path, arguments=True)).call_sync("look", {"at": "word " * 10_000})
     shown = calls(path)[0]["arguments"]
     assert isinstance(shown, str)
     assert len(shown) <= 2000
@@ -232,13 +226,13 @@ def test_long_arguments_are_cut(path):
 
 def test_further_secrets_can_be_named(path):
     journal = Journal(path, arguments=True, redact=["at"], redact_values=r"\bhunter\d")
-    board(journal).call_sync("look", {"at": "x"}, ReadonlyContext(user="hunter2"))
+    make_registry(journal).call_sync("look", {"at": "x"}, ReadonlyContext(user="hunter2"))
     assert (calls(path)[0]["arguments"], calls(path)[0]["user"]) == ({"at": "[redacted]"}, "[redacted]")
 
 
 def test_a_model_can_not_forge_a_record_or_fill_the_disk(path):
     name = 'x\n{"n":1}\u202e' + "y " * 100_000
-    board(Journal(path)).call_sync(name, {})
+    make_registry(Journal(path)).call_sync(name, {})
     (record,) = calls(path)
     assert record["tool"].startswith('x\n{"n":1}\u202e')
     assert len(record["tool"]) <= 203
@@ -246,23 +240,15 @@ def test_a_model_can_not_forge_a_record_or_fill_the_disk(path):
     assert verify(path).ok
 
 
-def test_of_arguments_that_were_never_read_there_is_no_digest(path):
-    board(Journal(path)).call_sync("look", "{not json")
+def test_unread_arguments_have_no_digest(path):
+    make_registry(Journal(path)).call_sync("look", "{not json")
     assert (calls(path)[0]["outcome"], calls(path)[0]["digest"]) == ("invalid_arguments", None)
 
 
-# What can't be written disturbs no call -------------------------------------------------------------------------------
+# Journals that can't be written ---------------------------------------------------------------------------------------
 
 
-def test_a_path_that_can_t_be_written_disturbs_no_call_and_is_told_once(tmp_path, caplog):
-    (tmp_path / "file").touch()
-    registry = board(Journal(tmp_path / "file" / "audit.jsonl"))
-    assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
-    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert "isn't written: FileExistsError" in record.getMessage()
-
-
-def test_a_program_without_logging_is_told_on_standard_error(tmp_path):
+def test_without_logging_a_warning_goes_to_standard_error_once(tmp_path):
     script = f"""
 from pegboard import ToolRegistry, register_plugin, tool
 from pegboard_guard import Journal
@@ -277,12 +263,12 @@ print(registry.call_sync("do").text, registry.call_sync("do").text)
     assert line.startswith(f"pegboard.guard: the journal {tmp_path} isn't written: IsADirectoryError")
 
 
-def test_a_disk_that_hangs_holds_up_one_call_and_no_more(path, monkeypatch, caplog):
+def test_a_hanging_disk_delays_only_one_call(path, monkeypatch, caplog):
     journal = Journal(path, wait_seconds=0.1)
     free = threading.Event()
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(30), real(fd)))
-    registry = board(journal)
+    registry = make_registry(journal)
     assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
     assert [record.getMessage() for record in caplog.records if record.name == "pegboard.guard"] == [
         f"the journal {path} takes longer than 0.1 s: calls no longer wait for it"
@@ -298,23 +284,23 @@ def test_a_journal_that_still_writes_is_not_closed(path, monkeypatch):
     journal = Journal(path, fsync="each", wait_seconds=0.1)
     free = threading.Event()
     monkeypatch.setattr(os, "fsync", lambda _: free.wait(30))
-    board(journal).call_sync("look")
+    make_registry(journal).call_sync("look")
     assert journal.close(0.01) is False
     free.set()
     assert journal.close() is True
 
 
 def test_nothing_is_opened_before_the_first_call(path):
-    board(Journal(path))
+    make_registry(Journal(path))
     assert not path.exists()
 
 
-def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
+def test_a_relative_path_starts_in_the_working_folder_of_its_creation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     journal = Journal("audit.jsonl")
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    board(journal).call_sync("look")
+    make_registry(journal).call_sync("look")
     assert (tmp_path / "audit.jsonl").exists()
 
 
@@ -331,7 +317,7 @@ def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
         ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got a string"),
         ({"redact": [""]}, ValueError, "redact must name something"),
         ({"redact": 4}, TypeError, "redact must be a string or a list of strings, got 4"),
-        ({"redact_values": ["("]}, ValueError, "what is no regular expression"),
+        ({"redact_values": ["("]}, ValueError, "redact_values: '(' isn't a regular expression"),
     ],
 )
 def test_wrong_settings_are_refused(settings, error, text):
@@ -368,21 +354,21 @@ asyncio.run(main())
 """
 
 
-def test_a_killed_process_leaves_a_record_of_each_call_that_gave_its_result(path):
+def test_a_killed_process_leaves_a_record_of_each_finished_call(path):
     process = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
-    given = [process.stdout.readline().strip() for _ in range(200)]
+    finished = [process.stdout.readline().strip() for _ in range(200)]
     process.send_signal(signal.SIGKILL)
-    given += process.stdout.read().split()[:-1]
+    finished += process.stdout.read().split()[:-1]
     process.stdout.close()
     process.wait(30)
-    board(Journal(path)).call_sync("look")
+    make_registry(Journal(path)).call_sync("look")
     assert verify(path).ok
     written = [record.get("call") for record in calls(path)]
-    assert set(given) <= set(written)
+    assert set(finished) <= set(written)
 
 
 class Disk:
-    """Stands for the file: keeps what is written, fails or waits when it is told to."""
+    """Fake file: stores what is written; may fail or block."""
 
     def __init__(self):
         self.batches = []
@@ -430,8 +416,8 @@ def test_done_is_called_once_the_record_is_written(writer, disk):
     assert disk.records == [facts(1)]
 
 
-def test_what_waits_is_written_at_once(writer, disk):
-    """One trip to the disk for all the calls that end meanwhile."""
+def test_waiting_records_are_written_together(writer, disk):
+    """All records that come during one write are written by the next."""
     disk.opened.clear()
     writer.put(facts(0))
     assert disk.reached.wait(60)
@@ -443,7 +429,7 @@ def test_what_waits_is_written_at_once(writer, disk):
     assert [record["number"] for record in disk.records] == list(range(50))
 
 
-def test_a_failing_disk_is_told_once_and_the_gap_stands_in_the_journal(writer, disk, caplog):
+def test_a_failing_disk_is_logged_once_and_the_gap_is_recorded(writer, disk, caplog):
     disk.error = OSError(28, "No space left on device")
     done = []
     for number in range(3):
@@ -466,7 +452,7 @@ def test_a_failing_disk_is_told_once_and_the_gap_stands_in_the_journal(writer, d
     assert disk.records[-1] == facts(4)
 
 
-def test_more_than_may_wait_are_lost_and_counted(disk, caplog):
+def test_records_beyond_the_queue_limit_are_counted_as_lost(disk, caplog):
     writer = Writer(disk.append, "audit.jsonl", most=3)
     disk.opened.clear()
     writer.put(facts(0))
@@ -478,7 +464,7 @@ def test_more_than_may_wait_are_lost_and_counted(disk, caplog):
     assert {"kind": "lost", "records": 2} in disk.records
 
 
-def test_its_thread_ends_when_nothing_comes_and_a_new_one_is_made(writer, disk, monkeypatch):
+def test_the_thread_ends_when_idle_and_a_new_one_starts(writer, disk, monkeypatch):
     monkeypatch.setattr(writer_module, "LINGER_SECONDS", 0.01)
     for number in range(2):
         writer.put(facts(number))
@@ -489,7 +475,7 @@ def test_its_thread_ends_when_nothing_comes_and_a_new_one_is_made(writer, disk, 
     assert disk.threads[0] is not disk.threads[1]
 
 
-def test_no_thread_is_no_record_and_no_error(writer, monkeypatch, caplog):
+def test_without_a_thread_a_record_is_lost_without_an_error(writer, monkeypatch, caplog):
     def refuse(_):
         raise RuntimeError("can't start new thread")
 

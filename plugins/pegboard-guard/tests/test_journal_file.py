@@ -38,17 +38,17 @@ facts = st.dictionaries(texts.filter(lambda key: key not in ("n", "at", "prev", 
 
 
 @given(facts, st.integers(1, 10**9))
-def test_what_is_written_is_one_line_of_printable_ascii_and_read_back(said, number):
-    line, digest = encode(number, "now", said, START)
+def test_what_is_written_is_one_line_of_printable_ascii_and_read_back(given_facts, number):
+    line, digest = encode(number, "now", given_facts, START)
     record = decode(line.removesuffix(b"\n"))
     assert (record.number, record.previous, record.hash) == (number, START, digest)
-    assert {key: record.facts[key] for key in said} == said
+    assert {key: record.facts[key] for key in given_facts} == given_facts
     assert line.endswith(b"\n")
     assert line[:-1].decode("ascii").isprintable()
 
 
 def test_the_hash_is_that_of_the_line_without_its_last_member():
-    """So that anybody can check it with other tools."""
+    """So that it can be checked with other tools."""
     line, digest = encode(7, "now", {"kind": "call", "tool": "é\u202e"}, "a" * 64)
     data = json.loads(line)
     assert data.pop("hash") == digest
@@ -57,7 +57,7 @@ def test_the_hash_is_that_of_the_line_without_its_last_member():
 
 
 @given(st.data())
-def test_any_changed_byte_makes_it_no_record(data):
+def test_any_changed_byte_invalidates_a_record(data):
     line, _ = encode(3, "now", {"kind": "call", "tool": "look"}, START)
     line = line[:-1]
     place = data.draw(st.integers(0, len(line) - 1))
@@ -75,7 +75,7 @@ def test_other_lines_are_no_records(line):
 @pytest.mark.parametrize(
     "body", ["[1]", '{"n":1}', '{"n":"1","prev":""}', '{"n":true,"prev":""}', '{"n":1,"prev":2}', "[" * 5000 + "}"]
 )
-def test_what_has_a_fitting_hash_and_isn_t_of_this_form_is_no_record(body):
+def test_a_line_of_another_form_with_a_correct_hash_is_not_a_record(body):
     digest = hashlib.sha256(body[:-1].encode() + b"}").hexdigest()
     with pytest.raises(NoRecordError):
         decode(f'{body[:-1]},"hash":"{digest}"}}'.encode())
@@ -126,7 +126,7 @@ def test_two_journals_have_two_ids(tmp_path):
     assert records(tmp_path / "a")[0]["id"] != records(tmp_path / "b")[0]["id"]
 
 
-def test_it_is_the_users_alone_and_its_folder_is_made(tmp_path):
+def test_the_journal_is_private_and_its_folder_is_created(tmp_path):
     path = tmp_path / "logs" / "deep" / "audit.jsonl"
     JournalFile(path).append([call(1)])
     assert path.stat().st_mode & 0o777 == 0o600
@@ -134,7 +134,7 @@ def test_it_is_the_users_alone_and_its_folder_is_made(tmp_path):
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.booleans()), max_size=12), st.sampled_from([0, 600]))
 def test_any_interleaving_of_writers_verifies(tmp_path_factory, steps, rotate_bytes):
-    """Writers that don't know of each other, that close now and then, and that put the file aside."""
+    """Writers that don't know of each other, that close now and then, and that rotate the file."""
     path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
     writers = [JournalFile(path, sync=False, rotate_bytes=rotate_bytes) for _ in range(3)]
     written = []
@@ -185,7 +185,7 @@ sys.exit(os.waitpid(child, 0)[1])
 
 
 def test_a_forked_child_has_a_lock_of_its_own(path):
-    """The lock that it inherits is its parent's too: both would hold it at once."""
+    """It would share an inherited lock with its parent."""
     assert subprocess.run([sys.executable, "-c", _FORK, str(path)], timeout=60, check=False).returncode == 0
     assert verify(path).ok
     assert len(tools(path)) == 81
@@ -195,7 +195,7 @@ def test_a_forked_child_has_a_lock_of_its_own(path):
 
 
 @given(st.data())
-def test_a_file_torn_anywhere_is_mended_by_the_next_record(tmp_path_factory, data):
+def test_a_file_torn_anywhere_is_repaired_by_the_next_record(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
     JournalFile(path, sync=False).append([call(1), call(2)])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -207,12 +207,12 @@ def test_a_file_torn_anywhere_is_mended_by_the_next_record(tmp_path_factory, dat
         assert json.loads(path.read_bytes().splitlines()[-1])["tool"] == "t3"
 
 
-@pytest.mark.parametrize("kept", [0, 30, 200])
-def test_a_crash_at_any_byte_of_the_mending_is_mended_too(tmp_path, kept):
-    """The record that mends, what stands before it included, may be torn in its turn."""
+@pytest.mark.parametrize("size", [0, 30, 200])
+def test_a_crash_at_any_byte_of_a_repair_is_repaired(tmp_path, size):
+    """The record that repairs, with the mark before it, may be torn too."""
     path = tmp_path / "audit.jsonl"
     JournalFile(path, sync=False).append([call(1)])
-    path.write_bytes(path.read_bytes()[:-200] + b"x" * kept)
+    path.write_bytes(path.read_bytes()[:-200] + b"x" * size)
     torn = path.read_bytes()
     JournalFile(path, sync=False).append([call(2)])
     mended = path.read_bytes()
@@ -224,7 +224,7 @@ def test_a_crash_at_any_byte_of_the_mending_is_mended_too(tmp_path, kept):
 
 
 @given(st.data())
-def test_any_changed_byte_stays_found_though_the_journal_goes_on(tmp_path_factory, data):
+def test_any_changed_byte_is_still_found_after_more_records(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
     JournalFile(path, sync=False).append([call(1), call(2)])
     content = bytearray(path.read_bytes())
@@ -248,7 +248,7 @@ def test_any_changed_byte_stays_found_though_the_journal_goes_on(tmp_path_factor
         (lambda content: b"\0" * 40, ["t3"], 1),
     ],
 )
-def test_what_a_crash_has_torn_is_mended_and_told(journal, path, torn, left, mended):
+def test_a_torn_record_is_repaired_and_reported(journal, path, torn, left, mended):
     journal.append([call(1), call(2)])
     journal.close()
     content = torn(path.read_bytes())
@@ -260,11 +260,11 @@ def test_what_a_crash_has_torn_is_mended_and_told(journal, path, torn, left, men
     assert (report.ok, report.mended) == (True, mended)
     whole = [json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b'"}')]
     assert [record["tool"] for record in whole if record["kind"] == "call"] == left
-    told = [record["torn"]["bytes"] for record in whole if "torn" in record]
-    assert told == ([len(content.removesuffix(b"\n").rpartition(b"}\n")[2])] if mended else [])
+    reported = [record["torn"]["bytes"] for record in whole if "torn" in record]
+    assert reported == ([len(content.removesuffix(b"\n").rpartition(b"}\n")[2])] if mended else [])
 
 
-def test_a_write_that_fails_half_way_is_mended_by_the_next(journal, path, monkeypatch):
+def test_a_partial_write_is_repaired_by_the_next(journal, path, monkeypatch):
     journal.append([call(1)])
     real = os.write
     room = [30]
@@ -290,7 +290,7 @@ def test_a_write_that_fails_half_way_is_mended_by_the_next(journal, path, monkey
     assert (verify(path).ok, verify(path).mended) == (True, 1)
 
 
-def test_what_is_written_is_on_the_disk_when_append_comes_back(path, monkeypatch):
+def test_records_are_on_the_disk_when_append_returns(path, monkeypatch):
     synced = []
     monkeypatch.setattr(file_module.os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
     journal = JournalFile(path, sync=True)
@@ -301,7 +301,7 @@ def test_what_is_written_is_on_the_disk_when_append_comes_back(path, monkeypatch
     assert synced[2:] == [path.stat().st_size]
 
 
-def test_nothing_waits_for_the_disk_where_that_isn_t_asked_for(path, monkeypatch):
+def test_without_sync_nothing_waits_for_the_disk(path, monkeypatch):
     monkeypatch.setattr(file_module.os, "fsync", lambda fd: pytest.fail("synced"))
     JournalFile(path, sync=False).append([call(1)])
 
@@ -320,30 +320,30 @@ def written_before(path, content):
 
 
 @pytest.mark.parametrize(
-    ("make", "most", "said"),
+    ("make", "most", "text"),
     [
         *(
-            (lambda path, content=content: path.write_bytes(content), None, "is no journal")
+            (lambda path, content=content: path.write_bytes(content), None, "isn't a journal")
             for content in (b"hello\n", b'{"name": "x"}\n', b'{"n":1}\n', b'{"n":1}' * 1000, b"x" * 100, b"{\n  1")
         ),
         (lambda path: written_before(path, b"x" * 200), 100, "ends with something else"),
         (lambda path: written_before(path, b""), 50, "ends with something else"),
-        (os.mkfifo, None, "no ordinary file"),
-        (linked, None, "is no journal"),
+        (os.mkfifo, None, "isn't a regular file"),
+        (linked, None, "isn't a journal"),
         (Path.mkdir, None, "Is a directory"),
     ],
 )
-def test_another_file_is_left_alone_and_nobody_waits(path, monkeypatch, make, most, said):
+def test_a_file_that_is_not_a_journal_is_left_alone(path, monkeypatch, make, most, text):
     make(path)
     if most is not None:
         monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", most)
     content = path.read_bytes() if path.is_file() else None
-    with pytest.raises((JournalError, IsADirectoryError), match=said):
+    with pytest.raises((JournalError, IsADirectoryError), match=text):
         JournalFile(path).append([call(1)])
     assert (path.read_bytes() if path.is_file() else None) == content
 
 
-def test_a_file_that_another_process_locks_for_too_long_is_told(journal, path, monkeypatch):
+def test_a_file_locked_by_another_process_for_too_long_is_an_error(journal, path, monkeypatch):
     journal.append([call(1)])
     monkeypatch.setattr(file_module, "LOCK_SECONDS", 0.01)
     with path.open("rb") as held:
@@ -354,10 +354,10 @@ def test_a_file_that_another_process_locks_for_too_long_is_told(journal, path, m
     assert tools(path) == ["t1", "t3"]
 
 
-# Files that are put aside ---------------------------------------------------------------------------------------------
+# Rotation -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_large_file_is_put_aside_and_the_next_goes_on(path):
+def test_a_large_file_is_rotated_and_the_next_one_continues_it(path):
     journal = JournalFile(path, rotate_bytes=300)
     for number in range(6):
         journal.append([call(number)])
@@ -371,7 +371,7 @@ def test_a_large_file_is_put_aside_and_the_next_goes_on(path):
     assert all(report.ok for report in verify_all(path))
 
 
-def test_only_so_many_are_kept(path):
+def test_old_rotated_files_are_deleted(path):
     journal = JournalFile(path, rotate_bytes=200, keep=2)
     for number in range(8):
         journal.append([call(number)])
@@ -381,7 +381,7 @@ def test_only_so_many_are_kept(path):
     assert all(report.ok for report in verify_all(path))
 
 
-def test_a_file_that_somebody_else_moved_away_is_begun_anew(journal, path):
+def test_a_file_that_was_moved_away_is_created_again(journal, path):
     journal.append([call(1)])
     path.rename(path.with_name("elsewhere"))
     journal.append([call(2)])
@@ -389,7 +389,7 @@ def test_a_file_that_somebody_else_moved_away_is_begun_anew(journal, path):
     assert verify(path).ok
 
 
-def test_a_crash_between_putting_aside_and_beginning_anew_loses_nothing(journal, path):
+def test_a_crash_during_rotation_loses_nothing(journal, path):
     journal.append([call(1)])
     journal.close()
     path.rename(path.with_name("audit.jsonl.1"))
@@ -402,19 +402,19 @@ def test_a_crash_between_putting_aside_and_beginning_anew_loses_nothing(journal,
     "damage",
     [lambda content: content + b"x\n", lambda content: b"\n", lambda content: encode(1, "", {"kind": "call"}, "")[0]],
 )
-def test_a_damaged_file_that_was_put_aside_is_named_in_the_next(journal, path, damage):
+def test_a_damaged_rotated_file_is_named_in_the_next(journal, path, damage):
     journal.append([call(1)])
     journal.close()
-    aside = path.with_name("audit.jsonl.1")
-    path.rename(aside)
-    aside.write_bytes(damage(aside.read_bytes()))
+    rotated = path.with_name("audit.jsonl.1")
+    path.rename(rotated)
+    rotated.write_bytes(damage(rotated.read_bytes()))
     journal.append([call(2)])
     assert records(path)[0]["afterDamaged"] == "audit.jsonl.1"
     assert verify(path).ok
     assert [report.ok for report in verify_all(path)] == [False, False]
 
 
-def test_a_file_that_can_t_be_put_aside_grows_on(path, monkeypatch, caplog):
+def test_a_file_that_cant_be_rotated_keeps_growing(path, monkeypatch, caplog):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -424,11 +424,11 @@ def test_a_file_that_can_t_be_put_aside_grows_on(path, monkeypatch, caplog):
         journal.append([call(number)])
     assert tools(path) == ["t0", "t1", "t2"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"the journal {path} can't be put aside, and grows on: Permission denied"
+        f"the journal {path} can't be rotated, and keeps growing: Permission denied"
     ]
 
 
-def test_other_files_beside_it_are_not_taken_for_its_own(path):
+def test_other_files_in_the_folder_are_not_rotated_files(path):
     for name in ("audit.jsonl.0", "audit.jsonl.x", "audit.jsonl.1.gz", "xaudit.jsonl.1", "auditxjsonl.1"):
         path.with_name(name).touch()
     assert parts_of(path) == []
@@ -437,7 +437,7 @@ def test_other_files_beside_it_are_not_taken_for_its_own(path):
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    """A journal with everything in it: a torn record that was mended, and a gap."""
+    """A journal with a repaired torn record and a gap."""
     file = tmp_path_factory.mktemp("journal") / "audit.jsonl"
     JournalFile(file).append([call(1), call(2), call(3)])
     file.write_bytes(file.read_bytes()[:-30])
@@ -494,7 +494,7 @@ def test_any_removed_or_repeated_line_is_found(tmp_path_factory, written, data):
 
 
 @given(st.data())
-def test_bytes_put_in_between_are_found(tmp_path_factory, written, data):
+def test_inserted_bytes_are_found(tmp_path_factory, written, data):
     place = data.draw(st.integers(0, len(written)))
     more = data.draw(st.binary(min_size=1, max_size=20))
     file = tmp_path_factory.getbasetemp() / "changed.jsonl"
@@ -502,14 +502,14 @@ def test_bytes_put_in_between_are_found(tmp_path_factory, written, data):
     assert not verify(file).ok
 
 
-def test_the_reason_and_the_place_are_told(file):
+def test_a_broken_record_is_reported_with_its_place_and_reason(file):
     file.write_bytes(file.read_bytes().replace(b'"t1"', b'"t7"'))
     broken = verify(file).broken
     offset = file.read_bytes().index(b"\n") + 1
-    assert str(broken) == f"record 2 (line 2, byte {offset}): its content doesn't fit its hash"
+    assert str(broken) == f"record 2 (line 2, byte {offset}): its content doesn't match its hash"
 
 
-def test_a_torn_last_record_is_told(file):
+def test_a_torn_last_record_is_reported(file):
     file.write_bytes(file.read_bytes()[:-5])
     report = verify(file)
     assert report.broken.record == report.records + 1 == 6
@@ -545,27 +545,27 @@ def test_a_line_without_end_is_read_in_pieces(file):
         (1, {"kind": "journal", "format": 1, "id": "a"}, START, "begins with another record"),
         (1, {"kind": "journal", "format": 1, "id": "a", "part": 1}, "a" * 64, "isn't the journal's first record"),
         (5, {"kind": "journal", "format": 1, "id": "a", "part": 1}, START, "isn't the journal's first record"),
-        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1, "torn": {}}, START, "isn't there"),
+        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1, "torn": {}}, START, "aren't there"),
     ],
 )
-def test_a_beginning_that_isn_t_one(file, number, facts, previous, reason):
+def test_an_invalid_first_record_is_found(file, number, facts, previous, reason):
     file.write_bytes(encode(number, "now", facts, previous)[0])
     assert reason in verify(file).broken.reason
 
 
-def test_a_second_beginning_is_found(file, tmp_path):
+def test_a_second_first_record_is_found(file, tmp_path):
     other = tmp_path / "other.jsonl"
     JournalFile(other).append([call(1)])
     file.write_bytes(file.read_bytes() + other.read_bytes())
     assert "another file begins here" in verify(file).broken.reason
 
 
-def test_records_cut_off_at_the_end_show_by_a_head_that_was_kept(file):
+def test_a_stored_head_shows_records_cut_off_at_the_end(file):
     head = verify(file).head
     assert verify(file, head=head).has_head is True
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     assert verify(file).ok
-    for each in (head, "", "0" * 64):  # what stands before the first record is no record
+    for each in (head, "", "0" * 64):  # the hash before the first record isn't a record's
         assert verify(file, head=each).has_head is False
 
 
@@ -585,12 +585,7 @@ def test_files_of_one_journal_have_to_continue_each_other(tmp_path):
     assert reports[1].broken.record == reports[0].number + 1
 
 
-def test_a_missing_file_raises(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        verify(tmp_path / "nowhere")
-
-
-def test_nobody_waits_for_a_pipe(tmp_path):
+def test_verify_refuses_a_pipe_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="ordinary file"):
+    with pytest.raises(OSError, match="regular file"):
         verify(tmp_path / "pipe")

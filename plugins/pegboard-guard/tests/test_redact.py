@@ -38,7 +38,7 @@ def test_no_secret_gets_through_under_a_key_of_secrets(tree):
 
 @given(trees, st.integers(1, 2))
 def test_no_secret_gets_through_in_json_within_a_text(tree, times):
-    """A request's body is often given as text."""
+    """As in the body of a request."""
     for _ in range(times):
         tree = {"body": json.dumps(tree)}
     assert "planted" not in json.dumps(redactor.data(tree)[0])
@@ -56,11 +56,11 @@ def test_further_keys_can_be_named(key):
 
 
 @pytest.mark.parametrize("key", ["path", "author", "max", "content", "keyboard"])
-def test_other_keys_stay(key):
+def test_other_keys_are_not_redacted(key):
     assert redactor.data({key: "value"})[0] == {key: "value"}
 
 
-def test_every_kind_of_value_under_such_a_key_goes():
+def test_every_type_of_value_of_a_secret_key_is_redacted():
     for value in (1234, True, None, 1.5, ["a"], {"a": "b"}):
         assert redactor.data({"password": value})[0] == {"password": REDACTED}
 
@@ -94,7 +94,7 @@ _KEY = "Ab3dEf6hIj9lMn0pQr4tUv8x"
         f"-----BEGIN PRIVATE KEY-----\n{_KEY}\n{_KEY}",
     ],
 )
-def test_what_looks_like_a_key_goes_wherever_it_stands(secret):
+def test_what_looks_like_a_key_is_redacted_anywhere(secret):
     for before, after in (("", ""), ("use ", " now"), ("(", ")"), ("x='", "'")):
         text = redactor.text(f"{before}{secret}{after}", 5000)
         assert REDACTED in text
@@ -156,7 +156,7 @@ def test_what_looks_like_a_key_goes_wherever_it_stands(secret):
         [["Authorization", "SECRETVALUE"]],
     ],
 )
-def test_secrets_named_in_a_text_or_before_it_in_a_list_go(text):
+def test_secrets_named_in_a_text_or_earlier_in_a_list_are_redacted(text):
     assert "SECRET" not in json.dumps(redactor.data(text)[0])
 
 
@@ -176,11 +176,11 @@ def test_secrets_named_in_a_text_or_before_it_in_a_list_go(text):
         *("rsync -au h:/a b", "a bearer of news", ["", "-p", "a"], ["token", "a", "b"], ["git", "push", "-u", "a:b"]),
     ],
 )
-def test_other_texts_stay(text):
+def test_other_texts_are_not_redacted(text):
     assert redactor.data(text)[0] == text
 
 
-def test_what_looks_like_json_and_is_none_is_a_text():
+def test_invalid_json_is_redacted_as_a_text():
     assert (
         redactor.data({"a": "{password: x}", "b": "[" * 10_000, "c": "{" + "x" * 30_000})[0]["a"]
         == f"{{password: {REDACTED}}}"
@@ -193,8 +193,7 @@ def test_a_key_pattern_of_several_words_looks_at_keys_only():
     assert several.text("my old pin: 1234") == "my old pin: 1234"
 
 
-def test_each_further_value_is_an_expression_of_its_own():
-    """With flags and groups of its own."""
+def test_each_further_expression_has_its_own_flags_and_groups():
     several = Redactor(values=[r"(?i)badge (\w)\1", r"(x)(y)\2"])
     assert several.text("BADGE aa, xyy, badge ab") == f"{REDACTED}, {REDACTED}, badge ab"
 
@@ -228,19 +227,19 @@ def test_what_is_nested_too_deep_is_cut():
     ("value", "shown"),
     [(float("nan"), "(float)"), pytest.param(10**5000, "(int)", id="huge"), (b"x", "(bytes)"), (1.5, 1.5), (-3, -3)],
 )
-def test_what_json_can_t_say_shortly_is_named_by_its_type(value, shown):
+def test_values_that_arent_short_json_are_replaced_by_their_type(value, shown):
     assert redactor.data({"a": value})[0] == {"a": shown}
 
 
-def test_only_what_is_kept_is_looked_at():
+def test_only_as_much_data_is_read_as_is_logged():
     """So that arguments of megabytes cost no more than short ones."""
-    looked_at = []
+    read = []
 
     class Numbers(list):
         def __iter__(self):
             for item in super().__iter__():
-                looked_at.append(item)
+                read.append(item)
                 yield item
 
     redactor.data(Numbers(range(100_000)), 100)
-    assert len(looked_at) <= 102
+    assert len(read) <= 102

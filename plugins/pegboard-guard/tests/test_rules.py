@@ -1,4 +1,4 @@
-"""Rules on calls: names, scopes, what is remembered, and limits."""
+"""Rules on calls: names, scopes, state, and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import Deny, ReadonlyContext, StaticToolset, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard_guard import CallLimits, Limit
-from pegboard_guard.rules import Call, LimitTracker, Names, Recent, course_of, listed, scope_of, streak_of
+from pegboard_guard.rules import MOST, Call, LimitTracker, Names, Recent, course_of, listed, scope_of, streak_of
 
 
 def test_a_name_matches_one_of_the_patterns():
@@ -19,32 +19,32 @@ def test_a_name_matches_one_of_the_patterns():
     assert [name in tools for name in names] == [True, True, True, False, False]
 
 
-def test_a_list_reads_as_one_says_it():
+def test_words_are_joined_to_a_list():
     assert (listed("a"), listed("ab"), listed("abc", "and")) == ("a", "a or b", "a, b and c")
     assert str(Names(["a", "b"])) == "a or b"
 
 
-def test_a_value_is_made_once_and_kept_and_looking_makes_nothing():
-    kept = Recent(list)
-    assert (kept.known("a"), len(kept)) == (None, 0)
-    kept.of("a").append(1)
-    assert kept.of("a") == kept.known("a") == [1]
+def test_a_value_is_created_once_and_not_by_looking_it_up():
+    recent = Recent(list)
+    assert (recent.known("a"), len(recent)) == (None, 0)
+    recent.of("a").append(1)
+    assert recent.of("a") == recent.known("a") == [1]
 
 
-def test_the_one_left_alone_the_longest_is_forgotten_first():
-    kept = Recent(list, most=2)
+def test_the_least_recently_used_key_is_dropped_first():
+    recent = Recent(list, most=2)
     for key in ("first", "second", "first", "third"):
-        kept.of(key).append(key)
-    assert kept.known("second") is None
-    assert kept.known("first") == ["first", "first"]
-    assert len(kept) == 2
+        recent.of(key).append(key)
+    assert recent.known("second") is None
+    assert recent.known("first") == ["first", "first"]
+    assert len(recent) == 2
 
 
 EMPTY_CONTEXT = ReadonlyContext()
 
 
 @pytest.mark.parametrize("per", ["session", "user", "registry"])
-def test_calls_that_name_nothing_count_together(per):
+def test_calls_without_a_context_count_together(per):
     assert scope_of(EMPTY_CONTEXT, per) == scope_of(ReadonlyContext(agent="x"), per) is not None
 
 
@@ -58,14 +58,13 @@ def test_a_turn_is_an_invocation_or_else_a_message_of_the_models():
     )
 
 
-def test_a_message_is_no_course_of_a_turn():
-    """What came first came in an earlier message."""
+def test_a_message_does_not_identify_a_whole_turn():
     assert course_of(ReadonlyContext(message="m"), "turn") is None
     assert course_of(ReadonlyContext(invocation="i"), "turn") is not None
     assert course_of(EMPTY_CONTEXT, "session") is not None
 
 
-def test_a_row_is_the_sessions_or_else_the_turns():
+def test_repeated_calls_are_counted_by_session_or_else_by_turn():
     assert streak_of(EMPTY_CONTEXT) is None
     assert streak_of(ReadonlyContext(session="s", invocation="i")) == streak_of(ReadonlyContext(session="s"))
     assert streak_of(ReadonlyContext(invocation="i")) is not None
@@ -103,7 +102,7 @@ class Clock:
         return self.now
 
 
-def board(*limits, clock=None):
+def make_registry(*limits, clock=None):
     registry = ToolRegistry()
     registry.register(web_search, web_read, note, fail)
     registry.register(StaticToolset("again", [web_search, note]).prefixed("my").renamed({"my_note": "jot"}))
@@ -122,13 +121,13 @@ def at(words):
 
 
 def play(limits, script):
-    """Makes the calls of a script, such as `note +10 note! session=b: note`, and gives the text of the last one.
+    """Makes the calls of a script, such as `note +10 note! session=b: note`, and returns the text of the last one.
 
-    `!` stands behind a call that is denied, `~` behind one that fails, `+10` lets so many seconds pass, and what ends
-    with a colon is the context of what follows.
+    After a name `!` is a call that is denied, `~` one that fails; `+10` lets 10 seconds pass, and `session=b:` is the
+    context of the following calls.
     """
     clock, context, result = Clock(), None, None
-    registry = board(*limits, clock=clock)
+    registry = make_registry(*limits, clock=clock)
     for step in script.split():
         if step.endswith(":"):
             context = at(step[:-1])
@@ -169,19 +168,18 @@ def test_so_many_calls_and_no_more(limits, script):
     play(limits, script)
 
 
-def test_where_no_turn_is_named_a_turns_limit_lets_all_through_and_the_operator_is_told_once(caplog):
+def test_without_a_turn_a_limit_lets_all_through_and_warns_once(caplog):
     play([Limit(1, "no*", per="turn")], "note note note note")
     (record,) = caplog.records
-    said = "the limit of 1 calls of no* counts by turns, and a call came that names none"
-    assert record.getMessage().startswith(said)
+    assert record.getMessage().startswith("the limit of 1 calls of no* counts by turns, and a call has none")
 
 
 # Time -----------------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(0, 5), max_size=40), st.integers(1, 5), st.floats(0.5, 10))
-def test_no_time_holds_more_than_there_may_be(pauses, calls, seconds):
-    """And none is refused without need."""
+def test_no_time_window_has_more_calls_than_the_limit(pauses, calls, seconds):
+    """And no call is refused before that."""
     tracker = LimitTracker(Limit(calls, seconds=seconds))
     now, let_through = 0.0, []
     for pause in pauses:
@@ -208,7 +206,7 @@ TURN = "session=s,invocation=i,user=u: web_search web_search!"
             Limit(1, "web_*", per="turn"),
             TURN,
             "1 call of web_* may be made in one turn",
-            "again in the next turn, once the user has spoken; until then, go on without it",
+            "again in the next turn, after the user's next message; until then, go on without it",
         ),
         (
             Limit(1, ["web_search", "web_read"]),
@@ -231,7 +229,7 @@ TURN = "session=s,invocation=i,user=u: web_search web_search!"
         ),
     ],
 )
-def test_the_refusal_tells_when_it_may_be_made_again(limit, script, allowed, again):
+def test_the_refusal_states_when_the_call_may_be_made_again(limit, script, allowed, again):
     text = f"web_search was denied: {allowed}, and that is used up. It may be called {again}."
     assert play([limit], script) == text
 
@@ -243,22 +241,27 @@ def test_the_refusal_tells_when_it_may_be_made_again(limit, script, allowed, aga
 @pytest.mark.parametrize(
     "answer", [Deny("no"), ToolResult.error("rejected", "no"), ToolResult.error("confirmation_required", "wait")]
 )
-def test_a_call_that_did_not_run_gives_back_what_it_took(seconds, answer):
-    registry = board(Limit(1, seconds=seconds))
+def test_a_call_that_did_not_run_is_not_counted(seconds, answer):
+    registry = make_registry(Limit(1, seconds=seconds))
     with registry.add_callback("before_tool", lambda: answer):
         assert registry.call_sync("note").is_error
     assert kinds(registry, ["note", "note"]) == [None, "denied"]
 
 
-def test_what_is_given_back_after_it_was_forgotten_does_nothing():
-    clock = Clock()
+def test_a_call_that_ends_late_changes_no_later_count():
+    """After its time window, and after its session was forgotten."""
+    denied, call = ToolResult.error("denied", "no"), Call("note", ReadonlyContext(), 0.0)
     tracker = LimitTracker(Limit(1, seconds=1))
-    call = Call("note", ReadonlyContext(), 0.0)
-    token = tracker.begin(call)
+    late = tracker.begin(call)
     assert tracker.refusal(Call("note", ReadonlyContext(), 5.0)) is None
-    denied = ToolResult.error("denied", "no")
-    tracker.end(call, token, denied)
-    tracker.end(call, ("never seen", clock()), denied)
+    tracker.end(call, late, denied)
+    tracker = LimitTracker(Limit(1))
+    late = tracker.begin(call)
+    for session in range(MOST):
+        tracker.begin(Call("note", ReadonlyContext(session=str(session)), 0.0))
+    tracker.begin(call)
+    tracker.end(call, late, denied)
+    assert tracker.refusal(call) is not None
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------------
@@ -273,7 +276,7 @@ def test_memory_is_bounded():
 
 
 def test_calls_at_once_are_counted():
-    registry = board(Limit(3))
+    registry = make_registry(Limit(3))
 
     async def main():
         return await asyncio.gather(*(registry.call("note") for _ in range(10)))
@@ -282,14 +285,14 @@ def test_calls_at_once_are_counted():
 
 
 def test_threads_count_together():
-    registry = board(Limit(50))
+    registry = make_registry(Limit(50))
     with ThreadPoolExecutor(4) as threads:
         went = threads.map(lambda _: kinds(registry, ["note"] * 20), range(4))
         assert sum(each.count(None) for each in went) == 50
 
 
-def test_two_guards_on_one_board_keep_their_books_apart():
-    registry = board(Limit(2))
+def test_two_guards_of_one_registry_count_separately():
+    registry = make_registry(Limit(2))
     register_plugin(registry, CallLimits(Limit(1, "web_*")), "more")
     assert kinds(registry, ["web_read", "web_read", "note", "note"]) == [None, "denied", None, "denied"]
 

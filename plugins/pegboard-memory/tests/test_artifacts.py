@@ -38,7 +38,7 @@ def test_versions_are_kept_as_they_are(artifacts, content):
     assert [saved(artifacts, "a/b.txt", each) for each in (TEXT, content)] == [1, 2]
     assert loaded(artifacts, "a/b.txt", 1) == TEXT
     assert loaded(artifacts, "a/b.txt") == loaded(artifacts, "a/b.txt", 2) == content
-    assert artifacts.folder.stat().st_mode & 0o777 == 0o700  # nobody else may look, or put something in its place
+    assert artifacts.folder.stat().st_mode & 0o777 == 0o700  # private to the owner
 
 
 def test_users_and_conversations_never_meet(artifacts):
@@ -52,14 +52,14 @@ def test_users_and_conversations_never_meet(artifacts):
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "..", "a\0", "", "c:a", "user:../a"])
-def test_a_name_leads_nowhere(artifacts, name):
+def test_a_name_with_a_path_is_refused(artifacts, name):
     for act in (saved, loaded, lambda *each: asyncio.run(artifacts.delete(each[1]))):
         with pytest.raises(ArtifactError, match="can't be called"):
             act(artifacts, name)
     assert not artifacts.folder.exists()
 
 
-def test_long_names_and_odd_scopes_have_their_place(artifacts):
+def test_long_names_and_odd_scopes_are_stored(artifacts):
     name, scope = "\u20ac" * 80, {"user": "../../x" * 100, "session": "\ud800/\0"}
     assert saved(artifacts, name, **scope) == 1
     assert saved(artifacts, "charts/2026.csv", **scope) == 1
@@ -67,7 +67,7 @@ def test_long_names_and_odd_scopes_have_their_place(artifacts):
     assert {path.name for path in artifacts.folder.parent.iterdir()} == {"artifacts"}
 
 
-def test_what_is_not_there_is_said(artifacts):
+def test_a_missing_version_is_an_error(artifacts):
     saved(artifacts, "a")
     with pytest.raises(ArtifactError, match="there is no version 2 of artifact 'a'"):
         loaded(artifacts, "a", 2)
@@ -79,7 +79,7 @@ def test_what_is_not_there_is_said(artifacts):
         loaded(artifacts, "a")
 
 
-def test_what_is_too_large_damaged_or_out_of_reach_is_said(artifacts):
+def test_a_large_damaged_or_unreachable_artifact_is_an_error(artifacts):
     small = DirectoryArtifacts(artifacts.folder, most_bytes=100)
     with pytest.raises(ArtifactError, match="too large to be kept"):
         saved(small, "a", TextContent("x" * 200))
@@ -108,7 +108,7 @@ def test_many_at_once_get_a_version_each(artifacts):
     assert [loaded(artifacts, "a", version).text for version in versions] == [f"{number}" for number in range(20)]
 
 
-def test_what_a_killed_program_was_writing_is_no_version_and_is_swept(artifacts):
+def test_unfinished_files_of_a_killed_program_are_deleted(artifacts):
     saved(artifacts, "a")
     (place,) = artifacts.folder.glob("*/*")
     old, new = place / "draft-old", place / "draft-new"

@@ -1,4 +1,4 @@
-"""The database: whole pieces of work, whoever else uses the file and whatever happens to it."""
+"""The database: transactions, concurrent use and damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def count(database):
         return connection.execute(COUNT).fetchone()[0]
 
 
-def test_work_is_kept_as_a_whole_or_not_at_all(database):
+def test_a_transaction_is_committed_or_rolled_back(database):
     assert not database.exists
     put(database)
 
@@ -44,13 +44,13 @@ def test_work_is_kept_as_a_whole_or_not_at_all(database):
     assert (database.exists, count(database)) == (True, 1)
 
 
-def test_it_is_its_owners_alone(database):
+def test_the_database_is_private(database):
     put(database)
     assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(database.path.parent.stat().st_mode) == 0o700
 
 
-def test_while_another_program_writes_it_can_be_read_and_a_writer_is_told(database):
+def test_while_another_program_writes_reads_work_and_writes_time_out(database):
     put(database)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -86,7 +86,7 @@ def test_threads_that_begin_together_make_one_database(database):
 
 
 @pytest.mark.parametrize("damage", [b"no database " * 500, b"SQLite format 3\0" + b"\xff" * 5_000])
-def test_a_damaged_file_is_named_and_left(database, damage):
+def test_a_damaged_file_is_an_error_and_unchanged(database, damage):
     database.path.parent.mkdir()
     database.path.write_bytes(damage)
     for work in (lambda: put(database), database.check):
@@ -105,7 +105,7 @@ def test_a_damaged_file_is_named_and_left(database, damage):
         ("UPDATE outbox SET message = '7'", lambda database: OutboxRouter(database).take()),
     ],
 )
-def test_a_row_that_holds_something_else_is_damage_too(database, damage, read):
+def test_an_invalid_row_is_an_error(database, damage, read):
     SqliteTexts(database).keep("key", "text", session=None)
     asyncio.run(SqliteMemory(database).add("plum"))
     put(database)
@@ -115,7 +115,7 @@ def test_a_row_that_holds_something_else_is_damage_too(database, damage, read):
         read(database)
 
 
-def test_damage_that_no_call_has_met_is_found_by_a_check(database):
+def test_check_finds_damaged_pages(database):
     database.check()
     assert not database.exists
     for _ in range(50):
@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         put(Database(tmp_path / "file" / "memory.db"))
 
 
-def test_a_database_of_a_newer_version_is_left(database):
+def test_a_database_of_a_newer_version_is_refused(database):
     put(database)
     with closing(sqlite3.connect(database.path)) as other:
         other.execute("PRAGMA user_version = 99")
@@ -146,7 +146,7 @@ def test_a_database_of_a_newer_version_is_left(database):
         put(database)
 
 
-def test_a_full_disk_is_told_and_nothing_is_kept(database, monkeypatch):
+def test_a_full_disk_is_an_error_and_stores_nothing(database, monkeypatch):
     put(database)
     real = sqlite3.connect
 
@@ -191,17 +191,15 @@ def test_two_processes_lose_nothing_that_the_other_writes(database):
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_leaves_each_change_whole(database):
-    """At moments of its own: right after it has told that a change is made, while it makes the next."""
+    """Killed right after it has printed that a change is made, while it makes the next."""
     patient = Database(database.path, 30.0)
     Blocks(patient).create("ann", None, "log", "start")
-    told = 0
     for life in range(8):
         with started(patient, f"{life}", 10_000) as process:
             assert process.stdout is not None
             for _ in range(3 + life):
                 process.stdout.readline()
             os.kill(process.pid, 9)
-        told += 3 + life
         lines = Blocks(patient).all("ann", None)["log"].split("\n\n")
         own = [line for line in lines if line.startswith(f"{life}-")]
         assert own == [f"{life}-{number}" for number in range(len(own))]

@@ -142,7 +142,7 @@ def test_users_and_conversations_never_meet(memory):
         "a " * 50_000,
     ],
 )
-def test_nothing_in_a_query_is_syntax(memory, query):
+def test_a_query_has_no_syntax(memory, query):
     added(memory, "and near or text a c x")
     assert len(found(memory, f"{query} near")) <= 1
 

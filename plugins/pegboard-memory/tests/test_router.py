@@ -19,22 +19,22 @@ def to(target_id, content="hello", target_type="agent"):
 
 
 def test_every_function_that_receives_for_a_target_gets_its_messages():
-    router, heard = LocalRouter(), []
+    router, received = LocalRouter(), []
 
     async def later(message):
-        heard.append(f"later {message.content}")
+        received.append(f"later {message.content}")
 
-    end = router.receive("agent", "a", lambda message: heard.append(message.content))
+    end = router.receive("agent", "a", lambda message: received.append(message.content))
     router.receive("agent", "a", later)
-    router.receive("group", "a", heard.append)
+    router.receive("group", "a", received.append)
     assert sent(router, to("a")) == ["delivered"]
-    assert heard == ["hello", "later hello"]
+    assert received == ["hello", "later hello"]
     end()
     sent(router, to("a", "again"))
-    assert heard[2:] == ["later again"]
+    assert received[2:] == ["later again"]
 
 
-def test_where_no_one_receives_it_is_said_who_does():
+def test_a_message_without_receivers_names_the_reachable_targets():
     router = LocalRouter()
     with pytest.raises(ToolError, match=r"No one receives messages for agent:a\. Reachable: no one\."):
         sent(router, to("a"))

@@ -52,12 +52,12 @@ BOTH = {
         *(b"data: [1]\n\n", b'data: "a"\n\n', b"data: 7\n\n", b'data: {"choices": 1}\n\n', b"data: {oops\n\n"),
         *(b"data: [DONE]\n\n", b"<html>"),
     ],
-    "stays": {
+    "permanent": {
         **dict.fromkeys([400, 404, 422], "invalid_request_error"),
         401: "invalid_api_key",
         403: "unsupported_country_region_territory",
     },
-    "passes": {
+    "temporary": {
         **dict.fromkeys([408, 409], "invalid_request_error"),
         429: "rate_limit_exceeded",
         **dict.fromkeys([500, 502, 503, 504, 529], "server_error"),
@@ -70,7 +70,7 @@ CHAT = Vendor(
     provider="openai",
     # as for OpenAI's own API, wherever the server is
     made={"api_key": "x", "exporter": OpenAIChat(reasoning="reasoning_content")},
-    told=[
+    results=[
         {"role": "tool", "tool_call_id": "call_1_0", "content": "It rains in Oslo."},
         {"role": "tool", "tool_call_id": "call_1_1", "content": "Error: The clock has stopped."},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
@@ -83,8 +83,8 @@ CHAT = Vendor(
         ModelConfig(max_output_tokens=100, temperature=0.5),
         [{"max_completion_tokens": 100, "temperature": 0.5}],
     ),
-    said_after=3,
-    called_after=8,
+    text_after=3,
+    calls_after=8,
     begun=sse({"choices": [{"index": 0, "delta": {"content": "Half"}}]}),
     **BOTH,
 )
@@ -93,7 +93,7 @@ RESPONSES = Vendor(
     kind=pegboard_openai.OpenAIModel,
     path="openai/gpt-5.4",
     provider="openai-responses",
-    told=[
+    results=[
         {"type": "function_call_output", "call_id": "call_1_0", "output": "It rains in Oslo."},
         {"type": "function_call_output", "call_id": "call_1_1", "output": "Error: The clock has stopped."},
         {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
@@ -121,8 +121,8 @@ RESPONSES = Vendor(
     ),
     deferring=Deferring([{"type": "tool_search"}]),
     configured=(ModelConfig(max_output_tokens=100, temperature=0.5), [{"max_output_tokens": 100, "temperature": 0.5}]),
-    said_after=5,
-    called_after=11,
+    text_after=5,
+    calls_after=11,
     begun=sse({"type": "response.output_text.delta", "item_id": "m", "delta": "Half"}),
     **BOTH,
 )

@@ -14,17 +14,17 @@ from pegboard_openai import plugin
 from pegboard_openai.settings import Server
 
 
-def board(**servers):
+def registry_with(**servers):
     registry = ToolRegistry()
     register_plugin(registry, plugin, "openai", settings={"servers": servers} if servers else {})
     return registry
 
 
 def test_a_name_with_slashes_stays_whole():
-    assert board().model("openai-chat/meta/llama", api_key="x").name == "meta/llama"
+    assert registry_with().model("openai-chat/meta/llama", api_key="x").name == "meta/llama"
 
 
-def test_a_server_of_ones_own(monkeypatch):
+def test_a_configured_server_is_asked(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
 
     async def main(registry):
@@ -32,16 +32,18 @@ def test_a_server_of_ones_own(monkeypatch):
             return model, await model.respond(ModelRequest("Hi"))
 
     with ModelServer([Round(text="Hi.")]) as server:
-        model, response = asyncio.run(main(board(local={"base_url": f"{server.url}/v1", "reasoning": "thought"})))
+        model, response = asyncio.run(
+            main(registry_with(local={"base_url": f"{server.url}/v1", "reasoning": "thought"}))
+        )
     assert (response.text, server.requests[0].body["model"], model.provider) == ("Hi.", "qwen3", "local")
     assert model.exporter.reasoning == "thought"
     assert "sk-mine" not in server.requests[0].headers["authorization"]
 
 
-def test_a_servers_key_stands_in_its_own_variable(monkeypatch):
+def test_a_servers_key_is_in_its_own_variable(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     monkeypatch.delenv("LOCAL_KEY", raising=False)
-    registry = board(local={"base_url": "http://127.0.0.1:9/v1", "api_key_env": "LOCAL_KEY"})
+    registry = registry_with(local={"base_url": "http://127.0.0.1:9/v1", "api_key_env": "LOCAL_KEY"})
     with pytest.raises(ModelError, match="LOCAL_KEY"):
         registry.model("local/qwen3")
     monkeypatch.setenv("LOCAL_KEY", "sk-local")
@@ -57,7 +59,7 @@ def test_a_servers_key_is_one_that_its_settings_refer_to(monkeypatch):
             await model.respond(ModelRequest("Hi"))
 
     with ModelServer([Round(text="Hi.")]) as server:
-        asyncio.run(main(board(local={"base_url": f"{server.url}/v1", "api_key": {"env": "LOCAL_KEY"}})))
+        asyncio.run(main(registry_with(local={"base_url": f"{server.url}/v1", "api_key": {"env": "LOCAL_KEY"}})))
     assert server.requests[0].headers["authorization"] == "Bearer sk-local"
     assert "sk-local" not in repr(Server(base_url="http://x", api_key="sk-local"))
 

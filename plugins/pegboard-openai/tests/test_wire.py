@@ -53,7 +53,7 @@ def test_ten_levels_are_strict(levels, strict):
 
 
 @given(texts, calls)
-def test_what_is_said_in_a_chat_is_read_as_it_was(text, calls):
+def test_chat_messages_round_trip(text, calls):
     """But for texts that are empty, and lone surrogates, which no wire has."""
     message = Message.assistant(*([TextPart(text)] if text else []), *calls)
     said = OpenAIChat().request(ModelRequest([message]))["messages"]
@@ -77,6 +77,9 @@ def test_a_chat_that_never_ends_isnt_complete():
     response = read(exporter, *calls, chunk("tool_calls"))
     assert (len(response.calls), response.complete) == (2, False)
     assert not read(exporter, *[chunk(annotations=[{"type": "url_citation"}])] * 9, chunk("stop")).complete
+    reader = exporter.reader()
+    names = [reader.feed(call_chunk(index=0, function={"name": name * 600}))[0].name for name in "abc"]
+    assert [len(name) for name in names] == [600, 1_000, 1_000]
 
 
 FUNCTION = {"name": st.sampled_from(["x", "y", ""]), "arguments": st.sampled_from(["{}", "{", "}", ""])}
@@ -99,7 +102,7 @@ def test_any_pieces_make_calls_with_ids_of_their_own(pieces):
 
 
 @given(texts.filter(bool), calls)
-def test_what_is_said_in_responses_is_read_as_it_was(text, calls):
+def test_response_items_round_trip(text, calls):
     facts = {KEY: {"type": "function_call", "id": "fc_1"}}
     thought = ReasoningPart("hm", {KEY: {"id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}})
     said = TextPart(text, provider_metadata={KEY: {"id": "msg_1", "status": "completed"}})

@@ -1,4 +1,4 @@
-"""The search tool: what it finds, tells and notes; toolsets whose tools it finds."""
+"""The search tool: its results and the found names in the state; searchable toolsets."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def deferred(tools):
 
 
 def searched(registry, *queries, context=None, name="search_tools", where=None, **arguments):
-    """What the searches of one answer give."""
+    """The outcome of the searches of one answer."""
     context = context or ReadonlyContext(state={})
 
     async def turn():
@@ -69,13 +69,13 @@ def found(outcome):
     return [name for result in outcome.results for name in result.metadata["found"]]
 
 
-def test_what_the_model_is_told_of_it():
+def test_the_spec_of_the_search_tool():
     spec = search_tool("find", limit=3).spec
     assert (spec.name, spec.input_schema["properties"]["limit"]["default"]) == ("find", 3)
     assert (spec.annotations.read_only_hint, spec.deferred, spec.concurrency) == (True, False, Concurrency("key"))
 
 
-def test_deferred_tools_of_the_request_are_found_and_noted():
+def test_deferred_tools_are_found_and_added_to_the_state():
     outcome = searched(with_search(MAIL, POST, FAX), "mail")
     (result,) = outcome.results
     assert result.text.startswith("1 tool was found.")
@@ -95,7 +95,7 @@ def test_tools_that_were_found_before_are_found_again():
     assert found(searched(with_search(FAX), "fax", context=state_of("send_fax"))) == ["send_fax"]
 
 
-def test_what_the_request_does_not_offer_is_not_found():
+def test_tools_that_the_request_excludes_arent_found():
     assert found(searched(with_search(MAIL, POST), "send", where="not name:send_mail")) == ["send_post"]
 
 
@@ -134,16 +134,16 @@ ARGUMENTS = [
 ]
 
 
-def test_the_whole_answer():
+def test_the_text_of_a_result():
     registry = with_search(*(Tool(spec.evolve(deferred=True)) for spec, _ in SPECS))
     (result,) = searched(registry, "dig").results
-    told = {f"{head}\n  arguments: {each}" for (_, head), each in zip(SPECS, ARGUMENTS, strict=True)}
+    expected = {f"{head}\n  arguments: {each}" for (_, head), each in zip(SPECS, ARGUMENTS, strict=True)}
     first, *others = result.text.split("\n\n")
     assert first == "4 tools were found. They can be called from your next answer on."
-    assert set(others) == told
+    assert set(others) == expected
 
 
-def test_near_names_are_told_as_such():
+def test_near_misses_are_reported_as_such():
     assert (
         searched(with_search(MAIL), "mial")
         .results[0]
@@ -151,7 +151,7 @@ def test_near_names_are_told_as_such():
     )
 
 
-def test_the_answer_is_bounded_whatever_a_tool_says():
+def test_the_result_is_bounded():
     schema = {"type": "object", "properties": {f"{n}{'p' * 500}": {"type": "string"} for n in range(300)}}
     tools = [make_tool(f"t{n}", description="x" * 10_000, input_schema=schema, deferred=True) for n in range(5)]
     (result,) = searched(with_search(*tools), "t0 t1 t2 t3 t4 " + "q" * 100_000).results
@@ -160,12 +160,12 @@ def test_the_answer_is_bounded_whatever_a_tool_says():
 
 
 def test_several_searches_of_one_answer_add_up():
-    """They don't see each other's changes, and the host takes over the last one's."""
+    """They don't see each other's changes, and the host stores the last one's."""
     outcome = searched(with_search(MAIL, POST), "mail", "letter", context=state_of("old"))
     assert outcome.actions.state_delta == {FOUND: ["old", "send_mail", "send_post"]}
 
 
-def test_what_was_found_again_stands_last_and_the_oldest_names_go_first():
+def test_names_found_again_come_last_and_the_oldest_are_dropped():
     old = [f"t{n}" for n in range(128)]
     outcome = searched(with_search(MAIL), "mail", context=state_of("send_mail", *old[1:]))
     assert outcome.actions.state_delta == {FOUND: [*old[1:], "send_mail"]}
@@ -173,8 +173,8 @@ def test_what_was_found_again_stands_last_and_the_oldest_names_go_first():
     assert outcome.actions.state_delta == {FOUND: [*old[1:], "send_mail"]}
 
 
-def test_what_the_host_has_taken_over_and_then_dropped_stays_dropped():
-    """A host may go on with one context whose state changes."""
+def test_names_that_the_host_has_dropped_stay_dropped():
+    """A host may reuse one context whose state changes."""
     registry, state = with_search(MAIL, POST, FAX.with_spec(deferred=True)), {}
     context = ReadonlyContext(session="s", state=state)
     searched(registry, "mail", context=context)
@@ -203,7 +203,7 @@ def test_what_was_found_is_offered_by_the_next_request():
     assert processed(state_of("gone")) == ["search_tools", "send_fax"]
 
 
-def test_a_request_that_leaves_deferred_tools_out_lets_them_be_found_and_none_be_called():
+def test_deferred_tools_can_be_found_but_not_called():
     registry, context = with_search(MAIL, FAX), ReadonlyContext(state={})
 
     async def turn():
@@ -236,7 +236,7 @@ def test_a_searchable_toolset_is_a_search_tool_and_the_others_deferred():
         lambda tool, context: {"send_mail": True}[tool.name],
     ],
 )
-def test_always_is_never_deferred_and_what_it_fails_for_is(always):
+def test_always_excludes_tools_from_deferring(always):
     assert deferred(offered(searchable(INNER, always=always))) == ["read_file", "current_user"]
 
 
@@ -246,7 +246,7 @@ def test_with_nothing_to_find_there_is_no_search_tool():
     assert (names(everything), deferred(everything)) == (["send_mail", "read_file", "current_user"], [])
 
 
-def test_what_only_processes_requests_is_left_alone():
+def test_tools_that_only_process_requests_arent_deferred():
     silent = make_tool("memory").evolve(offered=False)
     assert deferred(offered(searchable(PlainToolset("inner", [silent, READ])))) == ["read_file"]
     assert names(offered(searchable(PlainToolset("inner", [silent])))) == ["memory"]
@@ -289,7 +289,7 @@ def test_tools_that_are_loaded_late_and_those_that_the_host_runs_are_deferred_to
         lambda toolset: toolset.prefixed("my").renamed({"my_send_mail": "post"}).prefixed("x" * 62),
     ],
 )
-def test_what_is_found_is_listed_and_called_whatever_it_was_renamed_to(outside):
+def test_a_found_tool_is_listed_and_called_by_its_new_name(outside):
     registry = with_toolset(outside(searchable(INNER, name="seek")))
     (seek,) = [tool.name for tool in asyncio.run(registry.resolve()) if not tool.spec.deferred]
     outcome = searched(registry, "sends a mail", name=seek)

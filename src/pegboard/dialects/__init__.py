@@ -1,6 +1,6 @@
-"""Schema dialects, for authors of exporters: JSON Schemas rewritten for what a provider takes.
+"""Schema dialects, for authors of exporters: JSON Schemas rewritten to what a provider accepts.
 
-A `Dialect` is a row of steps; each step is a function here, usable in a dialect of one's own.
+A `Dialect` is a sequence of steps; each step is a function here, usable in other dialects.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "
 UNIONS: Final = ("anyOf", "oneOf", "allOf")
 FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 READ: Final[tuple[Step, ...]] = (modern_draft, well_formed)
-"""What a dialect begins with: draft 2020-12, without what is not valid by it."""
+"""The first steps of a dialect: draft 2020-12, without invalid parts."""
 
 SIMPLE: Final[tuple[Step, ...]] = (
     merge_all_of,
@@ -82,7 +82,7 @@ SIMPLE: Final[tuple[Step, ...]] = (
     isolate_any_of,
     required_properties,
 )
-"""One schema a value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""
+"""One schema per value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""
 
 SHAPED: Final[tuple[Step, ...]] = (
     *READ,
@@ -95,7 +95,7 @@ SHAPED: Final[tuple[Step, ...]] = (
     only_keywords(SHAPE),
     isolate_any_of,
 )
-"""Only the keywords that every provider reads, for servers of many models; the rest stands in descriptions."""
+"""Only the keywords that every provider reads, for servers of many models; the rest goes into descriptions."""
 
 CLOSED: Final[tuple[Step, ...]] = (
     *READ,
@@ -117,4 +117,4 @@ CLOSED: Final[tuple[Step, ...]] = (
     open_objects,
     close_objects,
 )
-"""Closed objects without bounds or recursion, for providers that hold calls to the schema; options stay optional."""
+"""Closed objects without bounds or recursion, for providers that enforce schemas; optional properties stay optional."""

@@ -1,4 +1,4 @@
-"""`allOf`, `anyOf` and `oneOf`: merged, spread or folded; and a root that is plainly an object."""
+"""Steps for `allOf`, `anyOf` and `oneOf`: merge, spread or fold them; and for a root that is a plain object."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def same(one: Any, other: Any) -> bool:
 
 
 def member_of(schema: JsonSchema, name: str) -> Any:
-    """The schema of one property, as far as a schema has one."""
+    """The schema of one property, by any of the keywords for properties."""
     properties: JsonSchema = schema.get("properties", {})
     if name in properties:
         return properties[name]
-    # A pattern may fit the name: then anything is taken here, which takes more.
+    # A pattern may match the name: then anything is accepted here, which is wider.
     return True if "patternProperties" in schema else schema.get("additionalProperties", True)
 
 
 def types_of_both(one: Any, other: Any) -> Any:
-    """The types that two rules of `type` share; every integer is a number. Raises `NothingFitsError` for none."""
+    """The intersection of two `type` rules; every integer is a number. Raises `NothingFitsError` if it is empty."""
     first, second = ([each] if isinstance(each, str) else list(each) for each in (one, other))
     both = [name for name in first if name in second or (name == "integer" and "number" in second)]
     both += [name for name in second if name == "integer" and "number" in first and name not in both]
@@ -57,7 +57,7 @@ def types_of_both(one: Any, other: Any) -> Any:
 
 
 def values_of_both(one: list[Any], other: list[Any]) -> list[Any]:
-    """The values that two rules of `enum` share, in the order of the first. Raises `NothingFitsError` for none."""
+    """The intersection of two `enum` rules, in the order of the first. Raises `NothingFitsError` if it is empty."""
     known = {canonical_json(value) for value in other}
     if both := [value for value in one if canonical_json(value) in known]:
         return both
@@ -72,11 +72,11 @@ _OF_BOTH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "required": lambda one, other: list(dict.fromkeys((*one, *other))),
     "uniqueItems": lambda one, other: one or other,
 }
-"""What makes one rule of two, by keyword."""
+"""Merges two rules of a keyword, by keyword."""
 
 
 def with_notes(new: JsonSchema, one: JsonSchema, other: JsonSchema) -> JsonSchema:
-    """The notes of both; where both have one, the first's, but for descriptions, which both stand."""
+    """`new` with the notes of both; the first's override the other's, except for descriptions, which are joined."""
     merged = {**new, **{keyword: rule for keyword, rule in other.items() if keyword in NOTES and keyword not in one}}
     merged.update(only(one, NOTES))
     return described(merged, other.get("description", ""))
@@ -86,13 +86,13 @@ MOST_MERGED: Final = 5_000
 """Pairs of schemas that one step may merge."""
 
 MOST_LEVELS: Final = 16
-"""How deep two schemas are merged."""
+"""Depth to which two schemas are merged."""
 
 MOST_PARTS: Final = 100
-"""Parts that one `allOf`, with those within it, may have."""
+"""Parts of one `allOf`, with those within it."""
 
 MOST_ALTERNATIVES: Final = 16
-"""Alternatives that two unions may come to."""
+"""Alternatives of two merged unions."""
 
 _OBJECT: Final = ("properties", "patternProperties", "additionalProperties")
 _TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"), ("prefixItems", "items"))
@@ -100,13 +100,13 @@ _TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxCont
 
 @define
 class Conjunction:
-    """Merges schemas, within bounds: what can't be merged is left out of the second and taken down as lost.
+    """Merges schemas, within limits: what can't be merged is dropped from the second and recorded as lost.
 
-    Leaving one side of a conjunction out takes more values, never fewer.
+    Dropping a part of a conjunction only widens it.
 
     Attributes:
-        definitions: What references point to, by name.
-        left: How many pairs may still be merged.
+        definitions: The targets of references, by name.
+        left: The number of pairs that may still be merged.
     """
 
     definitions: Mapping[str, JsonSchema]
@@ -114,10 +114,10 @@ class Conjunction:
     _open: set[tuple[int, int]] = field(factory=set[tuple[int, int]], init=False)
 
     def of(self, one: Any, other: Any, place: Place, level: int = 0) -> Any:
-        """A schema that takes what both take; the notes and the order of keywords of the first go before the second's.
+        """The conjunction of two schemas; notes and order of keywords are the first's where they differ.
 
         Raises:
-            NothingFitsError: No value can fit both.
+            NothingFitsError: They contradict each other.
         """
         if one is False or other is False:
             raise NothingFitsError
@@ -132,7 +132,7 @@ class Conjunction:
         pair = (id(one), id(other))
         self.left -= 1
         if self.left < 0 or level > MOST_LEVELS or pair in self._open:
-            place.lost("allOf", "too much to be merged; only a part of it is left")
+            place.lost("allOf", "too large to merge; only a part of it is left")
             return one
         self._open.add(pair)
         try:
@@ -154,11 +154,11 @@ class Conjunction:
             self.left -= 1
             own = self._merged(own, part, place, level) if self.left >= 0 else own
         if self.left < 0:
-            place.lost("allOf", "too much to be merged; only a part of it is left")
+            place.lost("allOf", "too large to merge; only a part of it is left")
         return own
 
     def flat_or_lost(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        """The same; where its parts contradict each other, without them."""
+        """As `flat`, but drops parts that contradict each other."""
         try:
             return self.flat(schema, place)
         except NothingFitsError:
@@ -166,7 +166,7 @@ class Conjunction:
             return without(schema, ("allOf", "$ref"))
 
     def _gather(self, schema: JsonSchema, parts: list[JsonSchema], seen: list[JsonSchema]) -> None:
-        """What a schema's reference and `allOf` come to, each without any; one within itself is left out."""
+        """Collects the parts of a schema's reference and `allOf`, recursively, each once."""
         if any(part is False for part in schema.get("allOf", ())):
             raise NothingFitsError
         inner = _objects(schema.get("allOf", ()))
@@ -185,7 +185,7 @@ class Conjunction:
         left_out: list[str] = []
         self._merge_members(new, one, other, place, level)
         for keyword in without(other, NOTES.union(_OBJECT)):
-            # Keywords that mean something only together go over together, or not at all.
+            # Keywords that only mean something together are merged together, or not at all.
             group = next((each for each in _TOGETHER if keyword in each), (keyword,))
             mine, its = only(one, group), only(other, group)
             if keyword != next(iter(its)) or same(mine, its):
@@ -193,13 +193,13 @@ class Conjunction:
             merged = self._rule(mine, its, place, level) if mine else its
             if merged is None:
                 left_out.append(keyword)
-                place.lost(keyword, "stands twice and can't be merged; moved into the description")
+                place.lost(keyword, "two rules can't be merged; the second is moved into the description")
             else:
                 new.update(merged)
         return described(with_notes(new, one, other), *(in_words(keyword, other) for keyword in left_out))
 
     def _rule(self, mine: JsonSchema, its: JsonSchema, place: Place, level: int) -> JsonSchema | None:
-        """Two rules of one keyword, or of several that stand together, as one; `None` where none says both."""
+        """Merges two rules of one keyword, or of a group; `None` if they can't be merged."""
         keyword = next(iter(its))
         if mine.keys() != its.keys() or len(its) > 1:
             return None
@@ -217,7 +217,7 @@ class Conjunction:
         return None if both is False else {keyword: both}
 
     def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
-        """Two schemas, booleans among them, as one; `False` where nothing fits both."""
+        """The conjunction of two schemas or booleans; `False` if nothing fits both."""
         try:
             return self.of(one, other, place, level + 1)
         except NothingFitsError:
@@ -242,7 +242,7 @@ class Conjunction:
         self._merge_others(new, one, other, place, level)
 
     def _merge_others(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
-        """`additionalProperties` and `patternProperties` of both, as far as they can be merged."""
+        """Merges `additionalProperties` and `patternProperties`, as far as possible."""
         patterns = {**other.get("patternProperties", {}), **one.get("patternProperties", {})}
         if patterns:
             new["patternProperties"] = patterns
@@ -250,19 +250,19 @@ class Conjunction:
             mine, its = (each.get("additionalProperties", True) for each in (one, other))
             new["additionalProperties"] = self._both(mine, its, place.below(("additionalProperties",)), level)
         if patterns and not ("patternProperties" in one and "additionalProperties" not in other):
-            place.lost("patternProperties", "merged with other rules; it may take more")
+            place.lost("patternProperties", "merged with other rules; it may accept more")
 
 
 def merge_all_of(schema: JsonSchema) -> Rewritten:
-    """Merges the parts of `allOf`, and what stands beside a `$ref`, into one schema.
+    """Merges the parts of `allOf`, and a `$ref` with rules next to it, into one schema.
 
-    Notes alone beside a `$ref` stay there. What can't be merged (two patterns, two conditions) stays of the first
-    part only and goes into the description.
+    A `$ref` with only notes next to it stays. Of rules that can't be merged (two patterns, two conditions) the first
+    stays, and the second goes into the description.
     """
     conjunction = Conjunction(schema.get("$defs", {}))
 
     def merge(schema: JsonSchema, place: Place, within: tuple[int, ...]) -> JsonSchema:
-        """The schema merged, and then each within it; `within` holds what is being merged further out."""
+        """Merges the schema, and then each within it; `within` holds the ids of the schemas being merged around it."""
         if "allOf" in schema or ("$ref" in schema and without(schema, NOTES | {"$ref", "$defs"})):
             if id(schema) in within or len(within) >= MOST_LEVELS:
                 return _cut_off(schema, place)
@@ -274,8 +274,8 @@ def merge_all_of(schema: JsonSchema) -> Rewritten:
 
 
 def _cut_off(schema: JsonSchema, place: Place) -> JsonSchema:
-    """What stands for a schema that is merged within itself: one of its parts."""
-    place.lost("allOf", "merged with itself without end; only a part of it is left")
+    """The replacement for a schema that is merged within itself: one of its parts."""
+    place.lost("allOf", "merged with itself recursively; only a part of it is left")
     references = [part["$ref"] for part in (schema, *_objects(schema.get("allOf", ()))) if "$ref" in part]
     return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
 
@@ -286,7 +286,7 @@ def _objects(parts: Iterable[Any]) -> list[JsonSchema]:
 
 
 def _only_reference(schema: JsonSchema) -> JsonSchema | None:
-    """The schema as a reference with notes beside it, if it is no more than that."""
+    """The schema as a reference with notes, if it is no more than that."""
     parts: list[JsonSchema] = [without(schema, ("allOf",)), *_objects(schema.get("allOf", ()))]
     ruling = [part for part in parts if without(part, NOTES | {"$defs"})]
     if len(ruling) != 1 or set(without(ruling[0], NOTES)) != {"$ref"}:
@@ -301,23 +301,23 @@ _STAYS: Final = NOTES | {"anyOf"}
 
 
 def isolate_any_of(schema: JsonSchema) -> Rewritten:
-    """Moves the rules beside an `anyOf` into each of its alternatives; notes stay beside it. Nothing is lost.
+    """Moves the rules next to an `anyOf` into each of its alternatives; notes stay. Lossless.
 
-    Alternatives that the rules rule out go, alternatives of alternatives become its own, and one that is left alone
-    takes the place of the union. The root keeps what stands beside its `anyOf`, which `root_object` folds.
+    Contradicting alternatives are dropped, nested unions flattened, and a union of one is replaced by its member. The
+    root's `anyOf` is left to `root_object`.
     """
     conjunction = Conjunction(schema.get("$defs", {}))
 
     def spread(schema: JsonSchema, place: Place, within: tuple[JsonSchema, ...]) -> JsonSchema:
-        """The schema, and then each within it: alternatives may have become new ones.
+        """Spreads the schema, and then each within it: its alternatives may be new ones.
 
-        `within` are the unions further out whose rules have been moved; kept, so that no other takes an identity over.
+        `within` are the unions around it that have been spread; references to them, so that no id is reused.
         """
         while "anyOf" in schema and not place.is_root and _has_rules(schema):
             again = len(within) > MOST_LEVELS or any(schema is union for union in within)
             within = (*within, schema)
             if again:
-                place.lost("anyOf", "a union within itself; the rules beside it are left out")
+                place.lost("anyOf", "a recursive union; the rules next to it are left out")
             schema = _simplified(only(schema, _STAYS) if again else _spread(schema, place, conjunction))
         new = mapped(schema, lambda part, steps: spread(part, place.below(steps), within))
         return new if place.is_root else _simplified(new)
@@ -332,7 +332,7 @@ def _spread(schema: JsonSchema, place: Place, conjunction: Conjunction) -> JsonS
         with suppress(NothingFitsError):
             members.append(conjunction.of(rules, member, place.below(("anyOf", index))))
     if not members:
-        place.lost("anyOf", "contradicts the rules beside it, left out")
+        place.lost("anyOf", "contradicts the rules next to it, left out")
         return without(schema, ("anyOf",))
     return {**only(schema, NOTES), "anyOf": members}
 
@@ -359,16 +359,15 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
 
 @everywhere
 def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Writes `oneOf` as `anyOf`, which also takes what fits several.
+    """Writes `oneOf` as `anyOf`, which also accepts what fits several alternatives.
 
-    Nothing is lost where the alternatives exclude each other by their types. Beside an `anyOf`, both become parts of
-    `allOf`.
+    Lossless if the alternatives exclude each other by their types. Next to an `anyOf`, both become parts of `allOf`.
     """
     members = schema.get("oneOf")
     if members is None:
         return schema
     if len(members) != 1 and not (all(map(is_object, members)) and _are_apart(members)):
-        place.lost("oneOf", "written as anyOf: values that fit several alternatives are taken")
+        place.lost("oneOf", "written as anyOf: values that fit several alternatives are accepted")
         schema = described(schema, "Exactly one of the alternatives.")
     if "anyOf" not in schema:
         return exchanged(schema, "oneOf", "anyOf", members)
@@ -377,7 +376,7 @@ def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def _are_apart(members: list[JsonSchema]) -> bool:
-    """Whether the types of all are known, and no two share one."""
+    """Whether the types of all are known and disjoint."""
     seen: set[str] = set()
     for member in members:
         types = {"number" if name == "integer" else name for name in types_of(member, {}) or ()}
@@ -393,13 +392,13 @@ UNIONS = ("anyOf", "oneOf")
 def root_object(*unwanted: str) -> Step:
     """The step that makes the root an object, without some keywords there.
 
-    A reference at the root is written out, `allOf` merged, and the alternatives of `anyOf` and `oneOf` folded into
-    one object that names the properties of all and requires what all require; others go into the description.
-    Arguments are always objects, so a root that takes other values too loses nothing. A property that only some
-    alternatives name stands as they have it, though others may take more.
+    A reference at the root is inlined, `allOf` merged, and the alternatives of `anyOf` and `oneOf` folded into one
+    object that has the properties of all and requires what all require; other keywords go into the description.
+    Arguments are always objects, so other types at the root are no loss. A property that only some alternatives have
+    gets their rules, though others may accept more.
 
     Args:
-        unwanted: Keywords that the provider takes below the root only (`"anyOf"`, `"enum"`).
+        unwanted: Keywords that the provider accepts below the root only (`"anyOf"`, `"enum"`).
     """
 
     def fold(schema: JsonSchema) -> Rewritten:
@@ -422,21 +421,21 @@ class _Folding:
         if "$ref" in schema or ("allOf" in self.unwanted and "allOf" in schema):
             schema = self.conjunction.flat_or_lost(schema, place)
         if "object" not in _types(schema):
-            place.refused("type", "arguments are an object, which the root doesn't take")
+            place.refused("type", "arguments are an object, which the root doesn't allow")
         if schema.get("type") != "object":
             schema = {"type": "object", **without(schema, ("type",))}
         for keyword in UNIONS:
             if keyword in self.unwanted and keyword in schema:
                 schema = self._united(schema, keyword, place)
         others = [keyword for keyword in self.unwanted if keyword in schema]
-        what = "not taken at the root, moved into the description"
+        what = "not accepted at the root, moved into the description"
         return into_description(schema, place, others, what) if others else schema
 
     def _united(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
         members = [self._member(part, place) for part in schema[keyword]]
         objects = [part for part in members if part is not None and "object" in _types(part)]
         base = without(schema, (keyword,))
-        place.lost(keyword, "not taken at the root; its alternatives are written as one object")
+        place.lost(keyword, "not accepted at the root; its alternatives are written as one object")
         if not objects:
             return base
         new = {**base, "properties": self._properties(base, objects, place)}
@@ -471,7 +470,7 @@ class _Folding:
         union: Any = kinds[0] if len(kinds) == 1 else {"anyOf": [rule for rule in kinds if rule is not True]}
         if name not in own:
             return {} if True in kinds or not kinds else union
-        # Alternatives that don't name it leave the root's own rule alone.
+        # Alternatives without it leave the root's own rule as it is.
         if len(rules) < count or True in kinds or not kinds or not isinstance(own[name], dict):
             return own[name]
         try:
@@ -486,7 +485,7 @@ def _types(schema: JsonSchema) -> list[Any]:
 
 
 def _needs(objects: list[JsonSchema], common: set[str]) -> str:
-    """What the alternatives require each, where they differ in it."""
+    """A sentence on what each alternative requires, if they differ."""
     sets = [[name for name in part.get("required", ()) if name not in common] for part in objects]
     if not all(sets):
         return ""

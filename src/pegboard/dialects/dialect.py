@@ -1,4 +1,4 @@
-"""`Dialect`: what a provider takes of JSON Schema, as a row of steps; and the walk that steps share."""
+"""`Dialect`: the subset of JSON Schema that a provider accepts, as rewriting steps; and their shared tree walk."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pegboard.typing import JsonObject, JsonSchema
 
 @frozen
 class Change:
-    """One thing that the rewritten schema no longer asks as the schema did.
+    """One constraint that the rewritten schema lost.
 
-    What is only written otherwise (`const` as `enum`, a reference replaced by what it means, an optional property as a
-    required one that may be null) is no change: nothing is lost by it.
+    An equivalent form (`const` as `enum`, an inlined reference, an optional property as a required nullable one) is
+    not a change.
 
     Attributes:
-        path: Where, as a JSON pointer within the schema: `""` is the root, `"/properties/count"` a property. Where
-            earlier steps have moved something, it is the place that it was moved to.
+        path: Where, as a JSON pointer within the schema: `""` is the root, `"/properties/count"` a property. After
+            earlier steps have moved something, its new place.
         keyword: The keyword at fault (`"minimum"`, `"$ref"`).
-        what: What became of it, for people (`"moved into the description"`).
-        refused: Whether the provider takes no schema of this kind: not at all, or not strictly.
+        what: What the step did with it, for people (`"moved into the description"`).
+        refused: Whether the provider rejects schemas of this kind, at all or as strict ones.
     """
 
     path: str
@@ -35,12 +35,12 @@ class Change:
 
 @frozen
 class Rewritten:
-    """A schema in the words of a dialect, and what that cost.
+    """A schema rewritten to a dialect, and its losses.
 
     Attributes:
-        schema: The schema, not to be changed: a part may stand at several places of it. Where `refused` is true it is
-            only as near as could be, and not to be sent.
-        changes: What was lost or refused, in the order of the steps; empty where nothing was.
+        schema: The schema, not to be changed: its parts may be shared. If `refused` is true, it is only an
+            approximation, and not to be sent.
+        changes: The losses and refusals, in the order of the steps.
     """
 
     schema: JsonSchema
@@ -48,19 +48,19 @@ class Rewritten:
 
     @property
     def refused(self) -> bool:
-        """Whether the dialect can't say the schema at all."""
+        """Whether the dialect can't express the schema at all."""
         return any(change.refused for change in self.changes)
 
 
 Step: TypeAlias = Callable[[JsonSchema], Rewritten]
-"""One behaviour: takes a schema, which it never changes, and gives the next. A dialect's `rewrite` is a step too."""
+"""Rewrites a schema into a new one, without changing it. A dialect's `rewrite` is a step too."""
 
 Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
 
 
 @define
 class Place:
-    """Place of a schema, by the steps from the place above it, and the list that takes down what is lost there."""
+    """Location of a schema within the root, with the shared list of changes."""
 
     above: Place | None = None
     steps: Steps = ()
@@ -73,30 +73,30 @@ class Place:
 
     @property
     def path(self) -> str:
-        """As a JSON pointer (RFC 6901)."""
+        """The location as a JSON pointer (RFC 6901)."""
         above = "" if self.above is None else self.above.path
         return "/".join([above, *(str(step).replace("~", "~0").replace("/", "~1") for step in self.steps)])
 
     def below(self, steps: Steps) -> Place:
-        """The place of a part."""
+        """The location of a part."""
         return Place(self, steps, self.changes)
 
     def lost(self, keyword: str, what: str) -> None:
-        """Takes down what the schema here no longer asks."""
+        """Records a lost constraint."""
         self.changes.append(Change(self.path, keyword, what))
 
     def refused(self, keyword: str, what: str) -> None:
-        """Takes down what the dialect has no words for."""
+        """Records a constraint for which the schema is refused."""
         self.changes.append(Change(self.path, keyword, what, refused=True))
 
 
 def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
-    """`schema` with every schema within it visited, the innermost first, and itself last."""
+    """Visits every schema within `schema`, depth first, and `schema` itself last."""
     return visit(mapped(schema, lambda part, steps: walked(part, place.below(steps), visit)), place)
 
 
 def from_outside(visit: Visit) -> Step:
-    """The step that visits every schema within a schema, the outermost first, as far as visits leave it."""
+    """The step that visits every schema within a schema, from the root down."""
 
     def walk(schema: JsonSchema, place: Place) -> JsonSchema:
         return mapped(visit(schema, place), lambda part, steps: walk(part, place.below(steps)))
@@ -105,16 +105,15 @@ def from_outside(visit: Visit) -> Step:
 
 
 def here(schema: JsonSchema, visit: Visit) -> Rewritten:
-    """What one visit at the root comes to."""
+    """The result of a visit at the root."""
     place = Place()
     return Rewritten(visit(schema, place), tuple(place.changes))
 
 
 def everywhere(visit: Visit) -> Step:
-    """The step that visits every schema within a schema, definitions too, the innermost first.
+    """Decorator: a step that visits every schema within a schema, definitions too, depth first.
 
-    `visit` gets a schema whose parts have been visited; it gives it back where nothing is to be done, else a new one,
-    and changes nothing that it is given.
+    `visit` gets a schema whose parts have been visited; it returns the same object, or a new one without changing it.
     """
 
     def step(schema: JsonSchema) -> Rewritten:
@@ -125,20 +124,20 @@ def everywhere(visit: Visit) -> Step:
 
 
 MOST_LEVELS: Final = 128
-"""Containers within containers of a schema as it is given; what parsers of JSON commonly read."""
+"""Nesting depth of a given schema; JSON parsers commonly read this much."""
 
 MOST_VALUES: Final = 500_000
-"""Values of a schema as it is given, each counted as often as it is reached."""
+"""Values of a given schema; shared ones are counted each time."""
 
 MOST_WRITTEN: Final = 50_000
-"""JSON values that a step may make of a smaller schema."""
+"""JSON values to which a step may expand a smaller schema."""
 
 
 def deep_copy(value: Any) -> tuple[Any, str | None]:
-    """A copy that shares no container with `value`, and why there is none: `{}` then.
+    """A copy that shares no container with `value`, and `None`; or `{}` and the reason why it can't be copied.
 
     Args:
-        value: What may be JSON; cycles and parts shared without end are found out by the bounds.
+        value: Any value; one that isn't JSON, or beyond the limits (as a cycle is), can't be copied.
     """
     try:
         return plain_copy(value, MOST_LEVELS, [MOST_VALUES]), None
@@ -157,7 +156,7 @@ def only(schema: Mapping[str, Any], keywords: Collection[str]) -> JsonObject:
 
 
 def exchanged(schema: Mapping[str, Any], old: str, new: str, value: Any) -> JsonObject:
-    """A copy in which one key is another, at its place; what stood under the other is gone."""
+    """A copy with one key replaced by another, in the same place; an earlier value of the new key is dropped."""
     return {
         (new if key == old else key): (value if key == old else each)
         for key, each in schema.items()
@@ -166,7 +165,7 @@ def exchanged(schema: Mapping[str, Any], old: str, new: str, value: Any) -> Json
 
 
 def distinct(values: list[Any]) -> list[Any]:
-    """JSON values, each once, in their order; equal as in JSON (`true` is not 1)."""
+    """The distinct JSON values, in order; compared as in JSON (`true` is not 1)."""
     found: dict[str, Any] = {}
     for value in values:
         found.setdefault(canonical_json(value), value)
@@ -199,7 +198,7 @@ def _beside(rule: Mapping[str, Sequence[str]]) -> str:
 
 
 def _kind(part: Any) -> str:
-    """A schema by what it says of its values: the title, a plain type, or the schema itself."""
+    """A short text for a schema: its title, a plain type, or the schema itself."""
     known: JsonSchema = part if is_object(part) else {}
     plain = known.get("type") if set(known) == {"type"} else None
     return str(known.get("title") or plain or _as_json(part))
@@ -246,7 +245,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
 
 
 def in_words(keyword: str, schema: JsonSchema) -> str:
-    """What a keyword of a schema asks, as a sentence; empty where there is none."""
+    """A keyword's constraint as a sentence; `""` if there is none."""
     if keyword != "if":
         words = _WORDS.get(keyword)
         return words(schema[keyword]) if words else ""
@@ -256,7 +255,7 @@ def in_words(keyword: str, schema: JsonSchema) -> str:
 
 
 def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
-    """A copy with sentences at the end of its description, each unless it stands there already."""
+    """A copy with sentences appended to its description, except for those already in it."""
     text = str(schema.get("description", ""))
     for sentence in filter(None, sentences):
         if sentence not in text:
@@ -265,7 +264,7 @@ def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
 
 
 def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], what: str) -> JsonSchema:
-    """A copy without some keywords, which are in words at the end of its description, and taken down as lost."""
+    """A copy with some keywords moved to the end of its description, as sentences, and recorded as lost."""
     for keyword in keywords:
         place.lost(keyword, what)
     return described(without(schema, keywords), *(in_words(keyword, schema) for keyword in keywords))
@@ -273,23 +272,23 @@ def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], 
 
 @frozen
 class Dialect:
-    """Dialect of JSON Schema that a provider takes: a name for tables, and the steps that rewrite it, in order."""
+    """Dialect of JSON Schema that a provider accepts: a name for tables, and the rewriting steps, in order."""
 
     name: str
     steps: tuple[Step, ...] = field(default=(), repr=False)
 
     def rewrite(self, schema: JsonSchema) -> Rewritten:
-        """The schema as this dialect has it; never raises for what stands in a schema, and ends fast for any.
+        """Rewrites a schema to this dialect; never raises because of its content, and takes bounded time.
 
-        The same schema always gives the same text, key for key. Rewriting it again changes nothing more.
+        The result is deterministic, key for key, and idempotent.
 
         Args:
-            schema: JSON Schema of any draft; it is left as it is.
+            schema: JSON Schema of any draft; not changed.
 
         Returns:
-            Another schema, and what it lost. A schema that is no JSON, or beyond every bound (128 levels, 500,000
-            values), is refused, and stands there as an object of any kind. One that a step makes larger than
-            `MOST_WRITTEN` values keeps the properties at its root with their types and notes, and nothing within them.
+            A new schema, and its losses. A schema that isn't JSON, or exceeds the limits (128 levels, 500,000 values),
+            is refused, and replaced by one for any object. One that a step makes larger than `MOST_WRITTEN` values is
+            reduced to the properties at its root, with their types and notes.
         """
         own, fault = deep_copy(schema)
         if fault is not None:
@@ -299,7 +298,7 @@ class Dialect:
             stepped = step(own)
             changes += stepped.changes
             if stepped.schema is not own and size_of(stepped.schema) > max(MOST_WRITTEN, size_of(own)):
-                changes.append(Change("", "$defs", "comes to too much once written out; only the root is left"))
+                changes.append(Change("", "$defs", "too large once inlined; only the root is left"))
                 own = _outline(stepped.schema)
             else:
                 own = stepped.schema
@@ -307,7 +306,7 @@ class Dialect:
 
 
 def size_of(schema: Any, known: dict[int, int] | None = None) -> int:
-    """How many JSON values there are, each counted as often as it stands there; linear in those that are shared."""
+    """The number of JSON values, shared ones counted each time; takes time linear in the distinct ones."""
     if not is_object(schema) and not is_array(schema):
         return 1
     known = {} if known is None else known

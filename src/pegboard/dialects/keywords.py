@@ -1,4 +1,4 @@
-"""Keywords: drafts, unknown ones, formats, patterns, bounds, and how much a schema may hold."""
+"""Steps for drafts, unknown keywords, formats, patterns and bounds; and limits on the size of a schema."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "nu
 """The types of JSON Schema."""
 
 MOST_ERRORS: Final = 10_000
-"""Errors of one schema, of which one fault may have eight, beyond which it is given up."""
+"""Validation errors of one schema, up to eight per fault; with more it is refused."""
 
 
 def well_formed(schema: JsonSchema) -> Rewritten:
-    """Leaves out what is not valid by draft 2020-12, so that later steps may rely on every rule's shape.
+    """Drops what is invalid by draft 2020-12, so that later steps may rely on every rule's shape.
 
-    Of lists and of what is named, only the parts at fault; of an `enum`, what is there already.
+    In lists and maps of schemas, only the parts at fault; in an `enum`, duplicates.
     """
     changes: dict[Change, None] = {}
     while errors := [tuple(error.instance_path) for error in islice(_meta_schema().iter_errors(schema), MOST_ERRORS)]:
@@ -56,7 +56,7 @@ def well_formed(schema: JsonSchema) -> Rewritten:
         for path in wrong:
             at = _keyword_at(path)
             changes[Change(Place(steps=path[:at]).path, str(path[at]), "not valid, left out")] = None
-        for path in reversed(wrong):  # parts before what they are parts of, and the last of a list first
+        for path in reversed(wrong):  # parts before their parents, and the last item of a list first
             holder: Any = schema
             for step in path[:-1]:
                 holder = holder[step]
@@ -70,7 +70,7 @@ def _meta_schema() -> Validator:
 
 
 def _keyword_at(path: Steps) -> int:
-    """Where the keyword stands in a path that leads from the root to a fault in its rule."""
+    """The index of the keyword in a path from the root to a fault in its rule."""
     at = 0
     while True:
         steps = 1 if path[at] in ONE else 2 if path[at] in SOME | NAMED else len(path)
@@ -90,10 +90,10 @@ _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$s
 
 
 def modern_draft(schema: JsonSchema) -> Rewritten:
-    """Writes what older drafts write otherwise as draft 2020-12 does; nothing is lost.
+    """Converts keywords of older drafts to draft 2020-12; lossless.
 
-    These are lists under `items` with `additionalItems`, `dependencies`, exclusive bounds that are true or false,
-    `id`, and what stands hidden beside a `$ref`. A `$schema` that names another draft goes.
+    These are lists under `items` with `additionalItems`, `dependencies`, boolean exclusive bounds, `id`, and keywords
+    next to a `$ref`, which are ignored there. A `$schema` that names another draft is dropped.
     """
     hides = References(schema).legacy
     own = everywhere(lambda part, _place: _modern(part, hides=hides))(schema).schema
@@ -136,7 +136,7 @@ def _with_dependents(schema: JsonSchema) -> JsonSchema:
 
 
 def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
-    """Draft 4 has a flag beside `minimum` for exclusive ones; later drafts have two keywords."""
+    """Converts draft 4's flag next to `minimum` to the keyword of later drafts."""
     flag = schema.get(exclusive)
     if not isinstance(flag, bool):
         return schema
@@ -150,7 +150,7 @@ _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "
 
 
 def only_keywords(kept: Collection[str]) -> Step:
-    """The step that leaves out all keywords but some, and puts into the description what the others asked."""
+    """The step that moves all keywords but some into the description."""
     stay = frozenset(kept)
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
@@ -167,9 +167,9 @@ def only_keywords(kept: Collection[str]) -> Step:
 
 
 def _is_idle(keyword: str, schema: JsonSchema) -> bool:
-    """Whether a keyword asks nothing by itself, or nothing that the model has to know.
+    """Whether a keyword has no effect by itself, or none that matters to a model.
 
-    Keys that aren't named don't come to a model's mind, whether they are refused or welcome.
+    A model doesn't make up further keys, whether they are refused or allowed.
     """
     rule = schema[keyword]
     idle = rule is False or rule in ({}, []) or (rule is True and keyword in _OTHERS)
@@ -190,7 +190,7 @@ def short_descriptions(most: int) -> Step:
 
 
 def formats(known: Collection[str]) -> Step:
-    """The step that puts formats that a provider doesn't know into the description."""
+    """The step that moves formats that a provider doesn't know into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "format" not in schema or schema["format"] in known:
@@ -204,23 +204,23 @@ _TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look
 
 
 def patterns(*, word_bounds: bool = True) -> Step:
-    r"""The step that puts patterns with look-around or backreferences into the description.
+    r"""The step that moves patterns with look-around or backreferences into the description.
 
     Args:
-        word_bounds: Whether the provider reads `\b` and `\B`.
+        word_bounds: Whether the provider supports `\b` and `\B`.
     """
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "pattern" not in schema or is_plain(schema["pattern"], word_bounds=word_bounds):
             return schema
-        why = "needs more than the provider's engine has, moved into the description"
+        why = "not supported by the provider's engine, moved into the description"
         return into_description(schema, place, ["pattern"], why)
 
     return everywhere(visit)
 
 
 def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
-    r"""Whether a pattern has no look-around, no atomic group, no backreference, and `\b` only if that may be."""
+    r"""Whether a pattern has no look-around, atomic group or backreference, and `\b` only if `word_bounds`."""
     for token in _TOKEN.finditer(pattern):
         escape = token["escape"]
         if token["look"] or (escape and escape in "k123456789"):
@@ -231,7 +231,7 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
 
 
 def least_items(most: int) -> Step:
-    """The step that keeps `minItems` up to a number, and puts a larger one into the description."""
+    """The step that limits `minItems` to a number, and moves a larger one into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if schema.get("minItems", 0) <= most:
@@ -244,7 +244,7 @@ def least_items(most: int) -> Step:
 
 @everywhere
 def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Writes exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
+    """Writes exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Lossless."""
     if schema.get("type") != "integer":
         return schema
     for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
@@ -257,11 +257,11 @@ def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 @frozen
 class Counts:
-    """Size of a schema by what it holds, or limits on that; as limits, `None` is no limit.
+    """Size of a schema, or limits on it; as limits, `None` is no limit.
 
     Attributes:
         properties: In all objects together.
-        levels: Objects within objects, the root being the first; a type within itself counts once.
+        levels: Objects within objects, the root being the first; a recursive type counts once.
         enum_values: In all `enum` and `const` together.
         characters: Of the names of properties and definitions, and of the values that are strings.
         optional: Properties that aren't required.
@@ -277,7 +277,7 @@ class Counts:
 
 
 MOST_LEVELS: Final = 128
-"""Schemas within schemas that are measured: beyond all limits on levels."""
+"""Depth to which a schema is measured: beyond all limits on levels."""
 
 _WORDS: Final = {
     "properties": "properties",
@@ -296,10 +296,10 @@ class Within:
     limits: Counts
 
     def __call__(self, schema: JsonSchema) -> Rewritten:
-        """The schema as it is, refused for each limit that it is beyond."""
+        """The unchanged schema, refused for each limit that it exceeds."""
         counts = counts_of(schema)
         beyond = [
-            Change("", "limits", f"{count} {_WORDS[name]}, at most {most} are taken", refused=True)
+            Change("", "limits", f"{count} {_WORDS[name]}, at most {most} are accepted", refused=True)
             for name in _WORDS
             if (most := getattr(self.limits, name)) is not None and (count := getattr(counts, name)) > most
         ]
@@ -307,7 +307,7 @@ class Within:
 
 
 def counts_of(schema: JsonSchema) -> Counts:
-    """What a schema holds; its references point to `$defs` at the root."""
+    """The size of a schema whose references point to `$defs` at the root."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})
     found: Counter[str] = Counter(
         {"levels": _height(schema, definitions, {}), "characters": sum(map(len, definitions))}
@@ -318,10 +318,10 @@ def counts_of(schema: JsonSchema) -> Counts:
 
 
 def _height(schema: JsonSchema, definitions: dict[str, JsonSchema], known: dict[int, int], level: int = 0) -> int:
-    """The levels of objects that a schema comes to."""
+    """The levels of objects in a schema."""
     if id(schema) in known or level > MOST_LEVELS:
         return known.get(id(schema), 0)
-    known[id(schema)] = 0  # what a type within itself adds
+    known[id(schema)] = 0  # for recursive types
     inner = [part for steps, part in parts_of(schema) if steps[0] != "$defs"]
     if (target := target_of(schema, definitions)) is not None:
         inner.append(target)

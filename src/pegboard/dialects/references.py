@@ -1,4 +1,4 @@
-"""References: inlined, pointed to `$defs`, or alone; and what stands for a schema that is left out."""
+"""Steps for references: inline, name or isolate them; and the replacement for a schema that is cut off."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pegboard.schema.references import NOTES, REFERENCES, References, Steps, map
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"
-"""What every reference begins with after this step; a definition's name follows."""
+"""The prefix of every reference after `named_definitions`; a definition's name follows."""
 
 MOST_SCHEMAS: Final = 20_000
-"""Schemas to go through before no further definition is made of what a reference points to elsewhere."""
+"""Visited schemas after which no further definitions are added."""
 
 ASIDE: Final = frozenset({"$defs", "definitions", "$anchor", "$dynamicAnchor", "$id", "$recursiveAnchor"})
-"""Keywords that only references need, at their places; all are gone after this step but the root's `$defs`."""
+"""Keywords that only serve references; `named_definitions` removes all of them but the root's `$defs`."""
 
 _OUTSIDE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def named_definitions(schema: JsonSchema) -> Rewritten:
-    """Points every reference to a definition in the root's `$defs`, and leaves there what is referred to.
+    """Points every reference to a definition in the root's `$defs`, which then has only what is referred to.
 
-    References by pointer, anchor or `$id` would break as soon as a step moves something. What several places share
-    is written once. A reference that points nowhere in the schema is left out: nothing is ever fetched.
+    References by pointer, anchor or `$id` would break as soon as a step moves something. A definition that is used
+    several times is written once. A reference to outside of the schema is left out: nothing is ever fetched.
     """
     return _Naming(References(schema)).rewritten()
 
 
 @define
 class _Naming:
-    """The definitions found so far, by the identity of what they are made of, and in their order."""
+    """The definitions found so far, by the identity of their schemas, in order."""
 
     references: References
     names: dict[int, str] = field(factory=dict[int, str])
@@ -66,12 +66,12 @@ class _Naming:
         target = self.references.target(reference) if isinstance(reference, str) else None
         rest = without(schema, (keyword,))
         if target is None:
-            place.lost(keyword, "points to nothing in the schema, left out")
+            place.lost(keyword, "its target isn't in the schema, left out")
             return rest
         if isinstance(target, bool):
             return rest if target else {**rest, "not": {}}
         if not is_object(target) or (self.seen > MOST_SCHEMAS and id(target) not in self.names):
-            place.lost(keyword, "leads to too much to be written out, left out")
+            place.lost(keyword, "its target is too large, left out")
             return rest
         pointer = PREFIX + self._name(target, reference)
         return {
@@ -93,7 +93,7 @@ class _Naming:
 
 
 def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema | None:
-    """What the `$ref` of a schema points to, once every reference is one to `$defs`; `None` where it has none."""
+    """The target of a schema's `$ref`, once all references point to `$defs`; `None` if it has none."""
     reference = schema.get("$ref")
     return definitions.get(reference.removeprefix(PREFIX)) if isinstance(reference, str) else None
 
@@ -103,9 +103,9 @@ _STAYS: Final = ("title", "description")
 
 
 def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int = _MOST_HOPS) -> list[str] | None:
-    """The types that a schema can take, in the order in which it names them; `None` where that may be any.
+    """The types that a schema allows, in the order in which it names them; `None` if it may be any.
 
-    Its references point to `definitions`, by name; so many of them and of its alternatives (`hops`) are followed.
+    Its references point to `definitions`, by name; `hops` limits the references and alternatives that are followed.
     """
     declared = schema.get("type")
     if declared is not None:
@@ -126,10 +126,7 @@ def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: in
 
 
 def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
-    """A schema of the same types and notes that takes anything within.
-
-    An array takes any items, an object any keys.
-    """
+    """A schema of the same types and notes, for arrays of any items and objects of any keys."""
     types = types_of(schema, definitions)
     loose: JsonSchema = {}
     if types:
@@ -140,24 +137,24 @@ def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSche
 
 
 Cycles: TypeAlias = Literal["keep", "keep_optional", "loosen", "refuse"]
-"""What to do with a type that is made of itself: keep the reference; keep it below properties that aren't required
-and loosen it elsewhere (Gemini); loosen it to any value of its type; refuse it."""
+"""How to handle a recursive type: keep the reference; keep it below properties that aren't required and loosen it
+elsewhere (Gemini); loosen it to any value of its type; refuse it."""
 
 MOST_INLINED: Final = 2_000
-"""Schemas that all references of a schema may come to, written out; what is beyond is loosened."""
+"""Inlined schemas; further references are loosened."""
 
 MOST_LEVELS: Final = 40
-"""Schemas within schemas that may be reached by references; what is deeper is loosened."""
+"""Nesting depth of inlined schemas; deeper references are loosened."""
 
 
 def inline_references(cycles: Cycles = "loosen") -> Step:
-    """The step that replaces references by what they point to, and leaves `$defs` out.
+    """The step that inlines references, and drops `$defs`.
 
     Args:
-        cycles: What to do with a definition that is made of itself.
+        cycles: How to handle recursive definitions.
 
     Returns:
-        A step. What would come to more than `MOST_INLINED` schemas, or lie deeper than `MOST_LEVELS`, is loosened.
+        A step. References beyond `MOST_INLINED` schemas, or deeper than `MOST_LEVELS`, are loosened.
     """
 
     def inline(schema: JsonSchema) -> Rewritten:
@@ -172,7 +169,7 @@ def inline_references(cycles: Cycles = "loosen") -> Step:
 
 @define
 class _At:
-    """Position of a schema: the definitions written out round it, its level, and whether it may be left out."""
+    """Position of a schema: the definitions being inlined around it, its level, and whether it is optional."""
 
     place: Place
     within: tuple[str, ...] = ()
@@ -215,7 +212,7 @@ class _Inlining:
             self.kept[name] = None
             return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
         if self.left < 0 or at.level >= MOST_LEVELS:
-            at.place.lost("$ref", "leads to too much to be written out; any value of its type is taken")
+            at.place.lost("$ref", "its target is too large; any value of its type is accepted")
             return {**widen(target, self.definitions), **only(beside, NOTES)}
         if name in at.within:
             return self._cut(name, target, beside, at)
@@ -226,11 +223,11 @@ class _Inlining:
         return self._inline(beside, at) if beside else beside
 
     def _cut(self, name: str, target: JsonSchema, beside: JsonSchema, at: _At) -> JsonSchema:
-        """What stands for a type within itself."""
+        """The replacement for a recursive reference."""
         if self.cycles == "refuse":
-            at.place.refused("$ref", f"{name} is made of itself")
+            at.place.refused("$ref", f"{name} is recursive")
         else:
-            at.place.lost("$ref", f"{name} is made of itself; within it, any value of its type is taken")
+            at.place.lost("$ref", f"{name} is recursive; within it, any value of its type is accepted")
         again = described(widen(target, self.definitions), f"Of the same form as the {name} around it.")
         return {**again, **only(beside, NOTES - {"description"})}
 
@@ -241,16 +238,16 @@ def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
 
 
 def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
-    """The target with what stood beside the reference: notes go before its own, rules hold as well."""
+    """The target joined with the siblings of its reference: their notes override its own, their rules apply too."""
     rules, notes = without(beside, NOTES), only(beside, NOTES)
     return {**notes, "allOf": [target, rules]} if rules else {**target, **notes}
 
 
 @everywhere
 def isolate_references(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Moves a `$ref` that has notes beside it into an `anyOf` of one, so that it stands alone; nothing is lost.
+    """Moves a `$ref` with notes next to it into an `anyOf` of one; lossless.
 
-    Rules beside a `$ref` are for `merge_all_of`, which comes before.
+    Rules next to a `$ref` are for `merge_all_of`, which comes before.
     """
     if place.is_root or "$ref" not in schema or len(schema) == 1:
         return schema

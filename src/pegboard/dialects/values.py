@@ -1,4 +1,4 @@
-"""Values, objects, arrays: `enum` and `const`, null, lists of types, tuples, and the properties of objects."""
+"""Steps for `enum` and `const`, null, lists of types, tuples, and the properties of objects."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _ALL: Final = ("string", "number", "boolean", "object", "array", "null")
 
 @everywhere
 def any_value(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Names all types where a schema names none; a list within a list of anything is lost by it."""
+    """Adds all types to a schema that names none; that loses lists nested in lists."""
     if not {"type", "anyOf", "$ref", "enum"}.isdisjoint(schema):
         return schema
     new = {**schema, "type": list(_ALL)}
     if "items" not in schema:
-        place.lost("type", "any value is written as all types; lists within its lists are left out")
+        place.lost("type", "any value is written as all types; nested lists are left out")
         new["items"] = {"type": list(_WITHIN)}
     return new
 
 
 @everywhere
 def arrays_need_items(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Gives arrays without `items` items of any kind, which is what they have; OpenAI and Gemini ask for it."""
+    """Adds `items` of any kind to arrays without; lossless. OpenAI and Gemini require it."""
     types: Any = schema.get("type")
     if "items" in schema or (types != "array" and not (isinstance(types, list) and "array" in types)):
         return schema
@@ -55,9 +55,9 @@ _MAY_GO: Final = (ONE | SOME | NAMED).difference(_MAY_STAY)
 
 @everywhere
 def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Writes `true` as `{}`, and `false` as what it means: no such property, no more items, no such alternative.
+    """Writes `true` as `{}`, and `false` as no such property, no more items, no such alternative.
 
-    Where there is no such form it becomes `{"not": {}}`. `additionalProperties` stays as it is.
+    Elsewhere, `false` becomes `{"not": {}}`. `additionalProperties` stays as it is.
     """
     if not _MAY_GO.isdisjoint(schema):
         new = {keyword: _without_booleans(keyword, rule) for keyword, rule in schema.items()}
@@ -69,7 +69,7 @@ def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def _without_booleans(keyword: str, rule: Any) -> Any:
-    """The rule of one keyword without booleans, but for those that the object or array itself has to answer to."""
+    """The rule of one keyword without booleans, except for those that affect the object or array as a whole."""
     if keyword in _MAY_STAY or (keyword == "items" and rule is False):
         return rule
     if keyword in ONE and isinstance(rule, bool):
@@ -88,19 +88,19 @@ def _plain(part: Any) -> Any:
 
 
 def _of_most(schema: JsonSchema) -> JsonSchema:
-    """Without items beyond the first ones."""
+    """Rules out items beyond `prefixItems`."""
     most = len(schema.get("prefixItems", ()))
     return {**schema, "maxItems": min(schema.get("maxItems", most), most)}
 
 
 def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Without the properties that must not be given; where other keys are welcome, that is lost."""
+    """Drops forbidden properties; if the object allows other keys, that is a loss."""
     properties: dict[str, Any] = schema.get("properties", {})
     forbidden = [name for name, part in properties.items() if part is False]
     if not forbidden:
         return schema
     if schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        place.lost("properties", f"that {', '.join(forbidden)} must not be given is left out")
+        place.lost("properties", f"{', '.join(forbidden)} is no longer forbidden")
     new = {**schema, "properties": without(properties, forbidden)}
     if "required" in new:
         new["required"] = [name for name in new["required"] if name not in forbidden]
@@ -109,21 +109,21 @@ def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Writes `const` as an `enum` of one value; nothing is lost, unless an `enum` beside it doesn't have the value."""
+    """Writes `const` as an `enum` of one value; lossless, unless an `enum` next to it lacks the value."""
     if "const" not in schema:
         return schema
     only = schema["const"]
     if "enum" in schema and not any(same(only, value) for value in schema["enum"]):
-        place.lost("const", "contradicts the enum beside it, left out")
+        place.lost("const", "contradicts the enum next to it, left out")
         return without(schema, ("const",))
     return exchanged(schema, "const", "enum", [only])
 
 
 @everywhere
 def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Writes the alternative `{"type": "null"}` as `"nullable": true`; nothing is lost.
+    """Writes the alternative `{"type": "null"}` as `"nullable": true`; lossless.
 
-    One alternative that is left takes the place of the union.
+    A union of one remaining alternative is replaced by it.
     """
     members: list[Any] | None = schema.get("anyOf")
     if members is None or not any(_is_null(member) for member in members):
@@ -140,7 +140,7 @@ def _is_null(member: JsonSchema) -> bool:
 
 
 def or_null(schema: JsonSchema) -> JsonSchema:
-    """A schema that takes null besides what `schema` takes; itself where it takes null already."""
+    """A schema that also accepts null; `schema` itself if it already does."""
     if takes_null(schema):
         return schema
     if "$ref" in schema or ("anyOf" in schema and len(without(schema, NOTES | {"anyOf"})) > 0):
@@ -158,7 +158,7 @@ def or_null(schema: JsonSchema) -> JsonSchema:
 
 
 def takes_null(schema: JsonSchema) -> bool:
-    """Whether a schema of the simple keywords (`type`, `enum`, `anyOf`) takes null; a reference counts as not."""
+    """Whether a schema of simple keywords (`type`, `enum`, `anyOf`) accepts null; false for a reference."""
     if "$ref" in schema:
         return False
     types: Any = schema.get("type", "null")
@@ -169,13 +169,13 @@ def takes_null(schema: JsonSchema) -> bool:
 
 
 def tuple_items(*, closed: bool = False) -> Step:
-    """The step that writes `prefixItems` as `items` of any of their schemas, the order being put into the description.
+    """The step that writes `prefixItems` as `items` of any of their schemas, and describes the order in words.
 
-    Nothing is lost where all are the same.
+    Lossless if all are the same.
 
     Args:
-        closed: Whether items beyond the first ones are ruled out where there is no rule for them; else they make
-            `items` take anything.
+        closed: Whether items beyond `prefixItems` are forbidden if there is no rule for them; else `items` accepts
+            anything.
     """
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
@@ -215,16 +215,16 @@ KEYWORDS: Final = {
     "boolean": frozenset[str](),
     "null": frozenset[str](),
 }
-"""The keywords that say something of values of one type only."""
+"""The keywords that apply to values of one type only."""
 
 _OF_SOME_TYPE: Final = frozenset[str]().union(*KEYWORDS.values())
 
 
 @everywhere
 def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Writes `{"type": ["string", "null"], ...}` as an `anyOf` of one schema a type; nothing is lost.
+    """Writes `{"type": ["string", "null"], ...}` as an `anyOf` of one schema per type; lossless.
 
-    Each takes the keywords that concern its type, and the values of `enum` that are of it.
+    Each gets the keywords and the `enum` values of its type.
     """
     types: Any = schema.get("type")
     if not is_array(types):
@@ -252,7 +252,7 @@ def _of_type(name: str, schema: JsonSchema) -> JsonSchema | None:
 
 @everywhere
 def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Adds the types of the values of an `enum`; nothing is lost."""
+    """Adds the types of the values of an `enum`; lossless."""
     if "type" in schema or not schema.get("enum"):
         return schema
     types: Any = types_of(schema, {})
@@ -261,12 +261,12 @@ def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 @everywhere
 def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Adds the type that the other keywords speak of, where there is none; refuses a schema that takes any value."""
+    """Adds a missing type if the other keywords imply one; else refuses the schema."""
     if not {"type", "anyOf", "$ref", "enum"}.isdisjoint(schema):
         return schema
     spoken_of = [name for name in ("string", "number", "array", "object") if not KEYWORDS[name].isdisjoint(schema)]
     if len(spoken_of) == 1:
-        place.lost("type", f"not given; taken to be {spoken_of[0]}")
+        place.lost("type", f"missing; assumed to be {spoken_of[0]}")
         return {"type": spoken_of[0], **schema}
     place.refused("type", "a value of any type has no strict form")
     return schema
@@ -274,15 +274,15 @@ def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Refuses `enum` with objects or arrays among its values."""
+    """Refuses an `enum` with objects or arrays."""
     if "enum" in schema and any(isinstance(value, (dict, list)) for value in schema["enum"]):
-        place.refused("enum", "objects and arrays as values have no strict form")
+        place.refused("enum", "objects and arrays have no strict form")
     return schema
 
 
 @everywhere
 def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Puts an `enum` with other values than strings, or with an empty one, into the description."""
+    """Moves an `enum` with an empty string, or values that aren't strings, into the description."""
     if "enum" not in schema or (schema["enum"] and all(value and isinstance(value, str) for value in schema["enum"])):
         return schema
     return into_description(schema, place, ["enum"], "only strings can be listed; moved into the description")
@@ -290,9 +290,9 @@ def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Puts an `enum` with booleans, objects or arrays into the description; the others are strings, numbers, null.
+    """Moves an `enum` with booleans, objects or arrays into the description.
 
-    As `google.genai.types` has it of Gemini's JSON Schema: "`enum` (for strings and numbers)".
+    `google.genai.types` on Gemini's JSON Schema: "`enum` (for strings and numbers)".
     """
     if "enum" not in schema or not any(isinstance(value, (bool, dict, list)) for value in schema["enum"]):
         return schema
@@ -307,8 +307,8 @@ _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "de
 def unevaluated(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
 
-    That is the same where no other schema speaks of the same value; elsewhere it stays. Where the simpler keyword
-    stands already, nothing is left unevaluated, and the other goes.
+    That is equivalent if no other subschema applies to the same value; otherwise it stays. If the simpler keyword is
+    there, nothing is left unevaluated, and the other is dropped.
     """
     for keyword, simple in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
         if keyword in schema and simple in schema:
@@ -328,9 +328,9 @@ def _simply(schema: JsonSchema, keyword: str, simple: str) -> JsonSchema:
 
 @everywhere
 def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Closes every object: `"additionalProperties": false`, and `properties` where there are none.
+    """Closes every object: `"additionalProperties": false`, and `properties` if there are none.
 
-    That an object left other keys open is lost by it; one that welcomes them is for `open_objects`, which
+    It is a loss if the object left other keys open; one that explicitly allows them is refused by `open_objects`, which
     comes before.
     """
     if not is_object_schema(schema) or (schema.get("additionalProperties") is False and "properties" in schema):
@@ -342,32 +342,32 @@ def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def is_object_schema(schema: JsonSchema) -> bool:
-    """Whether a schema is one for objects, among others maybe."""
+    """Whether a schema is for objects, maybe among other types."""
     types: Any = schema.get("type")
     return types == "object" or "properties" in schema or (isinstance(types, list) and "object" in types)
 
 
 @everywhere
 def open_objects(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Refuses objects that welcome other keys than they name: closed, they couldn't be filled.
+    """Refuses objects that are meant for other keys than they name: closed, they would be useless.
 
-    Those are objects with `additionalProperties` that isn't false, and, below the root, open ones that name none. An
-    open root that names none is a tool without parameters.
+    These are objects with `additionalProperties` that isn't false, and open ones without properties below the root. An
+    open root without properties is a tool without parameters.
     """
     if not is_object_schema(schema) or schema.get("additionalProperties") is False:
         return schema
     if "additionalProperties" in schema:
         place.refused("additionalProperties", "keys of any name have no strict form")
     elif not schema.get("properties") and not place.is_root:
-        place.refused("properties", "an object of which no key is named has no strict form")
+        place.refused("properties", "an object without named keys has no strict form")
     return schema
 
 
 @everywhere
 def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Lets any other key hold what a pattern's keys may hold, and puts the patterns into the description.
+    """Adds the schemas of `patternProperties` to `additionalProperties`, and describes the patterns in words.
 
-    Leaving patterns out alone would refuse their keys wherever `additionalProperties` is false.
+    Without, their keys would be refused wherever `additionalProperties` is false.
     """
     patterns = schema.get("patternProperties")
     if patterns is None:
@@ -376,7 +376,7 @@ def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
     new = without(schema, ("patternProperties", "additionalProperties"))
     new = described(new, in_words("patternProperties", schema))
     if patterns:
-        place.lost("patternProperties", "which keys hold what is moved into the description")
+        place.lost("patternProperties", "the patterns are moved into the description")
     members: list[Any] = distinct([*patterns.values(), *([] if isinstance(rest, bool) else [rest])])
     if rest is True or {} in members:
         rest = True
@@ -386,9 +386,9 @@ def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def property_names(pattern: str) -> Step:
-    """The step that leaves out optional properties whose names don't match a pattern whole, and refuses required ones.
+    """The step that drops optional properties whose names don't fully match a pattern, and refuses required ones.
 
-    A request with a name that the provider doesn't take fails as a whole, with all its other tools.
+    A request with a name that the provider doesn't accept fails as a whole, with all its other tools.
     """
     takes = re.compile(pattern).fullmatch
 
@@ -398,7 +398,7 @@ def property_names(pattern: str) -> Step:
             return schema
         strange = [name for name in properties if takes(name) is None]
         for name in strange:
-            below, fault = place.below(("properties", name)), f"the provider takes no property named {name!r}"
+            below, fault = place.below(("properties", name)), f"the provider accepts no property named {name!r}"
             if name in schema.get("required", ()):
                 below.refused("properties", f"{fault}, and it is required")
             else:
@@ -413,7 +413,7 @@ def property_names(pattern: str) -> Step:
 
 @everywhere
 def require_all(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Requires every property; one that was optional may be null instead (`without_added_nulls` is the way back)."""
+    """Requires every property; optional ones become nullable (`without_added_nulls` is the inverse)."""
     properties: dict[str, Any] | None = schema.get("properties")
     if properties is None:
         return schema
@@ -430,10 +430,9 @@ def require_all(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def required_properties(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Names what is required among the properties, too; nothing is lost.
+    """Adds required names that are missing in `properties`; lossless.
 
-    A provider that reads nothing but `properties` refuses a name in `required` that isn't there (Gemini), or once the
-    object is closed, no call would fit.
+    A provider that reads only `properties` refuses them in `required` (Gemini); in a closed object, no call would fit.
     """
     required: list[str] | None = schema.get("required")
     if not required:
@@ -448,17 +447,17 @@ def required_properties(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 
 def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject:
-    """A strict call's arguments as the tool's own schema means them.
+    """Converts a strict call's arguments to the tool's own schema.
 
-    Takes away the members that are null where the schema doesn't take null and doesn't require the property: a
-    strict dialect asks for every property, and null is how the model leaves one out. Of alternatives, the one that
-    the arguments then fit with the fewest left out decides.
+    Removes members that are null where the schema neither accepts null nor requires the property: a strict dialect
+    requires every property, and the model omits one by null. Among alternatives, the one that fits with the fewest
+    removals counts.
 
     Args:
-        arguments: The model's, parsed; left as they are. What is no JSON, or nested too deep, is given back.
+        arguments: The parsed arguments; not changed. Values that aren't JSON, or nested too deep, are returned as is.
         schema: The tool's own input schema, not the rewritten one.
 
     Returns:
-        The arguments themselves where nothing has to go, else a copy without those members.
+        The arguments themselves if nothing is removed, else a copy.
     """
     return arguments if json_faults(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]

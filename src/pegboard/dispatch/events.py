@@ -419,8 +419,9 @@ class Observers:
         loop = asyncio.get_running_loop()
         own = self._loops.get(loop)
         if own is None:
-            for each in [each for each in self._loops if each.is_closed()]:  # before their task could end
-                self._end(each)
+            for each in tuple(self._loops):  # a copy, as other threads change it
+                if each.is_closed():  # before its task could end
+                    self._end(each)
             events: _Events = asyncio.Queue(MOST_WAITING)
             own = self._loops[loop] = events, loop.create_task(self._deliver(events))
             own[1].add_done_callback(lambda _: self._end(loop))  # the task holds the last reference to the loop

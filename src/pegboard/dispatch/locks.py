@@ -45,7 +45,7 @@ class LockRequest:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it conflicts with no other shared call, and waits at most for a slot."""
+        """Whether it needs at most a slot: it isn't exclusive and has neither key nor path."""
         return not self.exclusive and self.key is self.path is None
 
     def conflicts(self, other: LockRequest) -> bool:

@@ -458,7 +458,7 @@ class ResultStore:
             text = self._loaded(key, session)
             return _page(io.BytesIO(text.encode()), size_of(text), TextPosition(line, byte), limits)
         if kept.session != session:
-            raise LookupError(f"no result {key[:40]!r} is kept")
+            raise LookupError(f"there is no stored result {key[:40]!r}")
         assert kept.path is not None
         try:
             with open(kept.path, "rb") as file:  # noqa: PTH123  half the price of a Path
@@ -482,7 +482,7 @@ class ResultStore:
             log_failure("reading a result", error)
             raise LookupError(f"the result {key[:40]!r} can't be read now ({type(error).__name__})") from error
         if text is None:
-            raise LookupError(f"no result {key[:40]!r} is kept")
+            raise LookupError(f"there is no stored result {key[:40]!r}")
         return text
 
     def _write(self, name: str, text: str) -> str:

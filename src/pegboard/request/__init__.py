@@ -1,1 +1,1 @@
-"""REQUEST: what a model is asked, and in which provider's words."""
+"""REQUEST: the request to a model, and its export to a provider's wire format."""

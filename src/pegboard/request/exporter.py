@@ -1,4 +1,4 @@
-"""`Exporter`: one provider's wire format, both ways, pure data, no SDK; and one tool as an entry in its list."""
+"""`Exporter`: adapter to one provider's wire format, pure data, no SDK; and the cache of exported tools."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Loss(JsonRecord):
         tool: The tool's name.
         path: Where in the spec, as a JSON pointer from the spec's JSON (`"/inputSchema/properties/count"`).
         keyword: The keyword or fact at fault (`"minimum"`, `"$ref"`, `"name"`).
-        what: What became of it, for people (`"moved into the description"`).
-        refused: Whether the provider can't be given the tool at all.
+        what: What the export did with it, for people (`"moved into the description"`).
+        refused: Whether the tool can't be sent to the provider at all.
     """
 
     tool: str
@@ -43,12 +43,12 @@ class Loss(JsonRecord):
 
 @frozen
 class ExportedTools:
-    """Tools as one provider's list has them.
+    """Tools in a provider's wire format.
 
     Attributes:
-        entries: What the provider's list holds; shared and kept, so never to be changed. Not always one a tool:
+        entries: The provider's list of tools; shared and cached, so never to be changed. Not always one entry per tool:
             Gemini has one for all functions.
-        losses: What is lost on the way to the provider, tool by tool; a refused tool is in no entry.
+        losses: What the export loses, tool by tool; a refused tool is in no entry.
         names: The names of the tools that are in the entries.
     """
 
@@ -58,50 +58,50 @@ class ExportedTools:
 
     @property
     def refused(self) -> frozenset[str]:
-        """The names of the tools that the provider can't be given."""
+        """The names of the tools that can't be sent to the provider."""
         return frozenset(loss.tool for loss in self.losses if loss.refused)
 
 
 class ResponseReader(Protocol):
-    """Reads one streamed answer, chunk by chunk."""
+    """Parser of one streamed answer, chunk by chunk."""
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one chunk (an event of the stream, as JSON data) and gives what came with it.
+        """Parses one chunk (an event of the stream, as JSON data); returns its deltas.
 
-        Never raises: a chunk that can't be read is passed over, and an error marks the response.
+        Never raises: an unreadable chunk is skipped, and an error marks the response.
         """
         ...
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
+        """The answer as received so far.
 
         Args:
-            broken: Why the stream ended early, for the operator; the answer then is interrupted, and not complete.
-                A stream that ended without its provider's end mark is so too.
+            broken: Why the stream ended early, for the operator; the answer is then interrupted and not complete, as
+                after a stream without its provider's end mark.
         """
         ...
 
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Writes requests in one provider's words, and reads its answers. Plugins register theirs by name.
+    """Adapter to one provider's wire format: writes requests, parses answers. Plugins register theirs by name.
 
-    Where the provider has response formats, `response_format(request)` gives what a body has for the request's
-    `output`, or `None` where that can't be had of this request.
+    Where the provider has response formats, `response_format(request)` returns the members of the body for the
+    request's `output`, or `None` if this request can't have one.
     """
 
     @property
     def name(self) -> str:
-        """What it is found by, such as `"anthropic"`; the key of provider options and metadata."""
+        """The name it is registered by, such as `"anthropic"`; the key of provider options and metadata."""
         ...
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The provider's list of these tools.
 
         Args:
-            specs: In their order, each name once.
-            strict: Whether the provider shall hold calls to the schemas, for tools without a word of their own.
-                Where a schema can't be strict, the tool is exported plainly, with a loss.
+            specs: The tools in order, each name once.
+            strict: Whether the provider enforces the schemas, for tools that don't set `strict` themselves. A tool
+                whose schema can't be strict is exported without, with a loss.
         """
         ...
 
@@ -110,9 +110,9 @@ class Exporter(Protocol):
         ...
 
     def request(self, request: ModelRequest) -> JsonObject:
-        """The body of the provider's request. It is the caller's own, but for the tools' entries in it.
+        """The body of the provider's request. The caller may change it, except for the tools' entries in it.
 
-        Tools that the provider can't be given are left out; `tools` lists them.
+        Tools that can't be sent to the provider are left out; `tools` lists them.
 
         Raises:
             ExportError: The request can't be written for this provider at all.
@@ -120,44 +120,44 @@ class Exporter(Protocol):
         ...
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """An answer, from its body as JSON data.
+        """Parses the body of an answer, given as JSON data.
 
-        A call that can't be read is marked invalid, never lost; arguments that a strict schema made null are left out
-        where the tool's own schema, by `request`, has them optional.
+        An unreadable call is marked invalid, never dropped; arguments that a strict schema made null are removed where
+        they are optional in the tool's own schema, by `request`.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         ...
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:
-        """What reads a streamed answer."""
+        """A parser for one streamed answer."""
         ...
 
 
 def checked_exporter(name: str, found: Any) -> Exporter:
-    """What was registered under a name, as an exporter.
+    """The registered exporter, made if a factory was registered.
 
     Args:
         name: The name, for the error.
         found: An exporter, or a class or function that makes one.
 
     Raises:
-        ExportError: It is none, and makes none.
+        ExportError: It is not an exporter and doesn't make one.
     """
     if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
         found = found()
     if not isinstance(found, Exporter):
-        raise ExportError(f"what is registered is no exporter, but {found!r:.100}", exporter=name)
+        raise ExportError(f"an exporter must be registered under this name, got {found!r:.100}", exporter=name)
     return found
 
 
 def passthrough(options: JsonMapping, keys: Sequence[str]) -> JsonObject:
-    """The options of a provider, the caller's own.
+    """A copy of the options of one provider, for the caller to change.
 
     Args:
         options: By provider.
-        keys: What the provider is called there, the most general first: the later key's value stands.
+        keys: The provider's keys there, the most general first: later keys override earlier ones.
     """
     found: JsonObject = {}
     for key in keys:
@@ -168,14 +168,14 @@ def passthrough(options: JsonMapping, keys: Sequence[str]) -> JsonObject:
 
 
 def hosted_type(spec: ToolSpec, families: Sequence[str]) -> str | None:
-    """What the provider calls a tool that it hosts (`"web_search"` of `"openai.web_search"`).
+    """The provider's type of a tool that it hosts (`"web_search"` of `"openai.web_search"`).
 
     Args:
         spec: A provider tool.
-        families: What may stand before the dot.
+        families: The provider's prefixes before the dot.
 
     Returns:
-        `None` where it is another provider's.
+        `None` for another provider's tool.
     """
     family, _, kind = (spec.provider_id or "").partition(".")
     return kind if kind and family in families else None
@@ -187,12 +187,12 @@ _MOST_EXAMPLES = 5
 
 @frozen
 class ConvertedSchema:
-    """A tool's input schema in a provider's words.
+    """A tool's input schema in a provider's dialect.
 
     Attributes:
-        schema: The schema, the caller's own.
-        strict: Whether it is written by the strict dialect.
-        losses: What was lost on the way; refused where the provider can't be given the tool.
+        schema: The schema; the caller may change it.
+        strict: Whether it is written in the strict dialect.
+        losses: What was lost; refused if the tool can't be sent to the provider.
     """
 
     schema: JsonSchema
@@ -201,22 +201,22 @@ class ConvertedSchema:
 
     @property
     def refused(self) -> bool:
-        """Whether the provider can't be given the tool."""
+        """Whether the tool can't be sent to the provider."""
         return any(loss.refused for loss in self.losses)
 
 
 def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, strict: bool | None) -> ConvertedSchema:
-    """A tool's input schema as a provider takes it.
+    """Converts a tool's input schema to a provider's dialect.
 
     Args:
         spec: The tool.
-        plain: What the provider takes of any tool.
-        strictly: What it takes of tools that it holds calls to, or `None` where it has no such thing.
-        strict: Whether that is wanted; where it can't be, the tool is written plainly, with a loss.
+        plain: The dialect for any tool.
+        strictly: The dialect for tools whose schema the provider enforces, or `None` if it enforces none.
+        strict: Whether to use it; falls back to `plain`, with a loss, where the schema can't be strict.
     """
     fallen_back: tuple[Loss, ...] = ()
     if strict:
-        why = "the provider doesn't hold calls to schemas"
+        why = "the provider doesn't enforce schemas"
         if strictly is not None:
             rewritten = strictly.rewrite(spec.input_schema)
             if not rewritten.refused:
@@ -224,19 +224,19 @@ def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, str
             faults = [change for change in rewritten.changes if change.refused][:3]
             words = (f"{change.path or 'the root'}: {change.keyword} {change.what}" for change in faults)
             why = f"can't be strict: {'; '.join(words)}"
-        fallen_back = (Loss(spec.name, "/strict", "strict", f"exported without: {why}"),)
+        fallen_back = (Loss(spec.name, "/strict", "strict", f"exported as not strict: {why}"),)
     rewritten = plain.rewrite(spec.input_schema)
     losses = (*fallen_back, *losses_of(spec, rewritten.changes))
     return ConvertedSchema(rewritten.schema, strict=False, losses=losses)
 
 
 def output_schema(request: ModelRequest, plain: Dialect, strictly: Dialect | None = None) -> JsonSchema | None:
-    """The schema of a request's `output` as a response format takes it; `None` where it has none that it takes.
+    """The schema of a request's `output` for a response format; `None` if there is none, or it can't be converted.
 
     Args:
         request: The request.
-        plain: What the provider takes of any tool.
-        strictly: What it takes of response formats, where that is less.
+        plain: The dialect for any tool.
+        strictly: The dialect of response formats, where that allows less.
     """
     if request.output is None:
         return None
@@ -245,22 +245,22 @@ def output_schema(request: ModelRequest, plain: Dialect, strictly: Dialect | Non
 
 
 def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> tuple[Loss, ...]:
-    """What a rewritten schema lost, as losses of its tool."""
+    """The changes of a rewritten schema as losses of its tool."""
     return tuple(
         Loss(spec.name, root + change.path, change.keyword, change.what, refused=change.refused) for change in changes
     )
 
 
 def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = False) -> str:
-    """A tool's description, with what the provider has no field for.
+    """A tool's description, plus what the provider has no field for.
 
     Args:
         spec: The tool.
-        examples: Whether its examples stand in it.
-        grammar: Whether its grammar stands in it.
+        examples: Whether to append its examples.
+        grammar: Whether to append its grammar.
     """
     parts = [spec.description]
-    if spec.long_running and LONG_RUNNING not in spec.description:  # a raw spec's, which no definition has seen
+    if spec.long_running and LONG_RUNNING not in spec.description:  # a raw spec; definitions append it themselves
         parts.append(LONG_RUNNING)
     if examples and spec.examples:
         parts.append(
@@ -272,8 +272,8 @@ def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = Fa
 
 
 MOST_DESCRIPTION: Final = 20_000
-"""Characters of a tool's description, of its examples, and of each description in its schemas, that are exported: they
-go out with every request."""
+"""Exported characters of a tool's description, of its examples, and of each description in its schemas: they are sent
+with every request."""
 
 
 def _shortened(spec: ToolSpec) -> tuple[ToolSpec, tuple[Loss, ...]]:
@@ -299,22 +299,20 @@ def _shortened(spec: ToolSpec) -> tuple[ToolSpec, tuple[Loss, ...]]:
     return (spec.evolve(**changed) if changed else spec), tuple(losses)
 
 
-MOST_KEPT: Final = 20_000
-"""Tools whose export one exporter keeps; beyond it, it begins anew."""
-
+MOST_CACHED: Final = 20_000
+"""Tools whose export one exporter caches; a full cache is emptied."""
 
 TAKEN: Final = "another tool has this name; the first is exported"
 
 
 @frozen
 class Entry:
-    """One tool in a provider's words.
+    """One tool in a provider's wire format.
 
     Attributes:
-        entry: What the provider's list holds of it, shared and never changed; `None` where the provider can't be given
-            the tool.
-        losses: What is lost on the way to it.
-        behind: An entry of another kind right behind it, shared and never changed, or `None`.
+        entry: Its entry in the provider's list, shared and never changed; `None` if the tool can't be sent.
+        losses: What the export loses.
+        behind: An entry of another kind that follows it, shared and never changed, or `None`.
     """
 
     entry: JsonObject | None
@@ -323,34 +321,34 @@ class Entry:
 
 
 WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
-"""Writes one tool; gets the strictness of the request, for tools without one of their own."""
+"""Writes one tool; gets the request's `strict`, unless the tool sets its own."""
 
 
 @define(eq=False)
 class Entries:
-    """Writes tools, each once for as long as it stays the same.
+    """Cache of exported tools, by spec and strictness.
 
     Attributes:
         write: Writes one.
-        entry_name: What an entry is called at the provider, `None` where it has no name, or need have none of its own.
+        entry_name: The provider's name of an entry; `None` if it has no name, or needn't be unique.
     """
 
     write: WriteEntry
     entry_name: Callable[[JsonObject], str | None] = field(default=lambda _entry: None, kw_only=True)
-    _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(
+    _cache: dict[tuple[ToolSpec, bool | None], Entry] = field(
         factory=dict[tuple[ToolSpec, "bool | None"], Entry], init=False
     )
 
     def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
-        """One tool, written now or before; refused where writing it fails, which costs no other tool."""
+        """The entry of one tool; a tool that fails to be written is refused, without effect on the others."""
         return self.written(spec, strict if spec.strict is None else spec.strict)
 
     def written(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The same, whatever the tool itself says of strictness."""
-        written = self._kept.get((spec, strict))
+        """As `one`, ignoring the tool's own `strict`."""
+        written = self._cache.get((spec, strict))
         if written is None:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
             try:
                 short, losses = _shortened(spec)
                 written = self.write(short, strict)
@@ -358,11 +356,11 @@ class Entries:
                 written = refusal(spec, "", "tool", f"the exporter failed with {cause_of(error)}")
             else:
                 written = attrs.evolve(written, losses=(*losses, *written.losses)) if losses else written
-            self._kept[spec, strict] = written
+            self._cache[spec, strict] = written
         return written
 
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """The tools in their order; of two of one name, here or at the provider, the first."""
+        """The tools in order; of two with the same name, here or at the provider, the first."""
         choose = self.chooser(specs, strict)
         names: dict[str, None] = {}
         called: set[str] = set()
@@ -375,7 +373,7 @@ class Entries:
             written = choose(spec)
             name = None if written.entry is None else self.entry_name(written.entry)
             if name in called:
-                written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
+                written = refusal(spec, "/name", "name", f"another tool is called {name!r} at the provider")
             losses += written.losses
             if written.entry is not None:
                 names[spec.name] = None
@@ -384,10 +382,10 @@ class Entries:
         return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
 
     def chooser(self, _specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
-        """What writes each of the tools of one list."""
+        """The function that writes each tool of one list."""
         return lambda spec: self.one(spec, strict)
 
 
 def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Entry:
-    """A tool that the provider can't be given."""
+    """The entry of a tool that can't be sent to the provider."""
     return Entry(None, (Loss(spec.name, path, keyword, what, refused=True),))

@@ -1,4 +1,4 @@
-"""`MCP`: tools as an MCP server lists them."""
+"""`MCP`: exporter for the tool list of an MCP server."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonObject, JsonSchema
 
 EDIT_HINT: Final = "pegboard/editHint"
-"""The key of `edit_hint` in `_meta`: MCP has no such annotation, and wants a prefix on keys that aren't its own."""
+"""The key of `edit_hint` in `_meta`: MCP has no such annotation, and requires a prefix on foreign keys."""
 
 DIALECT: Final = Dialect("mcp", (modern_draft, well_formed, named_definitions))
-"""JSON Schema 2020-12, which is what a schema without `$schema` is in; no reference that leads out of it."""
+"""JSON Schema 2020-12, MCP's default for a schema without `$schema`; no references outside of the schema."""
 
 
 @define(eq=False)
 class MCP:
-    """Lists tools as the answer to `tools/list` does (MCP 2025-11-25, server/tools).
+    """Exporter of tool lists in the form of `tools/list` (MCP 2025-11-25, server/tools).
 
-    `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each where the tool has
-    it. Clients hold no model to schemas, so there is no strict form.
+    `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each if the tool has it.
+    Clients don't enforce schemas, so there is no strict form.
     """
 
     name: str = field(default="mcp", init=False)
     _written: Entries = field(factory=lambda: Entries(_write), init=False)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """What `tools` holds in the answer to `tools/list`."""
+        """The member `tools` of the answer to `tools/list`."""
         return self._written.exported(specs, strict)
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
@@ -53,15 +53,15 @@ class MCP:
         return self._written.one(spec, strict).losses
 
     def request(self, *_given: Any, **_named: Any) -> NoReturn:
-        """Raises an `ExportError`, as `response` and `reader` do: it is a form for listings."""
-        raise ExportError("it lists tools; no model takes requests in this form", exporter=self.name)
+        """Raises an `ExportError`, as `response` and `reader` do: the format is for listings only."""
+        raise ExportError("it only lists tools; no model takes requests in this format", exporter=self.name)
 
     response = reader = request
 
 
 def _write(spec: ToolSpec, strict: bool | None) -> Entry:
     if spec.kind == "provider":
-        return refusal(spec, "/providerId", "providerId", "a provider hosts it; no server runs it")
+        return refusal(spec, "/providerId", "providerId", "a model provider hosts it; an MCP server can't run it")
     schema = convert_schema(spec, DIALECT, None, strict)
     if schema.refused:
         return Entry(None, schema.losses)
@@ -71,7 +71,7 @@ def _write(spec: ToolSpec, strict: bool | None) -> Entry:
         "name": spec.name,
         "title": spec.title,
         "description": description_of(spec, examples=True, grammar=True),
-        "inputSchema": {**schema.schema, "type": "object"},  # MCP wants to read it
+        "inputSchema": {**schema.schema, "type": "object"},  # MCP requires it
         "outputSchema": output,
         "annotations": {key: fact for key, fact in spec.annotations.to_json().items() if key != "editHint"},
         "_meta": spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint},
@@ -81,18 +81,18 @@ def _write(spec: ToolSpec, strict: bool | None) -> Entry:
 
 
 def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
-    """The output schema, where it is an object's: MCP takes no other there."""
+    """The output schema if it is an object's: MCP takes no other."""
     own = spec.output_schema
     if own is None:
         return None, ()
     rewritten = DIALECT.rewrite(own)
     if rewritten.refused or rewritten.schema.get("type") != "object":
-        what = "left out: only an object's schema may stand there"
+        what = "left out: it must be the schema of an object"
         return None, (Loss(spec.name, "/outputSchema", "outputSchema", what),)
     return rewritten.schema, losses_of(spec, rewritten.changes, "/outputSchema")
 
 
 @cache
 def mcp() -> MCP:
-    """The one listing of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return MCP()

@@ -1,4 +1,4 @@
-"""What a model is asked (`ModelRequest`, `ModelConfig`, the choice of tools), and the models that answer."""
+"""Requests to a model (`ModelRequest`, `ModelConfig`, the tool choice), and the `Model` protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NamedTool:
 
 _CHOICES: Final = ("auto", "none", "required")
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
-"""`"auto"`: the model decides; `"none"`: it calls nothing; `"required"`: it calls something; or which one it calls."""
+"""`"auto"`: the model decides; `"none"`: no call; `"required"`: at least one call; or the tool that must be called."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -47,15 +47,15 @@ class ModelConfig:
     """Settings of a model's answer; `None` leaves one to the provider.
 
     Attributes:
-        max_output_tokens: How long the answer may be.
-        temperature: How much chance there is in it.
-        top_p: How much of the probable it is chosen from.
-        stop: Texts at which it ends; one may be given as it is.
-        seed: Where its chance starts.
+        max_output_tokens: The maximum length of the answer.
+        temperature: The sampling temperature.
+        top_p: The probability mass of nucleus sampling.
+        stop: Stop sequences; a single one may be given as a string.
+        seed: The random seed.
         parallel_calls: Whether one answer may hold several calls.
-        reasoning: How much it shall think: `"none"`, `"low"`, `"medium"`, `"high"`.
-        strict: Whether the provider holds calls to their schemas, for tools that say nothing of it themselves.
-        provider_options: By provider, what its API takes beside; put into the request's body as it is.
+        reasoning: The reasoning effort: `"none"`, `"low"`, `"medium"`, `"high"`.
+        strict: Whether the provider enforces the schemas of calls, for tools that don't set `strict` themselves.
+        provider_options: Further options by provider, put into the request's body unchanged.
     """
 
     max_output_tokens: int | None = None
@@ -74,14 +74,14 @@ _DEFAULT_CONFIG: Final = ModelConfig()
 
 @frozen
 class ProcessorProblem:
-    """Something that went wrong while a request was made ready. For the operator; never sent.
+    """A failure in a request processor. For the operator; never sent.
 
     Attributes:
         processor: The name of the processor in which it happened.
         cause: What happened, in one line.
-        origin: Who brought what failed.
-        tool: The name of the tool, where it is about one; else `None`.
-        error: What was raised, or `None`.
+        origin: The plugin or host whose code failed.
+        tool: The name of the tool at fault, or `None`.
+        error: The exception, or `None`.
     """
 
     processor: str
@@ -92,7 +92,7 @@ class ProcessorProblem:
 
     @property
     def who(self) -> str:
-        """What failed, and its origin, for logs."""
+        """The processor or tool that failed, and its origin, for logs."""
         what = f"request processor {self.processor!r}"
         return f"{what}, tool {self.tool!r} of {self.origin}" if self.tool else f"{what} of {self.origin}"
 
@@ -101,7 +101,7 @@ class ProcessorProblem:
 
 
 def _as_messages(given: Any) -> tuple[Message, ...]:
-    """Messages of what hosts write for short: a text is the user's."""
+    """Converts the shorthands for messages: a text is a user's message."""
     if isinstance(given, str | Message):
         given = (given,)
     each_given = cast("Iterable[Message | Writable]", given)
@@ -115,26 +115,25 @@ def _check_choice(_self: Any, _attribute: Any, choice: object) -> None:
 
 @frozen
 class ModelRequest:
-    """Request to a model: frozen, provider-neutral; processors make the next one of it.
+    """Request to a model: frozen, provider-neutral; processors return changed copies.
 
     Attributes:
-        messages: The conversation, the oldest first. A text, a message or a list of them may be given; a text is the
-            user's.
+        messages: The conversation, the oldest first. A text, a message or a list of them may be given; a text is a
+            user's message.
         model: The model's name, or `None`: the client's own.
-        instructions: What stands before the conversation, part by part (the system prompt).
-        tools: The tools that are offered, with the reason for every one that is in or out; `None` where none have
-            been resolved.
+        instructions: The system prompt, in parts.
+        tools: The offered tools, with the reason for each that is in or out; `None` if none have been resolved.
         tool_choice: Whether the model may, must, or must not call tools, or which one.
-        config: How it shall answer.
+        config: Settings of the answer.
         loads_deferred: Whether the provider searches and loads deferred tools itself, so that they are sent too.
-        start_early: Whether a stream shall give partial responses, too, each with one more call that is whole.
-        output: What the answer is to be the JSON of, by the provider's own response format: a name, a description, and
-            the schema of an object. `None`: words.
-        extra: Anything else that processors and clients hand on; never sent.
-        problems: What went wrong while the request was made ready; for the operator, never sent.
+        start_early: Whether a stream also yields partial responses, each with one more complete call.
+        output: The value that the answer must be, as JSON, by the provider's own response format: a name, a
+            description, and the schema of an object. `None`: text.
+        extra: Anything else that processors and clients pass on; never sent.
+        problems: Failures of the processors; for the operator, never sent.
 
     Raises:
-        ValueError: A tool choice that there isn't; a tool is named by `NamedTool`.
+        ValueError: An unknown tool choice; a tool is named by `NamedTool`.
     """
 
     messages: tuple[Message, ...] = field(default=(), converter=_as_messages)
@@ -151,10 +150,9 @@ class ModelRequest:
 
     @property
     def offered(self) -> tuple[Tool, ...]:
-        """The tools that a model is sent, in their order.
+        """The tools that are sent to a model, in order.
 
-        Not among them, though they may be resolved: tools that are there to process requests, and deferred ones where
-        the provider doesn't load them itself.
+        Without resolved tools that only process requests, and deferred ones that the provider doesn't load itself.
         """
         if self.tools is None:
             return ()
@@ -163,40 +161,40 @@ class ModelRequest:
 
     @property
     def system(self) -> str:
-        """The instructions as one text, a blank line between the parts; lone surrogates in it are replaced."""
+        """The instructions as one text, a blank line between the parts; lone surrogates are replaced."""
         return writable("\n\n".join(part for part in self.instructions if part))
 
     def evolve(self, **changes: Any) -> ModelRequest:
-        """A request with some attributes changed."""
+        """A copy with some attributes changed."""
         return attrs.evolve(self, **changes)
 
     def with_instructions(self, *parts: str) -> ModelRequest:
-        """A request with more instructions, behind those that it has; those that it has already aren't added."""
+        """A copy with more instructions at the end, without those that it already has."""
         new = tuple(part for part in dict.fromkeys(parts) if part and part not in self.instructions)
         return attrs.evolve(self, instructions=(*self.instructions, *new)) if new else self
 
     def with_problems(self, *problems: ProcessorProblem) -> ModelRequest:
-        """A request with more problems."""
+        """A copy with more problems."""
         return attrs.evolve(self, problems=(*self.problems, *problems)) if problems else self
 
     def keeping_problems(self, earlier: ModelRequest) -> ModelRequest:
-        """The request with the problems of an earlier one, which a request that was made anew lacks."""
+        """The request plus the problems of an earlier one, which a processor that builds a new request loses."""
         known = earlier.problems
         if self.problems[: len(known)] == known:
             return self
         return attrs.evolve(self, problems=(*known, *(problem for problem in self.problems if problem not in known)))
 
     def with_messages(self, *messages: Message | Writable) -> ModelRequest:
-        """A request whose conversation goes on."""
+        """A copy with more messages at the end."""
         return attrs.evolve(self, messages=(*self.messages, *_as_messages(messages)))
 
 
 class Model(Protocol):
     """Model that answers requests: a provider's client, a router of several, a script in a test.
 
-    Any class with these will do. Three more are used where they are there: `stream(request)` (`StreamingModel`);
-    `loads_deferred`, true where the provider searches and loads deferred tools itself; and `formats(request)`, true
-    where the answer will be in the format of the request's `output`.
+    Three optional members are used if present: `stream(request)` (`StreamingModel`); `loads_deferred`, true if the
+    provider searches and loads deferred tools itself; and `formats(request)`, true if the answer will be in the format
+    of the request's `output`.
     """
 
     @property
@@ -206,44 +204,43 @@ class Model(Protocol):
 
     @property
     def provider(self) -> str:
-        """The name of the exporter that writes for it, such as `"anthropic"`."""
+        """The name of its exporter, such as `"anthropic"`."""
         ...
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer to a request.
 
         Raises:
-            ModelError: The model can't be asked, or the provider answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         ...
 
 
 @runtime_checkable
 class StreamingModel(Protocol):
-    """A model whose answers can be had piece by piece."""
+    """A model that can stream its answers."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
-        """Pieces as they come, and last the whole `ModelResponse`; before it partial ones, by `start_early`.
+        """Yields deltas as they arrive, and last the whole `ModelResponse`; with `start_early`, partial ones before it.
 
-        A stream that breaks off ends with a response marked so (`interrupted`, not `complete`), which holds what has
-        come.
+        A stream that breaks off ends with a response of what has arrived (`interrupted`, not `complete`).
 
         Raises:
-            ModelError: The model can't be asked, or the provider answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         ...
 
 
 def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:
-    """The model of a name, made by its provider.
+    """Makes the model of a name.
 
     Args:
         name: `"PROVIDER/MODEL"`, such as `"openai/gpt-5"`.
-        make: What the provider has registered.
+        make: The factory that the provider has registered.
         options: For the client.
 
     Raises:
-        ModelError: The name has no model, or the client can't be made.
+        ModelError: The name contains no model, or the client can't be made.
     """
     provider, _, model = name.partition("/")
     if not model:
@@ -255,5 +252,5 @@ def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:
     except Exception as error:
         raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
     if not all(hasattr(made, part) for part in ("name", "provider", "respond")):
-        raise ModelError(f"what it makes is no model, but {made!r:.100}", provider=provider)
+        raise ModelError(f"its factory must return a model, got {made!r:.100}", provider=provider)
     return cast("Model", made)

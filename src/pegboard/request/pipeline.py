@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from pegboard.tools.services import Services
 
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
-_TIMEOUT: Final = 10.0  # seconds that one processor, one tool or one toolset has for its part
+_TIMEOUT: Final = 10.0  # seconds for each processor, tool or toolset
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function with its arguments off the event loop
 
 
 @frozen
 class Runner:
-    """Runner of code of others: what it does wrong becomes an error, and it can't hold up the loop.
+    """Runner of third-party code: with a time limit, and off the event loop.
 
     Attributes:
-        off_loop: Where plain functions run that don't say that they are quick.
-        timeout: Seconds for one answer; `None` is no limit. What has not ended by then is cancelled and left behind.
-        services: Finds memory, artifacts and services for the code of others.
+        off_loop: Runs plain functions that aren't marked as quick, in a thread.
+        timeout: Seconds for one answer; `None` is no limit. After that the code is cancelled and abandoned.
+        services: Memory, artifacts and services for the code.
     """
 
     off_loop: _OffLoop = off_loop
@@ -41,19 +41,19 @@ class Runner:
     services: ToolContext = field(factory=ToolContext)
 
     async def ask(self, link: Callback, *arguments: Any) -> Any:
-        """What a function answers, plain or async.
+        """Calls a function, plain or async, and returns its answer.
 
         Raises:
             BaseException: Whatever it raised.
             TimeoutError: It gave no answer in time.
         """
 
-        async def answered() -> Any:
+        async def call() -> Any:
             answer = await self.off_loop(link.function, *arguments) if link.blocking else link.function(*arguments)
             return await settle(answer)
 
         try:
-            return await within(self.timeout, answered())
+            return await within(self.timeout, call())
         except LimitExpiredError:
             raise TimeoutError(f"gave no answer within {self.timeout:g} s") from None
 
@@ -62,18 +62,18 @@ _ProcessorFunction: TypeAlias = Callable[..., Any]
 """`(request, context) -> ModelRequest | None`, plain or async; `None` leaves the request as it is."""
 
 _TAKES: Final = ("request", "context", "runner", "services")
-"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, the `Runner` of other code, and the
-`ToolContext` by which it has `memory`, `artifacts` and services (`await services.use(Database)`)."""
+"""Parameters that a processor may have: the `ModelRequest`, the `ReadonlyContext`, the `Runner` of third-party code,
+and the `ToolContext`, for `memory`, `artifacts` and services (`await services.use(Database)`)."""
 
 
 @frozen
 class Placed:
-    """A processor, and where it is to stand: `register("memory", Placed(add_memory, before="pack_tools"))`.
+    """A processor and its position: `register("memory", Placed(add_memory, before="pack_tools"))`.
 
     Attributes:
         function: The processor.
-        before: The name of the processor that it stands before, or `None`.
-        after: The name of the one that it stands behind, or `None`; one of the two.
+        before: The name of the processor that it goes before, or `None`.
+        after: The name of the processor that it goes after, or `None`; one of the two.
 
     Raises:
         ValueError: Both are given, or neither.
@@ -85,7 +85,7 @@ class Placed:
 
     def __attrs_post_init__(self) -> None:
         if (self.before is None) is (self.after is None):
-            raise ValueError("a processor is placed before another or after one: name one of the two")
+            raise ValueError("a processor is placed before or after another one: give exactly one of the two")
 
 
 def _link(processor: Processor) -> Callback:
@@ -97,22 +97,22 @@ def _link(processor: Processor) -> Callback:
 
 def _check_name(_processor: Any, _attribute: Any, name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise RegistrationError(f"a request processor's name has to be a text, not {name!r:.80}")
+        raise RegistrationError(f"a request processor's name must be a text that isn't empty, got {name!r:.80}")
 
 
 @frozen
 class Processor:
-    """One named step by which a request is made ready.
+    """One named step of a pipeline.
 
     Attributes:
-        name: What it is found by.
-        function: What is called.
-        owner: Who brought it. What a plugin's does wrong costs only itself; what the host's does wrong is raised.
-        built_in: Whether it came with pegboard.
-        registered: Whether a plugin or `registry.add` has registered it; it goes when that goes.
+        name: Its name.
+        function: The function that it calls.
+        owner: The plugin or host that added it. A plugin's failing step is skipped; the host's errors are raised.
+        built_in: Whether it comes with pegboard.
+        registered: Whether a plugin or `registry.add` has registered it; it is removed along with that.
 
     Raises:
-        RegistrationError: The function takes something that there isn't, or is none.
+        RegistrationError: The function has an unknown parameter, or can't be called.
     """
 
     name: str = field(validator=_check_name)
@@ -127,17 +127,17 @@ class Processor:
         """A processor that is registered with the registry.
 
         Raises:
-            RegistrationError: The function takes something that there isn't, or is none.
+            RegistrationError: The function has an unknown parameter, or can't be called.
         """
         return cls(name, thing.function if isinstance(thing, Placed) else thing, owner, registered=True)
 
     @property
     def summary(self) -> str:
-        """What it does: the first line of its docstring, or `""`."""
+        """The first line of its docstring, or `""`."""
         return next(iter(docstring_of(self.function).description.splitlines()), "")
 
     async def ask(self, request: Any, context: Any, runner: Runner) -> Any:
-        """What it makes of a request; a built-in one bounds what it asks of others by itself.
+        """Calls it; a built-in one limits the third-party code that it calls by itself.
 
         Raises:
             BaseException: As `Runner.ask`.
@@ -146,24 +146,24 @@ class Processor:
         return await (settle(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments))
 
 
-_Observer: TypeAlias = Callable[[str, BaseException], None]  # called with who failed, and how
-_Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]  # a name, what was registered, and by whom
+_Observer: TypeAlias = Callable[[str, BaseException], None]  # called with what failed, and the error
+_Registered: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
 
 STARTS: Final = ("tool_requests", "instructions")
-"""The steps that add what tools and toolsets want; registered ones stand right behind them."""
+"""The steps for the requirements of tools and toolsets; registered processors follow them."""
 
 
 @frozen
 class Pipeline:
-    """The named steps by which a request is made ready. Changing it gives a new one.
+    """Immutable sequence of the named processors of a request; its methods return changed copies.
 
     Attributes:
         processors: In order.
-        timeout: Seconds that one step has; `None` is no limit. Built-in ones give it to each tool and toolset instead.
-        removed: The names of those that were taken out, so that they don't come back from the registry.
+        timeout: Seconds for each step; `None` is no limit. In built-in ones it is for each tool and toolset instead.
+        removed: The names of removed ones, so that they aren't added again from the registry.
 
     Raises:
-        RegistrationError: Two have one name.
+        RegistrationError: Two have the same name.
     """
 
     processors: tuple[Processor, ...] = field(default=(), converter=tuple[Processor, ...])
@@ -174,7 +174,7 @@ class Pipeline:
         names = self.names
         if len(set(names)) < len(names):
             twice = next(name for place, name in enumerate(names) if name in names[:place])
-            raise RegistrationError(f"request processor {twice!r} stands there twice; give one another name")
+            raise RegistrationError(f"request processor {twice!r} is there twice; rename one of them")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class Pipeline:
         return tuple(processor.name for processor in self.processors)
 
     def get(self, name: str) -> Processor:
-        """The processor of this name.
+        """The processor with this name.
 
         Raises:
             RegistrationError: There is none; with near misses.
@@ -192,15 +192,15 @@ class Pipeline:
     def insert_before(
         self, name: str, new_name: str, function: _ProcessorFunction, *, owner: Origin = HOST
     ) -> Pipeline:
-        """A pipeline with one more, before that of `name`.
+        """A pipeline with one more processor, before `name`.
 
         Raises:
-            RegistrationError: There is no `name`, `new_name` is taken, or the function takes something else.
+            RegistrationError: There is no `name`, `new_name` is taken, or the function has an unknown parameter.
         """
         return self._with(self._place(name), Processor(new_name, function, owner))
 
     def insert_after(self, name: str, new_name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
-        """A pipeline with one more, behind that of `name`.
+        """A pipeline with one more processor, after `name`.
 
         Raises:
             RegistrationError: As `insert_before`.
@@ -208,45 +208,44 @@ class Pipeline:
         return self._with(self._place(name) + 1, Processor(new_name, function, owner))
 
     def append(self, name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
-        """A pipeline with one more at its end.
+        """A pipeline with one more processor at the end.
 
         Raises:
-            RegistrationError: The name is taken, or the function takes something else.
+            RegistrationError: The name is taken, or the function has an unknown parameter.
         """
         return self._with(len(self.processors), Processor(name, function, owner))
 
     def replace(self, name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
-        """A pipeline in which another function stands in that place, under the same name.
+        """A pipeline with another function under this name, in the same place.
 
         Raises:
-            RegistrationError: There is no `name`, or the function takes something else.
+            RegistrationError: There is no `name`, or the function has an unknown parameter.
         """
         place = self._place(name)
         return self._spliced(place, place + 1, Processor(name, function, owner))
 
     def remove(self, name: str) -> Pipeline:
-        """A pipeline without that one.
+        """A pipeline without this processor.
 
         Raises:
-            RegistrationError: There is none of this name; with near misses.
+            RegistrationError: There is no `name`; with near misses.
         """
         place = self._place(name)
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
-    def with_brought(self, brought: Iterable[_Brought]) -> Pipeline:
-        """A pipeline with what is registered now, and without what was registered and isn't any more.
+    def with_brought(self, registered: Iterable[_Registered]) -> Pipeline:
+        """A pipeline with the processors that are registered now, and without those that no longer are.
 
-        Each stands where it is `Placed`, or else right behind what tools and toolsets add, in the given order; there,
-        too, where it is to stand beside a processor that there isn't. A name that the pipeline has, or that was taken
-        out of it, is passed over: the host's word stands.
+        Each goes where it is `Placed`; else, or without such a neighbour, after `STARTS`, in the given order. Names
+        that the pipeline has, or that the host has removed from it, are skipped.
         """
-        made = [(Processor.of(*each), each[1]) for each in brought]
-        here = {processor for processor, _ in made}
+        made = [(Processor.of(*each), each[1]) for each in registered]
+        here = [processor for processor, _ in made]  # a list, as a processor needn't be hashable
         pipeline = self._spliced(0, len(self), *(each for each in self if not each.registered or each in here))
         known = {*pipeline.names, *self.removed}
         waiting = [each for each in made if each[0].name not in known]
         while waiting:
-            ready = [  # what they are to stand beside is there
+            ready = [  # their neighbour is there
                 (step, thing)
                 for step, thing in waiting
                 if not isinstance(thing, Placed) or (thing.before or thing.after) in pipeline
@@ -265,17 +264,17 @@ class Pipeline:
         observe: _Observer | None = None,
         services: Services | Mapping[Any, Any] = _NO_SERVICES,
     ) -> ModelRequest:
-        """The request, made ready step by step.
+        """Runs the processors on a request, in order.
 
-        What a plugin's step, tool or toolset does wrong (it raises, is late, or gives something that is no request)
-        costs only itself: the request goes on as it was before, and its `problems` say so.
+        A plugin's step, tool or toolset that fails (it raises, takes too long, or doesn't return a request) is skipped:
+        the request stays as it was, with one more of its `problems`.
 
         Args:
-            request: What the host asks.
+            request: The host's request.
             context: The user and session.
             run: Calls plain functions off the event loop.
             observe: Called with each problem as it happens.
-            services: What is provided, by type; what is opened for one call is open until the request is ready.
+            services: Services by type; those opened for one call are closed once the request is ready.
 
         Raises:
             ProcessorError: A step of the host's own failed.
@@ -307,7 +306,7 @@ class Pipeline:
         if processor.name in self.names:
             taken = self.get(processor.name)
             whose = "pegboard" if taken.built_in else str(taken.owner)
-            raise RegistrationError(f"request processor {processor.name!r} is taken: {whose} has brought one")
+            raise RegistrationError(f"request processor {processor.name!r} is taken: {whose} has registered one")
         return self._spliced(place, place, processor)
 
     def _spliced(self, start: int, end: int, *processors: Processor) -> Pipeline:
@@ -325,7 +324,7 @@ class Pipeline:
 
 
 def _place_for(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> int:
-    """Where it stands: where it is placed, else behind the first steps and those registered before."""
+    """The index for a processor: where it is placed, else after `STARTS` and those registered before."""
     names = pipeline.names
     if isinstance(thing, Placed):
         if thing.before in names:
@@ -353,16 +352,16 @@ async def _processed(
 
 
 def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:
-    """The next request by a processor's answer; what a plugin's has made of the tools is that plugin's.
+    """The next request, from a processor's answer; tools that a plugin's processor adds get its origin.
 
     Raises:
-        TypeError: It is neither a request nor `None`.
-        SchemaError: A tool that it brings is refused.
+        TypeError: The answer is neither a request nor `None`.
+        SchemaError: A tool that it adds is refused.
     """
     if answer is None:
         return request
     if not isinstance(answer, ModelRequest):
-        raise TypeError(f"gave {type(answer).__name__}; it may give a ModelRequest or None")
+        raise TypeError(f"returned {type(answer).__name__}; it must return a ModelRequest or None")
     if owner.plugin is not None and answer.tools is not None and answer.tools is not request.tools:
         answer = answer.evolve(tools=answer.tools.brought_by(owner, request.tools))
     return answer.keeping_problems(request)

@@ -28,14 +28,14 @@ from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_in
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
-    """Lets the tools process the request that do so, in their order, those that no model is offered among them.
+    """Calls `process_request` of the tools that have it, in order, also of those that aren't offered to the model.
 
-    A deferred tool does so once it was found. What a tool does wrong costs only its own part.
+    Deferred tools are skipped until a search has found them. A tool that fails is skipped.
     """
     for tool in () if request.tools is None else request.tools.tools:
         if tool.process_request is None or (tool.spec.deferred and not request.loads_deferred):
             continue
-        if request.tools is None or tool.name not in request.tools:  # an earlier one has taken it out
+        if request.tools is None or tool.name not in request.tools:  # an earlier one has removed it
             continue
         try:
             link = Callback(by_name(tool.process_request, ("request", "context", "services")))
@@ -48,22 +48,21 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
     return request
 
 
-_INSTRUCTIONS: Final = "instructions"
 _MOST_CHARACTERS: Final = 100_000  # of the instructions of one tool or toolset
 
 
 async def _instructions(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
-    """Adds the instructions of the toolsets that have a tool in the request, and of the tools in it.
+    """Adds the instructions of the toolsets that have a tool in the request, and of its tools.
 
-    Each is added once, behind those of the request. A deferred tool's are added once it was found. What one of them
-    does wrong costs only its own.
+    Each is added once, after those of the request; a deferred tool's once a search has found it. One that fails is
+    skipped.
     """
     if request.tools is None:
         return request
     tools = [tool for tool in request.tools.tools if request.loads_deferred or not tool.spec.deferred]
     present = _present(request.tools.toolsets, tools)
-    asked = [_said(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
-    asked += [_said(tool.origin, tool, context, runner) for tool in tools if tool.instructions is not None]
+    asked = [_ask(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
+    asked += [_ask(tool.origin, tool, context, runner) for tool in tools if tool.instructions is not None]
     given = await asyncio.gather(*asked) if asked else []
     parts = [part for each in given if not isinstance(each, ProcessorProblem) for part in each]
     problems = [each for each in given if isinstance(each, ProcessorProblem)]
@@ -71,7 +70,7 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
 
 
 def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tuple[Origin, Toolset]]:
-    """The toolsets that have a tool there, with who brought them."""
+    """The toolsets that have a tool there, with their origins."""
     there = {(tool.origin.plugin, tool.origin.toolset) for tool in tools}
     named = {name for _, name in there}
     for toolset in toolsets:
@@ -82,9 +81,10 @@ def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tup
             yield origin, toolset
 
 
-async def _said(
+async def _ask(
     origin: Origin, by: Tool | Toolset, context: ReadonlyContext, runner: Runner
 ) -> tuple[str, ...] | ProcessorProblem:
+    """The instructions of a tool or toolset, or the problem if asking for them fails."""
     tool = by.name if isinstance(by, Tool) else None
     try:
         given: Any = getattr(by, "instructions", None)
@@ -95,28 +95,28 @@ async def _said(
         if cancels_the_call(error):
             raise
         cause = error_text(error) if isinstance(by, Tool) else f"toolset {toolset_name(by)!r}: {error_text(error)}"
-        return ProcessorProblem(_INSTRUCTIONS, cause, origin, tool, error)
+        return ProcessorProblem("instructions", cause, origin, tool, error)
 
 
 def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
     parts = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
-        raise TypeError(f"instructions have to be a text or a list of texts, not {type(given).__name__}")
+        raise TypeError(f"instructions must be a text or a list of texts, got {type(given).__name__}")
     texts = cast("Iterable[str]", parts)
-    if sum(map(len, texts)) > _MOST_CHARACTERS:
-        raise ValueError(f"instructions may have {_MOST_CHARACTERS:,} characters, and have more")
+    if (length := sum(map(len, texts))) > _MOST_CHARACTERS:
+        raise ValueError(f"instructions may have {_MOST_CHARACTERS:,} characters, got {length:,}")
     return tuple(writable(revealed(text) if foreign else text) for text in texts)
 
 
 _Rank: TypeAlias = Callable[[Tool], Any]
-"""What a tool is worth: the higher, the sooner it is kept; anything that can be compared."""
+"""The rank of a tool, anything that can be compared: tools with a higher one are kept first."""
 
 FRAME_BYTES: Final = 60
-"""Of what stands round each entry, at any provider."""
+"""Bytes around each entry, at any provider."""
 
 
 def _estimated_tokens(spec: ToolSpec) -> int:
-    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON."""
+    """The approximate number of tokens of a tool in a request: a quarter of its bytes as compact JSON."""
     examples = sum(len(str(example)) for example in spec.examples)
     size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
     return -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
@@ -124,14 +124,14 @@ def _estimated_tokens(spec: ToolSpec) -> int:
 
 @frozen
 class BudgetTools:
-    """Leaves out tools where all of them together would take more than so many tokens.
+    """Processor that leaves out tools where all of them would exceed a token budget.
 
         registry.pipeline = registry.pipeline.replace("budget_tools", BudgetTools(8000, pinned=["search"]))
 
     Attributes:
-        tokens: How many tokens the tools may take, estimated at four bytes a token; `None` is any number.
-        pinned: The names of tools that stay, whatever they take; so does the one that the request demands.
-        rank: Which are kept first; in the order in which they are offered by default, and where two rank the same.
+        tokens: The budget, estimated at four bytes per token; `None` is no limit.
+        pinned: The names of tools that always stay, as does the one that the tool choice names.
+        rank: Gives the rank of a tool: the highest are kept first. By default, and among equals, in the order offered.
     """
 
     tokens: int | None = None
@@ -140,10 +140,10 @@ class BudgetTools:
 
     @quick
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
-        """Leaves out tools where all would take more tokens than there are for them; off where no number is given."""
+        """Leaves out tools beyond the token budget; off by default."""
         if self.tokens is None or request.tools is None:
             return None
-        # Those that the provider loads when it needs them take none.
+        # Deferred ones, which the provider loads on demand, take none.
         sizes = {tool: _estimated_tokens(tool.spec) for tool in request.offered if not tool.spec.deferred}
         if sum(sizes.values()) <= self.tokens:
             return None
@@ -170,17 +170,17 @@ _MOST_OF_A_NAME: Final = 64
 
 @frozen
 class LimitResults:
-    """Cuts the texts of old results: a note takes the place of the middle. Media stay.
+    """Processor that cuts the texts of old results: a note replaces the middle. Media stay.
 
-    Which rounds are old moves on by `stride` rounds at a time, so that providers' caches of what was sent before
-    stay good in between. The conversation itself, which the host keeps, isn't changed.
+    The boundary of old rounds moves by `stride` rounds at a time, so that providers' prompt caches stay valid in
+    between. The host's own conversation isn't changed.
 
         registry.pipeline = registry.pipeline.replace("limit_results", LimitResults(keep=5, most=2000))
 
     Attributes:
-        keep: How many of the newest rounds (answers that call tools) keep their results whole, at least.
-        most: How many characters an older result may have, the note included, at least 200; `None` is any number.
-        stride: By how many rounds what is old moves on, at least 1.
+        keep: The minimum number of newest rounds (answers that call tools) whose results stay whole.
+        most: Characters of an older result, the note included, at least 200; `None` is no limit.
+        stride: Rounds by which the boundary moves, at least 1.
     """
 
     keep: int = field(default=20, validator=attrs.validators.ge(0))
@@ -189,7 +189,7 @@ class LimitResults:
 
     @quick
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
-        """Cuts the texts of old results, of all but the newest rounds, where they are long."""
+        """Cuts long texts of results, except in the newest rounds."""
         messages = request.messages
         rounds = [place for place, message in enumerate(messages) if message.role == "assistant" and message.calls]
         old = max(len(rounds) - self.keep, 0) // self.stride * self.stride
@@ -215,12 +215,12 @@ def _shortened_result(part: ResultPart, most: int) -> ResultPart:
         return part
     media = tuple(item for item in result.content if not isinstance(item, TextContent))
     content = (TextContent(_shortened(text, most, part.name)), *media)
-    # Some providers are sent the data in place of the text, so it goes too.
+    # Some exporters send the data instead of the text, so it is dropped too.
     return attrs.evolve(part, result=attrs.evolve(result, content=content, structured_content=None))
 
 
 def _shortened(text: str, most: int, tool: str) -> str:
-    """The beginning and the end of a text, and a note between them: at most so many characters together."""
+    """The beginning and the end of a text, and a note between them, `most` characters in total."""
     tool = tool[:_MOST_OF_A_NAME]
     note = _NOTE.format(len(text), tool)
     room = most - len(note)
@@ -235,10 +235,10 @@ DEFERRED = "it is deferred: offered once a search has found it (pip install pegb
 
 @quick
 def _pack_tools(request: ModelRequest) -> ModelRequest:
-    """Leaves in what is sent: each name once, no deferred tool unless the provider loads it, none that isn't offered.
+    """Leaves only the tools that are sent: offered ones, each name once, deferred ones only if the provider loads them.
 
-    Of two tools of one name the first is sent, and a problem of the resolved tools names the other. A tool choice that
-    can't be met is loosened to `"auto"`, as providers refuse it, with a problem.
+    Of two tools with the same name the first is sent; a problem of the resolved tools names the other. A tool choice
+    that can't be met, which providers refuse, becomes `"auto"`, with a problem.
     """
     if request.tools is None:
         return request
@@ -247,9 +247,9 @@ def _pack_tools(request: ModelRequest) -> ModelRequest:
         request = request.evolve(tools=packed)
     choice = request.tool_choice
     if isinstance(choice, NamedTool) and choice.name not in packed:
-        cause = f"tool {choice.name!r} had to be called and isn't offered; the model is left to decide"
+        cause = f"tool_choice names {choice.name!r}, which isn't offered; 'auto' is used instead"
     elif choice == "required" and not packed.tools:
-        cause = "a tool had to be called and none is offered; the model is left to decide"
+        cause = "tool_choice is 'required', and no tool is offered; 'auto' is used instead"
     else:
         return request
     return request.evolve(tool_choice="auto").with_problems(ProcessorProblem("pack_tools", cause))
@@ -267,12 +267,11 @@ def _packed(tools: ResolvedTools, request: ModelRequest) -> ResolvedTools:
 
 @quick
 def _repair_history(request: ModelRequest) -> ModelRequest | None:
-    """Gives every call exactly one result, right behind it and in call order; drops results that no call asked for.
+    """Gives every call exactly one result, right after it and in call order; drops results without a call.
 
-    A call without a result gets an error result: `cut_off` where its message's metadata has `"complete": False`, else
-    what the call is marked with, or `not_executed`. Of several results of one call the last is the one. An id that
-    calls share is made distinct. A call that its provider has executed needs no result of ours, and gets none. Messages
-    with nothing in them go.
+    A call without a result gets an error result: `cut_off` if its message's metadata has `"complete": False`, else the
+    call's own fault, or `not_executed`. Of several results of one call the last one counts. Duplicate ids are made
+    distinct. Calls that the provider has executed get no result here. Empty messages are dropped.
     """
     messages = _rebuilt(request.messages)
     unchanged = len(messages) == len(request.messages) and all(map(is_, messages, request.messages))
@@ -280,7 +279,7 @@ def _repair_history(request: ModelRequest) -> ModelRequest | None:
 
 
 def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages, every call with one result; the message objects stay where there is nothing to repair."""
+    """The messages, every call with one result; messages without a fault are the same objects."""
     hosted = {call.id for message in messages for call in message.calls if call.provider_executed}
     history = _History(ids=hosted)  # a provider's ids can't be changed
     for message in messages:
@@ -290,7 +289,7 @@ def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 @define(eq=False)
 class _Answer:
-    """A message; of an answer with calls also these, each with its result, and the message that had their results."""
+    """A message; for an answer with calls also these, each with its result, and the message that held the results."""
 
     message: Message
     slots: list[_Slot] = field(factory=list["_Slot"])
@@ -299,7 +298,7 @@ class _Answer:
 
 @define(eq=False)
 class _Slot:
-    """One call that wants a result."""
+    """One call that needs a result."""
 
     call: ToolCall
     answer: _Answer
@@ -309,8 +308,8 @@ class _Slot:
 @define(eq=False)
 class _History:
     answers: list[_Answer] = field(factory=list[_Answer])
-    # Of the last message that has the id: its calls by name, and under `None` all. Those that have their result leave a
-    # queue when they come to its head, but for the last.
+    # For the last message that has the id: its calls by name, and under `None` all. Calls that have their result are
+    # removed from a queue once they are at its head, except for the last one.
     latest: dict[str, dict[str | None, deque[_Slot]]] = field(factory=dict[str, "dict[str | None, deque[_Slot]]"])
     ids: set[str] = field(kw_only=True)
     counts: Counter[str] = field(factory=Counter[str])
@@ -325,13 +324,13 @@ class _History:
                 self._settle(part, message if message.role == "tool" else None)
             elif not isinstance(part, CallPart):
                 rest.append(part)
-        if rest:  # beside results it is the user's
+        if rest:  # next to results it is the user's
             role = "user" if message.role == "tool" else message.role
             unchanged = role == message.role and len(rest) == len(message.parts)
             self.answers.append(_Answer(message if unchanged else message.evolve(role=role, parts=rest)))
 
     def _add_answer(self, message: Message) -> None:
-        """An answer: its calls want results, those that are in it, where they don't belong, among them."""
+        """Adds an answer with slots for its calls; results within it, which are misplaced, are given to their calls."""
         hosted = {call.id for call in message.calls if call.provider_executed}
         answer = _Answer(message)
         parts: list[Part] = []
@@ -368,9 +367,9 @@ class _History:
         return part if fresh == name else CallPart(attrs.evolve(part.call, id=fresh))
 
     def _settle(self, part: ResultPart, message: Message | None) -> None:
-        """Gives a result to its call; one that no call asked for is dropped.
+        """Gives a result to its call, or drops it if there is none.
 
-        That is the first call without one, if it can be one of the same name; else the last.
+        That is the first call with its id that has no result, preferably of the same name; else the last one.
         """
         if (queues := self.latest.get(part.call_id)) is None:
             return
@@ -381,7 +380,7 @@ class _History:
         slot.answer.results = slot.answer.results or message
 
     def messages(self) -> Iterator[Message]:
-        """All messages, results behind their calls."""
+        """All messages, results after their calls."""
         for answer in self.answers:
             yield answer.message
             if answer.slots:
@@ -419,7 +418,7 @@ def _missing(call: ToolCall, *, complete: bool) -> ToolResult:
 DEFAULT_PIPELINE: Final = built_in(
     ("tool_requests", _tool_requests),
     ("instructions", _instructions),
-    # here stands what plugins and the host bring
+    # registered processors go here
     ("repair_history", _repair_history),
     ("limit_results", LimitResults()),
     ("budget_tools", BudgetTools()),
@@ -428,13 +427,11 @@ DEFAULT_PIPELINE: Final = built_in(
 
 
 def check_processor(name: str, thing: Any) -> None:
-    """Refuses what can't be registered as a processor.
+    """Checks that a processor can be registered.
 
     Raises:
-        RegistrationError: A built-in one has the name, or the function takes something that there isn't, or is none.
+        RegistrationError: It has the name of a built-in one, has an unknown parameter, or can't be called.
     """
     if name in DEFAULT_PIPELINE:
-        raise RegistrationError(
-            f"processor {name!r} is taken: pegboard has one; registry.pipeline.replace puts another there"
-        )
+        raise RegistrationError(f"processor {name!r} is built in: rename it, or use registry.pipeline.replace")
     Processor.of(name, thing, HOST)

@@ -48,12 +48,12 @@ from pegboard.schema.adapters import (
     root_schema,
 )
 from pegboard.schema.converter import (
+    constructor_error,
     foreign_reader,
     foreign_writer,
     is_msgspec,
     is_pydantic,
     noted_step,
-    refused_by,
 )
 from pegboard.schema.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
 from pegboard.schema.references import compiled
@@ -66,16 +66,16 @@ if TYPE_CHECKING:
 StructureHook: TypeAlias = Callable[[Any, Any], Any]
 """A hook of cattrs: JSON data and its type -> value."""
 
-_MOST_KNOWN: Final = 4096
+_MOST_HOOKS: Final = 4096
 _MOST_REASONS: Final = 3
-_TELLING: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
+_HARMLESS: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
 
 
 # Hooks of type adapters -----------------------------------------------------------------------------------------------
 
-_known: Final[dict[TypeAdapter, StructureHook]] = {}
-_late: Final[dict[TypeAdapter, StructureHook]] = {}
-_making: Final = RLock()
+_hooks: Final[dict[TypeAdapter, StructureHook]] = {}
+_pending: Final[dict[TypeAdapter, StructureHook]] = {}
+_hooks_lock: Final = RLock()
 
 
 def same(value: Any, _type: Any = None) -> Any:
@@ -85,17 +85,17 @@ def same(value: Any, _type: Any = None) -> Any:
 
 def structure_hook(adapter: TypeAdapter) -> StructureHook:
     """The hook of an adapter, cached; while it is being made, one that looks it up when called."""
-    with _making:
-        hook = _known.get(adapter) or _late.get(adapter)
+    with _hooks_lock:
+        hook = _hooks.get(adapter) or _pending.get(adapter)
         if hook is None:
-            _late[adapter] = lambda value, _: structure_hook(adapter)(value, None)
+            _pending[adapter] = lambda value, _: structure_hook(adapter)(value, None)
             try:
                 hook = _STRUCTURE[type(adapter)](adapter)
             finally:
-                del _late[adapter]
-            if len(_known) >= _MOST_KNOWN:
-                _known.clear()
-            _known[adapter] = hook
+                del _pending[adapter]
+            if len(_hooks) >= _MOST_HOOKS:
+                _hooks.clear()
+            _hooks[adapter] = hook
         return hook
 
 
@@ -108,7 +108,7 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
         try:
             return hook(value, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error) from error.__cause__ or error
+            raise as_structure_error(error) from error.__cause__ or error
 
     return structure_strictly
 
@@ -139,7 +139,7 @@ def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
         try:
             return cls(scalar)
         except Exception as error:
-            raise refused_by(cls, error) from error
+            raise constructor_error(cls, error) from error
 
     return structure_derived
 
@@ -187,7 +187,7 @@ def _structure_items(
             for each, item in zip(hooks, value, strict=False):
                 done.append(each(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error, len(done)) from error.__cause__ or error
+            raise as_structure_error(error, len(done)) from error.__cause__ or error
         return done if make is None else make(done)
 
     return structure_items
@@ -226,7 +226,7 @@ def _structure_entries(
             for name, item in value.items():
                 done[name if read is same else _key(read, name)] = hooks.get(name, rest)(item, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error, name) from error.__cause__ or error
+            raise as_structure_error(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
         return done
@@ -322,7 +322,7 @@ def _structure_union(adapter: UnionAdapter) -> StructureHook:
         if kind is dict and tagged:
             table[kind] = lambda value, _: by_tag[value[key]](value, None)
         else:
-            table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
+            table[kind] = made[taking] = made.get(taking) or _first_accepting(taking, hooks)
     if all(hook is same for hook in table.values()):
         return same
     if len(hooks) == 2 and NULL in hooks and len(set(map(id, table.values()))) == 2:
@@ -331,50 +331,50 @@ def _structure_union(adapter: UnionAdapter) -> StructureHook:
     return lambda value, _: table[type(value)](value, None)
 
 
-def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
+def _first_accepting(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
     """A hook that uses the first member that accepts a value by an exact schema.
 
     Trying one hook after the other would take exponential time for recursive types.
     """
     if len({id(hooks[each]) for each in members}) == 1:
         return hooks[members[0]]
-    choices = [(_test(each, exact=True), hooks[each]) for each in members]
+    choices = [(_acceptance(each, exact=True), hooks[each]) for each in members]
 
     def structure_first(value: Any, _type: Any) -> Any:
         for accepts, hook in choices:
             if accepts(value):
                 return hook(value, None)
         if type(value) is str:
-            raise _joined([hook for _, hook in choices], value)
-        nearest = next((each for each in members if _test(each, exact=False)(value)), members[0])
+            raise _combined_error([hook for _, hook in choices], value)
+        nearest = next((each for each in members if _acceptance(each, exact=False)(value)), members[0])
         return hooks[nearest](value, None)
 
     return structure_first
 
 
 @lru_cache(maxsize=64)
-def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
+def _acceptance(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """A check by schema whether a value is of a type; `exact` includes formats and ranges."""
     writer = SchemaWriter(exact=exact)
     text = json_text(root_schema(adapter, writer))
     return compiled(text, writer.formats if exact else None).is_valid
 
 
-def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
+def _combined_error(hooks: Iterable[StructureHook], value: str) -> StructureError:
     """One error with the reasons of several members for refusing a text."""
     reasons: dict[str, None] = {}
     for hook in hooks:
         try:
             hook(value, None)
         except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
-            reasons[refusal(error).reason] = None
+            reasons[as_structure_error(error).reason] = None
     return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
 
 
 def _structure_noted(adapter: NotedAdapter) -> StructureHook:
     """A hook that validates by the type's own schema again, where notes may have made the schema accept more."""
     hook = structure_hook(adapter.inner)
-    if adapter.notes.keys() <= _TELLING or isinstance(adapter.inner, ForeignAdapter):
+    if adapter.notes.keys() <= _HARMLESS or isinstance(adapter.inner, ForeignAdapter):
         return hook
     make = strictly(adapter.inner)
     return lambda value, _: make(value)
@@ -408,13 +408,13 @@ def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
 
     def structure_model(value: Any, _type: Any) -> Any:
         if not validator.is_valid(value):
-            raise _refused_format(validator.iter_errors(value))
+            raise _format_error(validator.iter_errors(value))
         return read(value)
 
     return structure_model
 
 
-def _refused_format(errors: Iterable[Any]) -> StructureError:
+def _format_error(errors: Iterable[Any]) -> StructureError:
     """The error for the first text that doesn't match its format, perhaps nested in errors of alternatives."""
     waiting = list(errors)
     for error in waiting:  # grows by nested errors
@@ -459,24 +459,24 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
-def refusal(error: Exception, *path: str | int) -> StructureError:
+def as_structure_error(error: Exception, *path: str | int) -> StructureError:
     """The `StructureError` for what a hook raised (the first of a group that cattrs collected), below `path`."""
     found = error
     while isinstance(found, ExceptionGroup):  # cattrs notes the field, but not for errors of the class itself
         group, found = cast("Any", found), cast("Exception", found.exceptions[0])
         if (step := noted_step(found)) is None:
-            return _refused(getattr(group.cl, "func", group.cl), found, path)
+            return _constructor_error_at_field(getattr(group.cl, "func", group.cl), found, path)
         path = (*path, step)
     if isinstance(found, StructureError):
         return found.below(*path)
     return StructureError(f"can't be structured ({type(found).__name__})", path)
 
 
-def _refused(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
+def _constructor_error_at_field(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
     """The error for what a constructor raised, at the field at fault if that can be found."""
     name = _attribute_at_fault(error)
     keys = [key for attribute, key in written_names(cls) or () if attribute == name]
-    return refused_by(cls, error).below(*path, *keys)
+    return constructor_error(cls, error).below(*path, *keys)
 
 
 def _attribute_at_fault(error: Exception) -> str | None:
@@ -501,7 +501,7 @@ _Above: TypeAlias = tuple[int, ...]
 """The ids of the containers around a value."""
 
 _Writer: TypeAlias = Callable[[Any, _Above], Any]
-_AS_IT_IS: Final = frozenset({str, int, bool, type(None)})
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 
 
 class _UnwritableError(Exception):
@@ -535,7 +535,7 @@ def to_json_data(value: object) -> Any:
 @lru_cache(maxsize=1024)
 def _writer_of(cls: type[Any]) -> _Writer:
     """The writer for the values of a class; raises `_UnwritableError` where they have no JSON form."""
-    if cls in _AS_IT_IS:
+    if cls in _PLAIN:
         return same
     if issubclass(cls, float):
         return _write_float
@@ -562,7 +562,7 @@ def _inside_writer(cls: type[Any]) -> _Writer:
     if issubclass(cls, Mapping):
         return _container_writer(_entries)
     is_sorted = issubclass(cls, AbstractSet) and not issubclass(cls, MappingView)  # a view has the order of its dict
-    return _container_writer(enumerate, make=_in_order if is_sorted else list)
+    return _container_writer(enumerate, make=_sorted_items if is_sorted else list)
 
 
 def _container_writer(
@@ -581,7 +581,7 @@ def _container_writer(
 
     def write_container(value: Any, above: _Above) -> Any:
         if id(value) in above or len(above) >= MAX_DEPTH:
-            raise _endless(value, above)
+            raise _nesting_error(value, above)
         above = (*above, id(value))
         done: dict[Any, Any] = {}
         try:
@@ -591,7 +591,7 @@ def _container_writer(
         step: Any = ""
         try:
             for step, item in pairs if keys is None else zip(keys, pairs, strict=False):
-                done[step] = item if type(item) in _AS_IT_IS else _writer_of(cast("type[Any]", type(item)))(item, above)
+                done[step] = item if type(item) in _PLAIN else _writer_of(cast("type[Any]", type(item)))(item, above)
         except _UnwritableError as error:
             error.path = (step, *error.path)
             raise
@@ -603,14 +603,14 @@ def _container_writer(
 def _foreign_writer(write: Callable[[Any], Any]) -> _Writer:
     def write_foreign(value: Any, above: _Above) -> Any:
         if id(value) in above or len(above) >= MAX_DEPTH:
-            raise _endless(value, above)
+            raise _nesting_error(value, above)
         written = write(value)
         return _writer_of(cast("type[Any]", type(written)))(written, (*above, id(value)))
 
     return write_foreign
 
 
-def _endless(value: Any, above: _Above) -> _UnwritableError:
+def _nesting_error(value: Any, above: _Above) -> _UnwritableError:
     what = "contains itself" if id(value) in above else f"nested more than {MAX_DEPTH} levels deep"
     return _UnwritableError(ValueError, what)
 
@@ -627,7 +627,7 @@ def _entries(value: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
     return named.items()
 
 
-def _in_order(items: Iterable[Any]) -> list[Any]:
+def _sorted_items(items: Iterable[Any]) -> list[Any]:
     """The items of a set, sorted so that they are the same in every process."""
     try:
         return sorted(items)

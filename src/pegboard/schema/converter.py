@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 _MOST_SHOWN: Final = 200
-_WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
+_WITH_MESSAGE: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
 
 
 @cache
@@ -159,7 +159,7 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
         except StructureError:
             raise
         except Exception as error:
-            raise _refused_by_model(error) or refused_by(cls, error) from error
+            raise _model_error(error) or constructor_error(cls, error) from error
 
     return read_foreign
 
@@ -182,7 +182,7 @@ def _read_struct(annotation: Any, value: Any) -> Any:
         return convert(whole_numbers(value), annotation, str_keys=True)
 
 
-def _refused_by_model(error: Exception) -> StructureError | None:
+def _model_error(error: Exception) -> StructureError | None:
     """The first error of pydantic with its path, or msgspec's message; `None` for other exceptions."""
     module = type(error).__module__.partition(".")[0]
     if module == "msgspec":
@@ -193,13 +193,13 @@ def _refused_by_model(error: Exception) -> StructureError | None:
     return StructureError(str(first["msg"])[:_MOST_SHOWN], first["loc"])
 
 
-def refused_by(cls: type, error: Exception) -> StructureError:
+def constructor_error(cls: type, error: Exception) -> StructureError:
     """The error for an exception that the constructor of `cls` raised.
 
     The reason is the exception's first argument where that is a message for the caller, as with `ValueError`; other
     exceptions, whose messages may show internals, are named by class only.
     """
-    text: object = error.args[0] if error.args and isinstance(error, _WORDED) else ""
+    text: object = error.args[0] if error.args and isinstance(error, _WITH_MESSAGE) else ""
     if isinstance(text, str) and text:
         return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
     return StructureError(f"{cls.__name__} refused the value ({type(error).__name__})")

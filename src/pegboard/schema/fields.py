@@ -14,7 +14,7 @@ from attrs import frozen
 MISSING: Final = object()
 """Marks a missing default."""
 
-_PURE: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
+_CONTAINERS: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 
 
 @frozen
@@ -89,7 +89,7 @@ def _default(default: Any, factory: Any = None) -> Any:
         factory = None if default.takes_self else default.factory
     elif default is not attrs.NOTHING and default is not dataclasses.MISSING:
         return default
-    return factory() if any(factory is each for each in _PURE) else MISSING
+    return factory() if any(factory is each for each in _CONTAINERS) else MISSING
 
 
 def _input_of(converter: Any, annotation: Any) -> Any:

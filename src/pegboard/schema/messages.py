@@ -33,7 +33,7 @@ from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 100_000
 """The budget of one search in steps: pairs of schema and value, and the parts of each rule. About 100 ms."""
-_MOST_KNOWN: Final = 20
+_MOST_KEYS: Final = 20
 _MOST_OPTIONS: Final = 50_000
 _MOST_WANTED: Final = 20
 _Kind: TypeAlias = Literal["type", "value", "missing", "other"]
@@ -146,7 +146,7 @@ class SchemaSearch:
             schema = {"$ref": schema["$ref"]}
         if "enum" in schema and not isinstance(value, str):
             self.pay(_parts(schema["enum"]))
-        if (wrong := _something_else(schema, value)) is not None:
+        if (wrong := _type_problem(schema, value)) is not None:
             yield wrong
             return
         checks = _CHECKS[cast("type", type(value))]
@@ -160,7 +160,7 @@ def _parts(rule: Any) -> int:
     return len(rule) if is_object(rule) or is_array(rule) else 1
 
 
-def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
+def _type_problem(schema: JsonSchema, value: Any) -> _Problem | None:
     """The problem of a value that isn't among the listed ones, or not of the type."""
     for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
         if options is not None and not (value in options if isinstance(value, str) else holds("enum", options, value)):
@@ -218,13 +218,13 @@ class _Alternative(NamedTuple):
     tags: Mapping[str, Sequence[Any]]
     problems: Sequence[_Problem]
 
-    def is_something_else(self) -> bool:
+    def is_of_other_type(self) -> bool:
         """Whether the whole value is of another type, so that its parts don't matter."""
         return all(not each.path and each.kind in ("type", "value") for each in self.problems)
 
     def is_null(self) -> bool:
         """Whether only null fits, which a given value was hardly meant to be."""
-        return self.is_something_else() and self.problems[0].wanted == "null"
+        return self.is_of_other_type() and self.problems[0].wanted == "null"
 
     def lacks(self, name: str, kind: _Kind) -> bool:
         """Whether it has a problem of this kind directly at the property `name`."""
@@ -238,7 +238,7 @@ def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Prob
     joined.
     """
     meant = [each for each in alternatives if not each.is_null()] or alternatives
-    inside = [each for each in meant if not each.is_something_else()]
+    inside = [each for each in meant if not each.is_of_other_type()]
     if not inside:
         wanted = list(dict.fromkeys(each.problems[0].wanted for each in meant))
         more = len(wanted) - _MOST_WANTED
@@ -248,7 +248,7 @@ def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Prob
         if wrong is not None:
             return (wrong,)
     fewest = min(len(each.problems) for each in inside)
-    return _either([each.problems for each in inside if len(each.problems) == fewest])
+    return _joined([each.problems for each in inside if len(each.problems) == fewest])
 
 
 def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[Sequence[_Alternative], _Problem | None]:
@@ -269,7 +269,7 @@ def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[S
     return inside, None
 
 
-def _either(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
+def _joined(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
     """The first alternative's problems, or all in one if each has a single problem at the same path."""
     first = best[0]
     if len(best) == 1 or len(first) != 1 or any(each[0].path != first[0].path for each in best):
@@ -406,8 +406,8 @@ def _matching(patterns: Iterable[str], names: Iterable[str]) -> Mapping[str, Non
 def _unknown_key(known: Sequence[str]) -> str:
     if not known:
         return "unknown key (no keys are known here)"
-    more = f" and {len(known) - _MOST_KNOWN} more" if len(known) > _MOST_KNOWN else ""
-    return f"unknown key (known: {', '.join(known[:_MOST_KNOWN])}{more})"
+    more = f" and {len(known) - _MOST_KEYS} more" if len(known) > _MOST_KEYS else ""
+    return f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
 
 
 def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:

@@ -223,6 +223,7 @@ def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchem
 
 
 _OTHER_KEYS: Final = ("additionalProperties", "unevaluatedProperties")
+_MOST_INDEX_DIGITS: Final = 10  # of a position in a JSON pointer: `int` refuses thousands
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
 """Drafts in which `$ref` disables its sibling keywords."""
@@ -270,7 +271,7 @@ class References:
         here: Any = self.root
         for step in pointer[1:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
-            if is_array(here) and name.isdecimal() and int(name) < len(here):
+            if is_array(here) and name.isdecimal() and len(name) < _MOST_INDEX_DIGITS and int(name) < len(here):
                 here = here[int(name)]
             elif is_object(here) and name in here:
                 here = here[name]

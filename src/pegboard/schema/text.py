@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_OTHERWISE: Final = "not in ISO 8601 format"
+_NOT_ISO: Final = "not in ISO 8601 format"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
 _DURATION_PATTERN: Final = re.compile(
@@ -30,20 +30,20 @@ _DURATION_PATTERN: Final = re.compile(
 )
 
 
-def _reader(pattern: str, make: Callable[[Any, str], Any], otherwise: str) -> Callable[[Any, str], Any]:
+def _reader(pattern: str, make: Callable[[Any, str], Any], message: str) -> Callable[[Any, str], Any]:
     """A reader that calls `make` for texts that match the pattern: Python itself accepts other forms, too."""
     fits = re.compile(pattern, re.ASCII).fullmatch
 
     def read(cls: Any, text: str) -> Any:
         if fits(text) is None:
-            raise ValueError(otherwise)
+            raise ValueError(message)
         return make(cls, text)
 
     return read
 
 
 def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
-    return _reader(pattern, lambda cls, text: cls.fromisoformat(text.upper()), _OTHERWISE)
+    return _reader(pattern, lambda cls, text: cls.fromisoformat(text.upper()), _NOT_ISO)
 
 
 read_date: Final = _read_iso(_DATE)
@@ -65,7 +65,7 @@ def read_duration(cls: type[timedelta], text: str) -> timedelta:
     """
     found = _DURATION_PATTERN.fullmatch(text)
     if found is None:
-        raise ValueError(_OTHERWISE)
+        raise ValueError(_NOT_ISO)
     sign, *parts = found.groups()
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[:5])
     micros = int((parts[5] or "").ljust(6, "0"))

@@ -102,9 +102,9 @@ _FIELDS_HINT: Final = (
     "must take its fields; or pass input_schema=..."
 )
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
-_MOST_KNOWN: Final = 4096
+_MOST_CACHED: Final = 4096
 _MOST_DEFAULT: Final = 10_000  # characters of its JSON text
-_known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
+_cache: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
 
 
 # Schemas --------------------------------------------------------------------------------------------------------------
@@ -244,15 +244,15 @@ def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapte
         DefinitionError: It has no JSON Schema; names the path of the part at fault.
     """
     key = annotation_key(annotation)
-    known = _known.get(key)
+    known = _cache.get(key)
     if known is not None:
         return known[1]
     reader = _Reader(tool)
     adapter = reader.read(annotation, path)
-    if len(_known) >= _MOST_KNOWN:  # functions that define tools may create any number of annotations
-        _known.clear()
-    _known.update(reader.records)
-    _known[key] = (annotation, adapter)  # keeps the annotation alive, so that ids in the key stay valid
+    if len(_cache) >= _MOST_CACHED:  # functions that define tools may create any number of annotations
+        _cache.clear()
+    _cache.update(reader.records)
+    _cache[key] = (annotation, adapter)  # keeps the annotation alive, so that ids in the key stay valid
     return adapter
 
 
@@ -485,7 +485,7 @@ class _Reader:
 
     def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         key = annotation_key(annotation)
-        known = self.records.get(key) or _known.get(key)
+        known = self.records.get(key) or _cache.get(key)
         if known is not None:
             return known[1]
         try:

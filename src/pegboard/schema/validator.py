@@ -59,7 +59,7 @@ MOST_PATTERN_MEMORY: Final = 10 << 20
 
 _MOST_MESSAGE: Final = 200  # characters of an error message, and of a compared keyword
 _MOST_CHECKS: Final = 20_000  # keywords that jsonschema may evaluate for one message
-_MOST_WORDED: Final = 64 * 1024  # characters of a schema that jsonschema may check for a better message
+_MOST_CHECKED: Final = 64 * 1024  # characters of a schema that jsonschema may check for a better message
 _MOST_LINTED: Final = 2_000  # subschemas that are linted, and keywords of each
 _MOST_STEPS: Final = 20_000_000  # 200 ms of rules or pattern places, at 10 ns each
 _MOST_LIGHT_RULES: Final = 50  # a schema with no more has no bounds: it validates 100,000 values in time
@@ -140,10 +140,10 @@ class Validator:
 
         root = json.loads(self.schema)
         found = explained(root, value)
-        return found or (_worded_by_jsonschema(root, value) if found is not None else ()) or _UNWORDED
+        return found or (_jsonschema_messages(root, value) if found is not None else ()) or _NO_MESSAGE
 
 
-_UNWORDED: Final = (((), "doesn't fit the schema"),)
+_NO_MESSAGE: Final = (((), "doesn't fit the schema"),)
 
 
 # Cost -----------------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
             return fault
         compiled(text)
     except ValueError as error:
-        return (second_opinion(root) if len(text) <= _MOST_WORDED else None) or _reason(error)
+        return (second_opinion(root) if len(text) <= _MOST_CHECKED else None) or _reason(error)
     return None
 
 
@@ -406,7 +406,7 @@ class _TooManyChecksError(Exception):
     """The budget of jsonschema is exhausted."""
 
 
-def _worded_by_jsonschema(root: Any, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
+def _jsonschema_messages(root: Any, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
     """Messages of jsonschema for other keywords; not for large values, nor for patterns, which `re` would run."""
     text = json_text(root)
     if not is_small(value) or '"pattern' in text or text.count('"$schema"') > 1:

@@ -286,9 +286,9 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
                 if name in values:
                     values[name] = structure(values[name], None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            from pegboard.schema.conversion import refusal  # already loaded, as its hooks are
+            from pegboard.schema.conversion import as_structure_error  # already loaded, as its hooks are
 
-            raise refusal(error, name) from None
+            raise as_structure_error(error, name) from None
         if names:
             values = {names.get(key, key): value for key, value in values.items()}
         if injects:

@@ -148,7 +148,7 @@ _COMMON: Final = CommonOptions.__optional_keys__
 _ALL: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
-_AS_THEY_ARE: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
+_UNCHANGED: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
 _CALLABLE: Final = (Callable, "a function")
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
@@ -188,7 +188,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # the same for each option; th
 }
 
 _POLICY: Final = attrs.fields_dict(Policy).keys()
-BESIDE: Final = (
+OUTSIDE_SPEC: Final = (
     "work_dir",
     "permission_values",
     "preview",
@@ -248,7 +248,7 @@ def _is_fit(name: str, value: Any) -> bool:
 
 def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     """The attributes of the spec that the options set, except name, schemas and examples."""
-    facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
+    facts = {name: options[name] for name in _UNCHANGED if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if not callable(options.get(hint, print))}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
@@ -266,7 +266,7 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
 
 def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of the tool, outside its spec, that the options set."""
-    facts: dict[str, Any] = {name: options[name] for name in BESIDE if name in options}
+    facts: dict[str, Any] = {name: options[name] for name in OUTSIDE_SPEC if name in options}
     if "check" in options:
         facts["checks"] = options["check"]
     if functions := {name: options[name] for name in _BY_ARGUMENTS if callable(options.get(name))}:

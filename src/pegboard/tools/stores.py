@@ -85,7 +85,7 @@ class _InMemoryArtifacts(Artifacts):
     """
 
     most_bytes: int = MOST_BYTES
-    _kept: dict[_Scope, dict[tuple[str, int], Content]] = field(factory=dict[_Scope, Any], init=False)
+    _stored: dict[_Scope, dict[tuple[str, int], Content]] = field(factory=dict[_Scope, Any], init=False)
     _size: int = field(default=0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -97,9 +97,9 @@ class _InMemoryArtifacts(Artifacts):
         scope = _scope(_checked_name(name), user, session)
         with self._lock:
             self._make_room(scope, size)
-            kept = self._kept.setdefault(scope, {})
-            version = _latest(kept, name) + 1
-            kept[name, version] = content
+            stored = self._stored.setdefault(scope, {})
+            version = _latest(stored, name) + 1
+            stored[name, version] = content
             self._size += size
             return version
 
@@ -107,8 +107,8 @@ class _InMemoryArtifacts(Artifacts):
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
         with self._lock:
-            kept = self._kept.get(_scope(name, user, session), {})
-            content = kept.get((name, _latest(kept, name) if version is None else version))
+            stored = self._stored.get(_scope(name, user, session), {})
+            content = stored.get((name, _latest(stored, name) if version is None else version))
         if content is None:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
             raise ArtifactError(f"there is no {what}.", name=name)
@@ -117,29 +117,29 @@ class _InMemoryArtifacts(Artifacts):
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         with self._lock:
             scopes = [_scope(name, user, session) for name in ("", _USER)]
-            return tuple(sorted({name for scope in scopes for name, _ in self._kept.get(scope, ())}))
+            return tuple(sorted({name for scope in scopes for name, _ in self._stored.get(scope, ())}))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
         scope = _scope(name, user, session)
         with self._lock:
-            for each in [key for key in self._kept.get(scope, ()) if key[0] == name]:
+            for each in [key for key in self._stored.get(scope, ()) if key[0] == name]:
                 self._drop(scope, each)
 
     def _make_room(self, scope: _Scope, size: int) -> None:
         while self._size + size > self.most_bytes:
-            sizes = {each: sum(map(_bytes_of, kept.values())) for each, kept in self._kept.items()}
+            sizes = {each: sum(map(_bytes_of, stored.values())) for each, stored in self._stored.items()}
             sizes[scope] = sizes.get(scope, 0) + size
-            largest = max(self._kept, key=sizes.__getitem__)
-            self._drop(largest, next(iter(self._kept[largest])))
+            largest = max(self._stored, key=sizes.__getitem__)
+            self._drop(largest, next(iter(self._stored[largest])))
 
     def _drop(self, scope: _Scope, key: tuple[str, int]) -> None:
-        self._size -= _bytes_of(self._kept[scope].pop(key))
-        if not self._kept[scope]:
-            del self._kept[scope]
+        self._size -= _bytes_of(self._stored[scope].pop(key))
+        if not self._stored[scope]:
+            del self._stored[scope]
 
 
-def _latest(kept: Mapping[tuple[str, int], Content], name: str) -> int:
-    return max((version for each, version in kept if each == name), default=0)
+def _latest(stored: Mapping[tuple[str, int], Content], name: str) -> int:
+    return max((version for each, version in stored if each == name), default=0)
 
 
 def _scope(name: str, user: str | None, session: str | None) -> _Scope:
@@ -277,7 +277,7 @@ class _InMemoryMemory(Memory):
     """
 
     most: int = MOST_ENTRIES
-    _kept: dict[str | None, deque[tuple[MemoryEntry, frozenset[str]]]] = field(factory=dict[Any, Any], init=False)
+    _stored: dict[str | None, deque[tuple[MemoryEntry, frozenset[str]]]] = field(factory=dict[Any, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def search(
@@ -286,8 +286,8 @@ class _InMemoryMemory(Memory):
         """The entries that share words with the query, the most first, then the newest."""
         wanted = frozenset(_WORD.findall(query.casefold()))
         with self._lock:
-            kept = list(self._kept.get(user, ()))
-        here = [each for each in reversed(kept) if session is None or each[0].session == session]
+            stored = list(self._stored.get(user, ()))
+        here = [each for each in reversed(stored) if session is None or each[0].session == session]
         scored = [(len(wanted & words), entry) for entry, words in here]
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
         return tuple(entry for _, entry in found[: max(limit, 0)])
@@ -305,12 +305,12 @@ class _InMemoryMemory(Memory):
         entry = MemoryEntry(text[:MOST_CHARACTERS], user, session, author, time.time(), dict(metadata or {}))
         words = frozenset(_WORD.findall(entry.text.casefold()))
         with self._lock:
-            self._kept.setdefault(user, deque()).append((entry, words))
-            if sum(map(len, self._kept.values())) > self.most:
-                fullest, theirs = max(self._kept.items(), key=lambda item: len(item[1]))
+            self._stored.setdefault(user, deque()).append((entry, words))
+            if sum(map(len, self._stored.values())) > self.most:
+                fullest, theirs = max(self._stored.items(), key=lambda item: len(item[1]))
                 theirs.popleft()
                 if not theirs:
-                    del self._kept[fullest]
+                    del self._stored[fullest]
         return entry
 
 

@@ -35,7 +35,7 @@ from pegboard.tools.handler import (
     own_problems,
     takes_fields,
 )
-from pegboard.tools.options import BESIDE, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
+from pegboard.tools.options import OUTSIDE_SPEC, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
@@ -386,7 +386,7 @@ def tools_html(tools: Iterable[Tool]) -> str:
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"  # the attribute of a decorated function with its `Tool` or `Method`
-_HOOKS: Final = ("confirms", "checks", *BESIDE)
+_HOOKS: Final = ("confirms", "checks", *OUTSIDE_SPEC)
 
 
 @frozen(eq=False)
@@ -454,13 +454,13 @@ def made_tool(
     if given.get("long_running"):
         given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
     try:
-        spec, beside = ToolSpec(**given), tool_facts(options)
+        spec, attributes = ToolSpec(**given), tool_facts(options)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
         text = f"permission_arguments: rules can't match {each!r}, which is encoded as base64. Take a str."
         raise DefinitionError(text, tool=name)
-    made = Tool(spec, handler, **beside)
+    made = Tool(spec, handler, **attributes)
     if "examples" not in options:
         return made
     return made.with_spec(examples=_checked_examples(made, options["examples"]))

@@ -140,8 +140,8 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     r"""A spec with hidden characters in its descriptions, titles and comments escaped as `\u{202e}`.
 
     Raises:
-        SchemaError: There are some in a name, value or pattern of a schema, a grammar or the provider's data, where an
-            escape would change the meaning.
+        SchemaError: There are some in a name, value or pattern of a schema, an example, a grammar or data for the
+            provider, where an escape would change the meaning.
     """
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
@@ -151,6 +151,7 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None and not (text.isascii() and "\\u" not in text):
             changed[name] = _visible_schema(getattr(spec, name), spec.name)
+    _refuse_hidden("examples", spec.examples, spec.name)
     _refuse_hidden("provider_arguments", spec.provider_arguments, spec.name)
     _refuse_hidden("provider_options", spec.provider_options, spec.name)
     _refuse_hidden("grammar", None if spec.grammar is None else spec.grammar.definition, spec.name)

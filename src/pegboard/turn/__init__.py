@@ -1,1 +1,1 @@
-"""TURN: request -> model -> dispatch -> again."""
+"""TURN: the agent loop, request -> model -> dispatch -> again."""

@@ -1,4 +1,4 @@
-"""What happens in a turn: events, the outcome, and the queue to the reader."""
+"""Events of a turn, its outcome, and the event queue."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ Ended: TypeAlias = Literal[
     "fatal",
     "failed",
 ]
-"""Why a turn ended: the model answered and calls nothing; the results speak for themselves (`skip_summarization`); a
-stop condition; calls wait for an approval; calls wait for the host to run them; a limit; the answer was cut off, or
-broke off; a person rejected a call; a tool escalated, or handed over to another agent; the host or the user broke in;
+"""Why a turn ended: the model answered without calls; the results need no summary (`skip_summarization`); a stop
+condition; calls wait for an approval; calls wait for the host to run them; a limit; the answer was cut off, or broke
+off; a person rejected a call; a tool escalated, or handed over to another agent; the host or the user interrupted it;
 the caller was cancelled; a callback aborted it; a tool ended it; the model, a processor or a callback failed."""
 
 
 @frozen
 class TurnOutcome(SignedRecord):
-    """Outcome of a turn. Its history is complete however the turn ended: each call has its one result.
+    """Outcome of a turn. Its history is complete however the turn ended: each call has exactly one result.
 
     Attributes:
-        messages: The whole conversation, those that the turn began with included.
+        messages: The whole conversation, including the messages before the turn.
         ended: Why it ended.
-        response: The model's last answer, or `None` where it gave none.
-        began: How many messages there were when the turn began.
-        usage: What all its answers used together.
-        rounds: How often the model was asked.
-        calls: How many calls it made.
-        actions: What its calls asked the host for, merged.
-        state: The session's state after it.
-        pending: The calls that wait for an approval; `resume_turn` goes on with their answers.
+        response: The model's last answer, or `None` if there is none.
+        began: The number of messages before the turn.
+        usage: The token usage of all its answers.
+        rounds: The number of requests to the model.
+        calls: The number of calls.
+        actions: The actions that its calls requested of the host, merged.
+        state: The session's state after the turn.
+        pending: The calls that wait for an approval; `resume_turn` continues with their answers.
         detail: More on why it ended (which limit, which reason), for people; or `None`.
         invocation: The turn's id.
-        ignored: Of a turn that was taken up again: the ids of answers and results that changed nothing.
-        for_host: The calls of tools without a handler; `resume_turn` goes on with their results.
-        output: The answer as a value, where the turn had an `output_type`; isn't written to JSON.
-        error: What ended it, or `None`; isn't written to JSON.
+        ignored: In a resumed turn, the ids of answers and results that changed nothing.
+        for_host: The calls of tools without a handler; `resume_turn` continues with their results.
+        output: The answer as a value, if the turn had an `output_type`; isn't written to JSON.
+        error: The exception that ended it, or `None`; isn't written to JSON.
     """
 
     called: ClassVar = "the outcome of a turn"
@@ -87,24 +87,24 @@ class TurnOutcome(SignedRecord):
 
     @property
     def text(self) -> str:
-        """The words of the model's last answer."""
+        """The text of the model's last answer."""
         return "" if self.response is None else self.response.text
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
-        """What the turn has added to the conversation."""
+        """The messages that the turn added to the conversation."""
         return self.messages[self.began :]
 
     def to_json(self) -> JsonObject:
-        """All facts by name, for another process; see `from_json`."""
+        """All attributes as JSON, for another process; see `from_json`."""
         return {"version": _VERSION, **super().to_json()}
 
     @classmethod
     def from_json(cls, data: object) -> TurnOutcome:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+        """Reads the JSON of `to_json`, from an untrusted source; unknown keys are ignored.
 
         Raises:
-            PendingError: It is no outcome of a turn, or of another version.
+            PendingError: It is not the outcome of a turn, or has an unknown version.
         """
         wrong = "not the outcome of a turn"
         if not is_object(data):
@@ -125,11 +125,11 @@ read_by(TurnOutcome, TurnOutcome.from_json)
 
 @frozen
 class RoundStarted(JsonRecord):
-    """A model is about to be asked.
+    """A request is about to be sent to the model.
 
     Attributes:
-        number: Which round, from 1.
-        request: As it is sent, after all processors.
+        number: The number of the round, from 1.
+        request: The request, after all processors.
     """
 
     type: ClassVar = "round"
@@ -137,7 +137,7 @@ class RoundStarted(JsonRecord):
     request: ModelRequest = field(repr=False)
 
     def to_json(self) -> JsonObject:
-        """`{"type", "number", "model", "tools", "problems"}`; the tools by name, problems as lines, where there are."""
+        """`{"type", "number", "model", "tools", "problems"}`; tools by name, problems as lines, if there are any."""
         tools, problems = [tool.name for tool in self.request.offered], [str(each) for each in self.request.problems]
         data: JsonObject = {"type": self.type, "number": self.number, "model": self.request.model, "tools": tools}
         return {**data, "problems": problems} if problems else data
@@ -145,12 +145,12 @@ class RoundStarted(JsonRecord):
 
 @frozen
 class ModelRetried(JsonRecord):
-    """A request has failed for a while, and is sent again after a pause.
+    """A request has failed temporarily, and is sent again after a pause.
 
     Attributes:
-        attempt: How many have been made.
+        attempt: The number of attempts so far.
         pause: Seconds until the next.
-        cause: What went wrong, for the operator.
+        cause: The error, for the operator.
     """
 
     type: ClassVar = "retry"
@@ -161,10 +161,10 @@ class ModelRetried(JsonRecord):
 
 @frozen
 class AnswerDelta(JsonRecord):
-    """Some more of an answer.
+    """A piece of a streamed answer.
 
     Attributes:
-        delta: Words, thoughts, or a piece of a call.
+        delta: Text, reasoning, or a piece of a call.
     """
 
     type: ClassVar = "delta"
@@ -185,10 +185,10 @@ class Answered(JsonRecord):
 
 @frozen
 class MessageAdded(JsonRecord):
-    """A message was added to the history: an answer, results, what the user wrote meanwhile.
+    """A message was added to the history: an answer, results, a message of the user during the turn.
 
     Attributes:
-        message: What was added.
+        message: The message.
     """
 
     type: ClassVar = "message"
@@ -200,14 +200,14 @@ class TurnEnded(JsonRecord):
     """The turn has ended; the last event.
 
     Attributes:
-        outcome: What came of it.
+        outcome: Its outcome.
     """
 
     type: ClassVar = "end"
     outcome: TurnOutcome
 
     def to_json(self) -> JsonObject:
-        """What came of it, but the conversation and the state, with the `text` of the last answer."""
+        """The outcome without conversation and state, with the `text` of the last answer."""
         data = {**self.outcome.to_json(), "text": self.outcome.text}
         return {"type": self.type, **{name: data[name] for name in _OF_END if name in data}}
 
@@ -216,11 +216,11 @@ _OF_END: Final = ("ended", "text", "detail", "pending", "forHost", "ignored", "u
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
-_MOST_WAITING: Final = 1_000  # events that may wait before `put` does
+_MOST_WAITING: Final = 1_000  # queued events at which `put` waits
 
 
 class EventQueue(asyncio.Queue["TurnEvent | None"]):
-    """Queue of events, bounded for senders that can wait and unbounded for those that can't; `None` behind the last."""
+    """Event queue, bounded for senders that can wait and unbounded for those that can't; `None` marks the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,8 +245,8 @@ class EventSink:
     """Emitter of a turn's events, to its reader and its listener.
 
     Attributes:
-        listener: Gets each event; what it raises costs the turn nothing. `None`: there is none.
-        reader: The queue of the reader; `None`: there is none, and answers needn't come piece by piece.
+        listener: Called with each event; its exceptions are logged. `None`: there is none.
+        reader: The queue of the reader; `None`: there is none, and answers needn't be streamed.
     """
 
     listener: Callable[[TurnEvent], None] | None = None
@@ -259,7 +259,7 @@ class EventSink:
         self._call_listener(event)
 
     async def emit_delta(self, delta: Delta) -> None:
-        """Emits a piece of an answer; waits where the reader is slow."""
+        """Emits a piece of an answer; waits while the reader's queue is full."""
         if self.reader is not None:
             await self.reader.put(AnswerDelta(delta))
         self._call_listener(AnswerDelta(delta))

@@ -1,4 +1,4 @@
-"""Progress of a turn: the conversation, every call answered, and what it has used."""
+"""State of a running turn: the conversation, with a result for every call, and its usage."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import Ended, TurnOutcome
 from pegboard.turn.options import TurnLimits
 
-_KEPT: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
+_SHARED: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
 
 
 @define(eq=False)
 class TurnProgress:
-    """Progress of a turn, and the conversation, in which every call gets its result.
+    """State of a running turn, with the conversation, in which every call gets its result.
 
-    Attributes that aren't listed are those of the `TurnOutcome` that it becomes, as they stand.
+    The other attributes are those of the `TurnOutcome` that it becomes.
 
     Attributes:
-        broken: How many answers with calls were cut off, or broke off.
-        deadline: When its seconds are over, by `time.monotonic()`, or `None`.
+        broken: The number of answers with calls that were cut off, or broke off.
+        deadline: The end of its time limit, by `time.monotonic()`, or `None`.
     """
 
     messages: list[Message] = field(converter=list[Message])
@@ -52,19 +52,19 @@ class TurnProgress:
 
     @classmethod
     def at_the_start(cls, messages: tuple[Message, ...], context: ReadonlyContext) -> TurnProgress:
-        """A turn that begins."""
+        """The state of a new turn."""
         return cls(messages, dict(context.state), len(messages))
 
     @classmethod
     def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
-        """A turn that goes on from where it was suspended."""
-        kept = {name: getattr(before, name) for name in _KEPT}
-        return cls(before.messages, {**context.state, **before.state}, **kept)
+        """The state of a resumed turn."""
+        shared = {name: getattr(before, name) for name in _SHARED}
+        return cls(before.messages, {**context.state, **before.state}, **shared)
 
     def with_own_ids(self, message: Message) -> Message:
-        """An answer each of whose calls has an id that no other call of the conversation has, and that isn't empty.
+        """The answer, with call ids that aren't empty and are unique in the conversation.
 
-        Some providers give no ids, and those that clients make for them begin anew with each answer.
+        Some providers give no ids, and those that clients generate instead repeat in each answer.
         """
         seen = set(self.call_ids)
         taken = seen.union(call.id for call in message.calls)
@@ -80,7 +80,7 @@ class TurnProgress:
         return message.evolve(parts=parts)
 
     def take_answer(self, response: ModelResponse) -> Message:
-        """Adds an answer; one that isn't complete is marked so, as its calls never run."""
+        """Adds an answer; an incomplete one is marked, as its calls never run."""
         self.response = response
         self.usage += response.usage
         message = self.with_own_ids(response.message)
@@ -90,18 +90,18 @@ class TurnProgress:
         return message
 
     def take_results(self, outcome: Outcome) -> Message:
-        """Adds the results of the last answer's calls, and what they ask for."""
+        """Adds the results of the last answer's calls, and their actions."""
         self.calls += len(outcome)
         self._take_actions(outcome, skips=True)
         return self._add_results(outcome)
 
     def take_late_results(self, outcome: Outcome) -> list[Message]:
-        """Adds the results of calls that waited for an approval; gives the messages that hold them."""
+        """Adds the results of calls that waited for an approval; returns the messages that hold them."""
         self._take_actions(outcome, skips=self.actions.skip_summarization)
         return self.replace_results({call.id: result for call, result in outcome})
 
     def _take_actions(self, outcome: Outcome, *, skips: bool) -> None:
-        """`skips` is whether the calls of this answer that have ended before agree to skip the summary."""
+        """`skips` is whether the earlier results of this answer agree to skip the summary."""
         none_has_ended = all(result.kind == "confirmation_required" for result in outcome.results)
         skips = skips and (none_has_ended or outcome.actions.skip_summarization)
         self.actions = attrs.evolve(merged([self.actions, outcome.actions], self.state), skip_summarization=skips)
@@ -116,7 +116,7 @@ class TurnProgress:
         return self.messages[-1]
 
     def replace_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
-        """Puts results in the place of earlier ones of the same calls, the latest of an id; gives what was changed."""
+        """Replaces the latest results of these calls, by id; returns the changed messages."""
         left, changed = dict(results), list[Message]()
         for place in reversed(range(len(self.messages))):
             message = self.messages[place]
@@ -133,12 +133,12 @@ class TurnProgress:
         return changed
 
     def take_host_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
-        """Puts the results of the host's own runs in place; gives the messages that hold them."""
+        """Sets the results of calls that the host ran; returns the messages that hold them."""
         self.for_host = tuple(call for call in self.for_host if call.id not in results)
         return self.replace_results(results)
 
     def complete(self, completion: Completion) -> Message | None:
-        """Adds the result of a long-running call: in its first result's place, or as a message, which it gives."""
+        """Adds the result of a long-running call: replaces its first result, or returns a new message."""
         id_ = completion.call_id
         if completion.replaces and any(part.call_id == id_ for each in self.messages for part in each.results):
             self.replace_results({id_: completion.result})
@@ -149,11 +149,11 @@ class TurnProgress:
 
     @property
     def call_ids(self) -> frozenset[str]:
-        """The ids of all calls."""
+        """The ids of all calls in the conversation."""
         return frozenset(call.id for message in self.messages for call in message.calls)
 
     def unanswered(self) -> Sequence[ToolCall]:
-        """The calls of the last answer that have no result: nothing but results may stand behind it."""
+        """The calls of the last answer that have no result; only results may follow that answer."""
         answered: set[str] = set()
         for message in reversed(self.messages):
             if message.role == "assistant":
@@ -162,17 +162,17 @@ class TurnProgress:
         return ()
 
     def close(self) -> Message | None:
-        """Gives each call that has none its result, whatever has happened; gives the message of those, if any."""
+        """Adds a result for each call without one; returns the message that holds them, if any."""
         text = "{} was not run: the turn had ended."
         skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in self.unanswered()]
         return self._add_results(skipped) if skipped else None
 
     def seconds_left(self) -> float | None:
-        """Until the turn's seconds are over; `None` is no limit."""
+        """Seconds until the deadline; `None` is no limit."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     def limit_reached(self, limits: TurnLimits) -> str | None:
-        """The limit that lets no further round begin, for people; or `None`."""
+        """The limit that has been reached, for people; or `None`."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return f"{limits.rounds} rounds"
         if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
@@ -181,30 +181,30 @@ class TurnProgress:
         return f"{limits.seconds:g} seconds" if left is not None and left <= 0 else None
 
     def within(self, calls: tuple[ToolCall, ...], most: int | None) -> tuple[ToolCall, ...]:
-        """The calls; those beyond the limit are marked so, and get a result with the reason."""
+        """The calls; those beyond the limit get a fault, so that they aren't run."""
         if most is None or self.calls + len(calls) <= most:
             return calls
         room = max(most - self.calls, 0)
-        fault = CallFault("limit", f"This call was not run: the turn may make {most} calls, and has made them.")
+        fault = CallFault("limit", f"This call was not run: the turn is limited to {most} calls.")
         return (*calls[:room], *(attrs.evolve(call, error=fault) for call in calls[room:]))
 
     def outcome(self, ended: Ended, detail: str | None = None, **facts: Any) -> TurnOutcome:
-        """The turn as it stands."""
-        kept = {name: getattr(self, name) for name in (*_KEPT, "ignored")}
+        """The outcome of the turn at this point."""
+        shared = {name: getattr(self, name) for name in (*_SHARED, "ignored")}
         state = {key: value for key, value in self.state.items() if not key.startswith(TEMPORARY)}
-        return TurnOutcome(tuple(self.messages), ended, detail=detail, state=state, **kept, **facts)
+        return TurnOutcome(tuple(self.messages), ended, detail=detail, state=state, **shared, **facts)
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """The calls of an answer that are to be run here."""
+    """The calls of an answer, without those that the provider has executed."""
     return tuple(call for call in message.calls if not call.provider_executed)
 
 
-End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
+End: TypeAlias = tuple[Ended, str | None]  # the reason, and details for people
 
 
 def end_by_results(outcome: Outcome, actions: Actions) -> End | None:
-    """How the results of an answer's calls end a turn; `None`: it goes on.
+    """How the results of an answer's calls end the turn; `None` if they don't.
 
     `actions` are those of all calls of the turn: some may have waited for an approval.
     """
@@ -222,7 +222,7 @@ def end_by_results(outcome: Outcome, actions: Actions) -> End | None:
 
 
 def end_by_answer(response: ModelResponse) -> End | None:
-    """How an answer without calls ends a turn; `None`: the provider only paused, and goes on."""
+    """How an answer without calls ends the turn; `None` if the provider only paused."""
     if response.finish_reason == "pause":
         return None
     if response.interrupted:

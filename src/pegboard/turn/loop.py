@@ -1,4 +1,4 @@
-"""`Turn`: request, model, calls, again; and the functions that run one: `run_turn`, `stream_turn`, `resume_turn`."""
+"""`Turn`, the agent loop: request, model, calls, again; and `run_turn`, `stream_turn`, `resume_turn`."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Turn:
     """A running turn. Made by `turn_of` and `resumed_turn_of`; runs once.
 
-    Attributes that aren't listed are the options of the same names.
+    The other attributes are the options of the same names.
 
     Attributes:
         model: The model.
-        request: What it begins with. Where its `tools` are given, every round offers them; else each resolves anew.
-        registry: Where tools, callbacks and processors are registered.
+        request: The first request. If it has `tools`, every round offers these; otherwise each round resolves them.
+        registry: Has the tools, callbacks and processors.
         context: The user and session.
-        batch: How its calls are run.
-        suspended: The outcome that it goes on from, with the answers and results that have come; or `None`.
+        batch: Options of its batches of calls.
+        suspended: The outcome to resume from, with the approvals and the host's results; or `None`.
     """
 
     model: Model
@@ -126,28 +126,28 @@ class Turn:
         else:
             self._progress = TurnProgress.after(before, self.context)
 
-    # From outside ------------------------------------------------------------------------------------------------
+    # Public ------------------------------------------------------------------------------------------------------
 
     @property
     def outcome(self) -> TurnOutcome | None:
-        """What came of it; `None` until it has ended. It is there even if `run` raised or was cancelled."""
+        """The outcome; `None` until the turn has ended. It is set even if `run` raised or was cancelled."""
         return self._outcome
 
     async def run(self) -> TurnOutcome:
-        """Runs the turn to its end. Whatever it raises comes once every call has its result; see `run_turn`.
+        """Runs the turn to its end. Exceptions are raised once every call has its result; see `run_turn`.
 
         Raises:
             RuntimeError: It has been run already.
         """
         if self._begun:
-            raise RuntimeError("a turn runs once; make another by turn_of(...)")
+            raise RuntimeError("this turn has been run already; make another with turn_of(...)")
         self._begun = True
         try:
             await self._run()
         except asyncio.CancelledError:
             self._end("cancelled", None)
             raise
-        except Exception as error:  # noqa: BLE001  it is raised again below, once the history is complete
+        except Exception as error:  # noqa: BLE001  raised again below, once the history is complete
             self._end("failed", str(error))
             self._error = error
         finally:
@@ -160,16 +160,16 @@ class Turn:
         return self._outcome
 
     def events(self) -> AsyncGenerator[TurnEvent]:
-        """Runs the turn and gives each event as it happens, answers piece by piece; leaving early cancels it.
+        """Runs the turn and yields its events, with streamed answers; closing the generator cancels the turn.
 
         Raises:
-            BaseException: As `run`, behind the last event.
+            BaseException: As `run`, after the last event.
         """
         queue = self._events.reader = EventQueue()
         return events_of(self.run, queue)
 
     def steer(self, *messages: Message | str) -> None:
-        """Adds messages of the user to a running turn: the model reads them with the next request.
+        """Adds messages of the user to a running turn; they are sent with the next request.
 
         Calls that have not begun are skipped, unless `on_steering` is set otherwise.
         """
@@ -178,7 +178,7 @@ class Turn:
             self._running.interrupt("interrupted", self.batch.get("on_steering", "skip"))
 
     def interrupt(self, reason: str = "interrupted") -> None:
-        """Ends the turn now: a model that answers is cancelled, its words are kept, and running calls are aborted."""
+        """Ends the turn now: cancels the model, adds its text so far to the history, and aborts running calls."""
         self._interrupted = self._interrupted or reason
         if self._running is not None:
             self._running.interrupt(reason, "abort")
@@ -221,7 +221,7 @@ class Turn:
         if response is None:
             return
         if response.calls and response.finish_reason in ("length", "content_filter"):
-            response = response.evolve(complete=False)  # whatever the model's client makes of it, calls may be cut off
+            response = response.evolve(complete=False)  # also if the client doesn't say so: calls may be cut off
         await self._drop_early(response)
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
@@ -241,12 +241,12 @@ class Turn:
                 self._end(*end)
 
     def _runs(self, response: ModelResponse) -> bool:
-        """Whether the calls of an answer are run: those of the last are only where they give it as a value."""
+        """Whether the calls of an answer are run; in the final answer, only those that give the output."""
         own = None if self._output is None else self._output.tool.name
         return bool(response.calls) and (not self._sums_up or {call.name for call in response.calls} == {own})
 
     async def _lacks_output(self, response: ModelResponse) -> bool:
-        """Whether something else came where a value of a type is wanted; the model is told so."""
+        """Whether the answer isn't of the output type; then a message to the model says so."""
         if self._output is None or not (wrong := await self._output.read(response.text)):
             return False
         self._output.miss(self.model)
@@ -254,7 +254,7 @@ class Turn:
         return True
 
     def _is_at_a_limit(self) -> bool:
-        """Whether no further round may begin; but one for a last answer without tools may, where that is wanted."""
+        """Whether a limit ends the turn; with `final_answer`, one more round without tools follows."""
         limit = self._progress.limit_reached(self.limits)
         if limit is not None:
             self._sums_up = self.limits.final_answer and self._progress.rounds == self.limits.rounds
@@ -262,9 +262,9 @@ class Turn:
         return limit is not None
 
     def _add_new_messages(self) -> None:
-        """Adds what came meanwhile to the history: results of long-running calls, and what the user wrote."""
+        """Adds new results of long-running calls, and new messages of the user, to the history."""
         progress, session = self._progress, self.context.session
-        mine = progress.call_ids if session is None else None  # without a session, others' completions come too
+        mine = progress.call_ids if session is None else None  # without a session, there are others' completions too
         for completion in self.registry.completions(session, mine):
             if (message := progress.complete(completion)) is not None:
                 self._events.emit(MessageAdded(message))
@@ -274,7 +274,7 @@ class Turn:
         self._inbox.messages = []
 
     async def _processed(self, context: ReadonlyContext) -> ModelRequest:
-        """The request of this round, with the tools that may be offered now, through all processors."""
+        """The request of this round, with the tools that may be offered now, after all processors."""
         first = self.first_choice if self._progress.rounds == 0 else None
         request = self.request.evolve(
             messages=self._progress.messages,
@@ -289,7 +289,7 @@ class Turn:
         return self._with_left_out(await self.registry.process(request, context))
 
     async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
-        """The request's tools, or those that may be offered now; its own permissions narrow these as the registry's."""
+        """The request's tools, or those that may be offered now, by the permissions of registry and turn."""
         if self.request.tools is not None:
             return self.request.tools
         failing = self.on_toolset_error
@@ -299,13 +299,13 @@ class Turn:
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
 
     def _with_left_out(self, request: ModelRequest) -> ModelRequest:
-        """The request with a problem for each tool that the model's provider can't be given; each is logged once."""
+        """The request with a problem for each tool that can't be sent to the provider; each is logged once."""
         exporter = getattr(self.model, "exporter", None)
         if not isinstance(exporter, Exporter) or not request.offered:
             return request
         try:
             exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  it may be a plugin's; the model's own answer says more
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's exporter; the request itself will fail
             return request.with_problems(ProcessorProblem("export", cause_of(error), error=error))
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
         for name in sorted(refused.keys() - self._left_out):
@@ -316,7 +316,7 @@ class Turn:
         return request.with_problems(*(ProcessorProblem("export", cause, tool=name) for name, cause in causes.items()))
 
     async def _answer(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
-        """The model's answer; `None` where the turn ended before there was one."""
+        """The model's answer; `None` if the turn ended before it."""
         if self._interrupted is not None:
             return self._end("interrupted", self._interrupted)
         self._caller.on_partial = partial(self._start_early, request) if request.start_early else None
@@ -337,12 +337,12 @@ class Turn:
         raise ModelError(f"model {self.model.name!r} cancelled itself", provider=self.model.provider)
 
     async def _stop_asking(self, asking: asyncio.Task[ModelResponse]) -> None:
-        """Cancels a call of the model that is still under way, and adds the words that have come to the history."""
+        """Cancels a running call of the model, and adds the text so far to the history."""
         if not asking.done():
             asking.cancel()
             await asyncio.wait([asking], timeout=self.registry.limits.grace)
         if not asking.done():
-            log_failure(f"model {self.model.name!r}", TimeoutError("ignores that it was cancelled"))
+            log_failure(f"model {self.model.name!r}", TimeoutError("ignores its cancellation"))
         was_stopped = not asking.done() or asking.cancelled()
         if (was_stopped or asking.exception() is not None) and await self._drop_early():
             return
@@ -351,7 +351,7 @@ class Turn:
             self._events.emit(MessageAdded(self._progress.take_answer(words)))
 
     async def _goes_on(self) -> bool:
-        """Whether the user or `on_stop` has more to say, though the model has answered."""
+        """Whether the user or `on_stop` adds messages, so that the turn continues after the answer."""
         if await self._asked("steering", self._inbox.listen):
             return True
         if self._continued >= self.limits.continuations:
@@ -366,7 +366,7 @@ class Turn:
     # Calls -------------------------------------------------------------------------------------------------------
 
     async def _start_early(self, request: ModelRequest, answer: ModelResponse) -> None:
-        """Starts the calls that have come whole, up to the first that has to wait for the whole answer."""
+        """Starts the complete calls of a streamed answer, up to the first that has to wait for its end."""
         self._partial = message = self._progress.with_own_ids(answer.message)
         if self._early is None:
             self._early = self._running = await self._batch((), request, message.id or answer.id)
@@ -388,9 +388,9 @@ class Turn:
             return False
 
     async def _drop_early(self, response: ModelResponse | None = None) -> bool:
-        """Ends what has begun and isn't called for by the answer: a message before it has those calls and results.
+        """Ends early calls that the answer doesn't contain, and adds them and their results as a message before it.
 
-        Without an answer the message has all that has come of it. Gives whether there was any.
+        Without an answer, the message has all that was received. Returns whether a message was added.
         """
         if self._early is None:
             return False
@@ -430,7 +430,7 @@ class Turn:
         await self._run_batch(batch, lambda outcome: [self._progress.take_results(outcome)])
 
     async def _run_batch(self, batch: Batch, take: Callable[[Outcome], list[Message]]) -> None:
-        """Runs calls and adds their results, also where the caller is cancelled meanwhile."""
+        """Runs calls and adds their results, even if the caller is cancelled."""
         self._running = batch
         try:
             if self._interrupted is not None:
@@ -466,11 +466,11 @@ class Turn:
             if self._output.given:
                 return "answered", None
             if any(call.name == self._output.tool.name for call in outcome.calls):
-                self._output.miss(self.model)  # its result says what is wrong
+                self._output.miss(self.model)  # the call's result describes the fault
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
             return "limit", f"{self.limits.calls} calls"
         if self._progress.broken > self.limits.retries:
-            return "cut_off", "the model's answers were broken off again and again"
+            return "cut_off", f"{self._progress.broken} answers of the model broke off"
         for condition in self.stop_when:
             stops = await self._asked("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
             if stops:
@@ -478,7 +478,7 @@ class Turn:
         return None
 
     async def _resume(self, before: TurnOutcome, answers: Answers, results: Mapping[str, Any]) -> None:
-        """Goes on from where calls waited for an approval, or for their host."""
+        """Resumes a turn whose calls waited for an approval, or for the host."""
         context, options = self._context_now(), self._batch_options(self.request)
         tools = await self._offered(context)
         tools = tools if self._output is None else tools.with_tools(self._output.tool)
@@ -490,7 +490,7 @@ class Turn:
             self._end("pending", f"{len(self._progress.for_host)} for the host to run")
 
     async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
-        """Puts results that the host brings into the history, as their tools declare them and within their limits."""
+        """Adds the host's results to the history, converted and limited as their tools declare."""
         calls = {call.id: call for message in self._progress.messages for call in message.calls if call.id in given}
         self._progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
         batch = await self.registry.batch(calls.values(), tools, context)
@@ -502,15 +502,15 @@ class Turn:
         for message in self._progress.take_host_results(results):
             self._events.emit(MessageAdded(message))
 
-    # How it does it ----------------------------------------------------------------------------------------------
+    # Helpers -----------------------------------------------------------------------------------------------------
 
     def _end(self, *end: *End) -> None:
-        """Notes why the turn ends; the first reason stands."""
+        """Sets why the turn ends, unless a reason is set already."""
         if self._ended is None:
             self._ended = end
 
     def _context_now(self) -> ReadonlyContext:
-        """The context of this round, with the session's state by now."""
+        """The context of this round, with the session's current state."""
         context, progress = self.context, self._progress
         return attrs.evolve(
             context,
@@ -521,7 +521,7 @@ class Turn:
         )
 
     async def _asked(self, what: str, question: Callable[[], Any]) -> Any:
-        """The answer of a function of the host, within the time limit of callbacks.
+        """The answer of one of the host's functions, within the time limit of callbacks.
 
         Raises:
             CallbackError: It failed, or took too long.
@@ -535,8 +535,8 @@ class Turn:
             raise CallbackError(text, stage=what, owner="the host") from error
 
     async def _finish(self) -> None:
-        """Completes the history, whatever has happened, and emits the end of the turn."""
-        await self._drop_early()  # where it was cancelled once more
+        """Completes the history and emits the end of the turn."""
+        await self._drop_early()  # in case it was cancelled once more
         if (skipped := self._progress.close()) is not None:
             self._events.emit(MessageAdded(skipped))
         ended, invocation = self._ended or ("failed", None), self.context.invocation
@@ -555,23 +555,23 @@ def turn_of(
     context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> Turn:
-    """A turn that is ready to run: by `run()` or `events()`; `steer()` and `interrupt()` act on it meanwhile.
+    """A turn to run with `run()` or `events()`; `steer()` and `interrupt()` act on it while it runs.
 
     Args:
         model: The model.
         request: The request; a text is a message of the user.
-        registry: Where tools, callbacks and processors are registered.
-        context: The user and session; its `state` is read, and `TurnOutcome.state` is what became of it.
+        registry: Has the tools, callbacks and processors.
+        context: The user and session, with the initial `state`; `TurnOutcome.state` is the final one.
         options: See `TurnOptions`.
 
     Raises:
-        TypeError: An option that there isn't, with near misses; or something that is no model.
+        TypeError: An unknown option, with near misses; or `model` is not a model.
         ValueError: A value that isn't allowed.
     """
     missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
     if missing:
         named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
-        raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}{named}")
+        raise TypeError(f"{model!r:.80} is not a model: it has no {', '.join(missing)}{named}")
     checked("registry", registry, ToolRegistry)
     checked("context", context, ReadonlyContext)
     own, batch = split_options(options)
@@ -586,23 +586,23 @@ async def run_turn(
     context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> TurnOutcome:
-    """Asks a model, runs the calls that it makes, gives it their results, and so on until it has answered.
+    """Sends a request to a model, runs its calls and sends their results, until it answers without calls.
 
     Arguments as for `turn_of`.
 
     Returns:
-        The whole conversation, why the turn ended, and what its calls ask of the host.
+        The whole conversation, why the turn ended, and the actions that its calls requested of the host.
 
     Raises:
         TurnAbortedError: A callback aborted the turn.
         FatalToolError: A tool ended it.
-        ModelError: The model can't be asked, or its provider answered with an error.
+        ModelError: The request failed, or the provider answered with an error.
         ToolsetError: A toolset failed, and `on_toolset_error` is `"fail"`.
-        CallbackError: A callback round the model or the turn failed.
-        ProcessorError: A request processor of the host's failed.
+        CallbackError: A callback of the model or the turn failed.
+        ProcessorError: One of the host's request processors failed.
         asyncio.CancelledError: The caller was cancelled.
 
-    All but the last carry the `outcome`, whose history is complete.
+    All but the last have the `outcome`, whose history is complete.
     """
     return await turn_of(model, request, registry, context, **options).run()
 
@@ -614,13 +614,13 @@ async def stream_turn(
     context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> AsyncGenerator[TurnEvent]:
-    """`run_turn` as a stream of events; the last is `TurnEnded`, with the outcome. Leaving early cancels the turn."""
+    """`run_turn` as a stream of events; the last is `TurnEnded`, with the outcome. Closing it cancels the turn."""
     async with aclosing(turn_of(model, request, registry, context, **options).events()) as events:
         async for event in events:
             yield event
 
 
-def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
+def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and the suspended turn
     model: Model,
     request: ModelRequest,
     registry: ToolRegistry,
@@ -631,27 +631,27 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
     tool_results: Mapping[str, Any] = _NOTHING,
     **options: Unpack[TurnOptions],
 ) -> Turn:
-    """A turn that goes on from where calls waited for an approval or for their host, in this process or another.
+    """A turn that resumes one whose calls waited for an approval or for the host, in this process or another.
 
     Args:
         model: The model.
-        request: As at the beginning (instructions, config, tools); its messages are those of the outcome.
-        registry: As at the beginning.
-        context: Of the same session and user.
+        request: The original request (instructions, config, tools); its messages are replaced by the outcome's.
+        registry: The original registry.
+        context: The same session and user.
         suspended: The outcome, or its JSON.
-        answers: By the pending call's id, as `registry.resume` takes them. They may come in parts: while any call
-            waits, the turn is suspended again.
-        tool_results: By the id of a call, what its tool would have given, a `ToolResult` or an exception: of the calls
-            `for_host`, and later ones of any call of the conversation, as of long-running tools.
+        answers: By the pending call's id, as for `registry.resume`. Some may be missing: while any call waits, the turn
+            is suspended again.
+        tool_results: By call id, what the tool would have returned, a `ToolResult` or an exception: for the calls in
+            `for_host`, and later results of any call of the conversation, as of long-running tools.
         options: See `TurnOptions`.
 
     Raises:
-        PendingError: It is no outcome of a turn.
-        ValueError: Nothing waits in it, and there are no results.
+        PendingError: `suspended` is not the outcome of a turn.
+        ValueError: No call waits in it, and there are no results.
     """
     before = suspended if isinstance(suspended, TurnOutcome) else TurnOutcome.from_json(suspended)
     if not (len(before.pending) or before.for_host or tool_results):
-        raise ValueError(f"nothing waits in this outcome, which ended by {before.ended!r}; run_turn(...) goes on")
+        raise ValueError(f"no call waits in this outcome, which ended by {before.ended!r}; continue with run_turn(...)")
     turn = turn_of(model, request, registry, context, **options)
     return attrs.evolve(turn, context=context, suspended=(before, answers, tool_results))
 
@@ -667,7 +667,7 @@ async def resume_turn(  # noqa: PLR0913  as above
     tool_results: Mapping[str, Any] = _NOTHING,
     **options: Unpack[TurnOptions],
 ) -> TurnOutcome:
-    """Runs on from where a turn was suspended. Arguments as for `resumed_turn_of`, errors as for `run_turn`."""
+    """Resumes and runs a suspended turn. Arguments as for `resumed_turn_of`, errors as for `run_turn`."""
     turn = resumed_turn_of(
         model, request, registry, context, suspended=suspended, answers=answers, tool_results=tool_results, **options
     )

@@ -1,4 +1,4 @@
-"""One call of the model within a turn: its stream, its time limit, its errors."""
+"""One call of the model within a turn: its callbacks, stream, retries and errors."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _RESPONSE: Final = (ModelResponse,)
 
 @define(eq=False)
 class ModelCaller:
-    """One call of a model: before -> wrap(the model) -> on an error: on_error -> after.
+    """Calls a model with its callbacks: before -> wrap(the model) -> on an error: on_error -> after.
 
-    Each callback before may change the request or answer, the first answer ends that; each after sees the answer as the
-    one before it has left it.
+    Each `before_model` callback may change the request, or answer it, which skips the rest; each `after_model` callback
+    gets the answer of the one before it.
 
     Attributes:
         model: The model.
-        registry: Where the callbacks round it are registered.
-        limits: How often a request is sent again.
-        emit: Gets each piece of a streamed answer; `None`: nothing is streamed.
-        on_partial: Gets the partial responses of a stream; `None`: they are passed over.
+        registry: Has the callbacks.
+        limits: The limits on retries.
+        emit: Called with each piece of a streamed answer; `None`: nothing is streamed.
+        on_partial: Called with the partial responses of a stream; `None`: they are ignored.
         on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
-        words: The words that have come of an answer that is on its way.
-        shown: Whether words or a call of it have been shown: then it isn't asked for again. Thoughts don't count.
+        words: The text received so far of the current answer.
+        shown: Whether text or a call of it has been emitted: then there is no retry. Reasoning doesn't count.
     """
 
     model: Model
@@ -54,7 +54,7 @@ class ModelCaller:
         """The answer to a request.
 
         Raises:
-            ModelError: The model can't be asked, or its provider answered with an error, and no callback recovered.
+            ModelError: The request failed, or the provider answered with an error, and no callback recovered.
             CallbackError: A callback failed.
         """
         self._forget()
@@ -86,19 +86,19 @@ class ModelCaller:
             response = await wrap.around_all(partial(self._tried, request), context, request)
         except ChainError as error:
             raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
-        if not isinstance(response, ModelResponse):  # the model's own has been looked at
+        if not isinstance(response, ModelResponse):  # the model's own has been checked
             owner = wrap.links[0].owner
-            wrong = f"{owner} gave {type(response).__name__}, which is no ModelResponse"
+            wrong = f"{owner} returned {type(response).__name__}; it must return a ModelResponse"
             raise CallbackError(wrong, stage="wrap_model", owner=owner)
         return response
 
     def _checked(self, response: object) -> ModelResponse:
         if not isinstance(response, ModelResponse):
-            wrong = f"gave {type(response).__name__}, which is no ModelResponse"
+            wrong = f"returned {type(response).__name__}; it must return a ModelResponse"
         elif response.message.role != "assistant":
-            wrong = f"gave a message of role {response.message.role!r}; an answer's is 'assistant'"
+            wrong = f"returned a message of role {response.message.role!r}; it must be 'assistant'"
         elif response.partial:
-            wrong = "gave a partial response as its answer"
+            wrong = "returned a partial response as its answer"
         else:
             return response
         raise ModelError(f"model {self.model.name!r} {wrong}", provider=self.model.provider)
@@ -156,11 +156,12 @@ class ModelCaller:
     def _may_retry(self, error: BaseException) -> bool:
         if not isinstance(error, ModelError) or not error.retryable or self.shown:
             return False
-        return error.retry_after is None or error.retry_after <= self.limits.longest_pause
+        longest = self.limits.longest_pause
+        return longest is None or error.retry_after is None or error.retry_after <= longest
 
 
 def _as_model_error(error: BaseException, model: Model) -> ModelError:
-    """What a model raised, as the error that hosts know; what it was stands behind it as its context."""
+    """Wraps an exception of a model in a `ModelError`, whose context it stays."""
     if isinstance(error, ModelError):
         return error
     return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
@@ -169,10 +170,10 @@ def _as_model_error(error: BaseException, model: Model) -> ModelError:
 async def answers_of(
     registry: ToolRegistry, stage: str, kinds: tuple[type, ...], facts: Callable[[], tuple[Any, ...]]
 ) -> AsyncGenerator[Any]:
-    """The answers of the callbacks of a stage, of those that have one; each is asked once the one before was taken.
+    """Yields the answers of a stage's callbacks that aren't `None`; each is called once the previous one was consumed.
 
     Raises:
-        CallbackError: One failed, or answered something of another kind.
+        CallbackError: One failed, or its answer is of another type.
     """
     chain = await registry.chain(stage)
     for link in chain:
@@ -189,6 +190,6 @@ async def answers_of(
 
 
 async def first_answer_of(registry: ToolRegistry, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
-    """The first of `answers_of`, or `None`; no later callback is asked."""
+    """The first of `answers_of`, or `None`; later callbacks aren't called."""
     async with aclosing(answers_of(registry, stage, kinds, lambda: facts)) as answers:
         return await anext(answers, None)

@@ -1,4 +1,4 @@
-"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), a value as its answer."""
+"""Options of a turn; the queue of messages for the model (`Inbox`), and structured output (`TurnOutput`)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class TurnLimits:
     """Limits of one turn; `None` is no limit. A limit ends a turn once every call has its result.
 
     Attributes:
-        rounds: How often the model is asked.
-        final_answer: Whether it is asked once more at that limit, without tools, so that the turn ends with words.
-        calls: How many calls run; those beyond get a result with the reason.
-        tokens: What all answers together may use, requests included. It is known only behind an answer.
-        seconds: How long the turn takes; a model that is still answering then is cancelled, and so are calls.
-        continuations: How often `on_stop` may have a turn go on.
-        retries: How often a request is sent again that failed for a while (a 429, a 503, a lost connection).
-        longest_pause: Seconds that a retry may wait at most; a provider that asks for more fails the request.
+        rounds: Requests to the model.
+        final_answer: Whether to ask once more at that limit, without tools, so that the turn ends with text.
+        calls: Calls that are run; further ones get a result with the reason.
+        tokens: Tokens of all requests and answers together; checked after each answer.
+        seconds: Duration; then a model that is still answering is cancelled, and so are calls.
+        continuations: Times that `on_stop` may continue the turn.
+        retries: Retries of a request that failed temporarily (a 429, a 503, a lost connection).
+        longest_pause: Seconds of a pause before a retry; a provider that asks for more fails the request.
 
     Raises:
         ValueError: A limit that isn't above 0.
@@ -65,16 +65,16 @@ class TurnLimits:
     seconds: float | None = field(default=None, validator=_positive)
     continuations: int = field(default=3, validator=_count)
     retries: int = field(default=2, validator=_count)
-    longest_pause: float = field(default=60.0, validator=_positive)
+    longest_pause: float | None = field(default=60.0, validator=_positive)
 
 
 DEFAULT_TURN_LIMITS: Final = TurnLimits()
 StopCondition: TypeAlias = Callable[[TurnOutcome], "bool | str | Awaitable[bool | str | None] | None"]
-"""Gets the turn as it stands. Anything true stops it; a text is the reason. A plain one must not wait."""
+"""Called with the outcome so far. A truthy answer stops the turn; a text is the reason. A plain one must not block."""
 
 
 def called(*names: str) -> StopCondition:
-    """Stops once one of these tools was called, and answered without an error."""
+    """Stop condition: one of these tools was called, without an error."""
 
     def was_called(turn: TurnOutcome) -> str | None:
         last = turn.messages[-1].results if turn.messages else ()
@@ -86,32 +86,31 @@ def called(*names: str) -> StopCondition:
 
 _Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
 Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
-"""Gives what the user has written since it was last asked, or nothing. Plain or async; a plain one must not wait."""
-
+"""Returns the user's messages since the last call, or nothing. Plain or async; a plain one must not block."""
 
 StartEarly: TypeAlias = "bool | Callable[[ToolCall, Tool], bool]"
-"""Whether calls start while the answer that they stand in is still streaming, or which do."""
+"""Whether calls start while their answer is still streaming, or a function that decides it for each call."""
 
 
 class TurnOptions(CallOptions, total=False):
-    """Options of a turn; everything may be left out.
+    """Options of a turn, all optional.
 
     Those of its calls are as in `BatchOptions`: `approver`, `permissions`, `max_concurrency`, `sequential`,
     `on_steering`, `timeout`, `results`.
 
     Attributes:
-        limits: How much it may use.
-        where: What the turn asks of tools, as `registry.resolve` takes it.
+        limits: The limits of the turn.
+        where: The predicate that selects tools, as for `registry.resolve`.
         active: The names of the tools that may be offered, in order.
-        on_toolset_error: `"skip"`: a toolset that fails costs the turn its own tools; `"fail"`: it fails the turn.
+        on_toolset_error: `"skip"`: the tools of a failing toolset are missing; `"fail"`: it fails the turn.
         first_choice: The `tool_choice` of the first round; later ones have the request's.
         output_type: The type of the answer, or the JSON Schema of an object: the model gives it in its provider's
-            response format, else by a tool, and it is `TurnOutcome.output`.
-        start_early: Whether calls that only read start as soon as they have come whole, though the answer is still
-            streaming; a function says which do, of any that their tools are there for.
-        stop_when: Conditions that stop it, asked behind every round with calls; one or several.
-        steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
-        listener: Gets each event; plain, called on the event loop.
+            response format, else with a tool, and it is `TurnOutcome.output`.
+        start_early: Whether read-only calls start as soon as they are complete, while the answer is still streaming; a
+            function decides it for each call.
+        stop_when: One or several stop conditions, checked after every round with calls.
+        steering: Returns new messages of the user; called between calls and between rounds.
+        listener: Called with each event; plain, on the event loop.
     """
 
     limits: TurnLimits
@@ -127,14 +126,14 @@ class TurnOptions(CallOptions, total=False):
 
 
 _OF_TURNS: Final = frozenset(TurnOptions.__annotations__) - CallOptions.__annotations__.keys()
-"""All others are handed on to each round's batch of calls."""
+"""All others are passed on to each round's batch of calls."""
 
 
 def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
     """The options of the turn itself and those of its batches, all checked.
 
     Raises:
-        TypeError: An option that there isn't; with near misses.
+        TypeError: An unknown option; with near misses.
         ValueError: A value that isn't allowed.
     """
     check_options(options, TurnOptions.__annotations__)
@@ -147,10 +146,10 @@ def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
 
 @define(eq=False)
 class Inbox:
-    """Messages that the model hasn't read yet.
+    """Queue of messages for the next request.
 
     Attributes:
-        steering: Gives what the user has written since the last time; `None`: nothing but what was put in.
+        steering: Returns new messages of the user; `None`: there are only those that were put in.
     """
 
     steering: Steering | None = None
@@ -160,18 +159,18 @@ class Inbox:
         """Adds a message, a text, several, or nothing (`None`).
 
         Raises:
-            TypeError: Something that is no message; names the source.
+            TypeError: Something else; the error names the source.
         """
         items: Any = [] if given is None else given
         if isinstance(items, str | Message) or not isinstance(items, Iterable):
             items = [items]
         for each in cast("list[Any]", items):
             if not isinstance(each, str | Message):
-                raise TypeError(f"{source} gives messages or texts, not {type(each).__name__}")
+                raise TypeError(f"{source} must give messages or texts, got {type(each).__name__}")
             self.messages.append(each if isinstance(each, Message) else Message.user(each))
 
     async def listen(self) -> bool:
-        """Whether there is something that the model hasn't read."""
+        """Calls `steering`, and returns whether there are messages."""
         if self.steering is not None:
             self.put(await settle(self.steering()), "steering")
         return bool(self.messages)
@@ -179,15 +178,15 @@ class Inbox:
 
 @define(eq=False)
 class TurnOutput:
-    """Structured output of a turn: the tool by which the model gives it, and what it has given.
+    """Structured output of a turn, with the tool that takes it.
 
     Attributes:
-        kind: The type of what is wanted, or the JSON Schema of an object.
-        tool: Offered beside the others; the turn ends once it was called with valid arguments. Where the provider has a
-            response format for it, the answer has its arguments instead.
-        by_format: Whether the answer that is awaited has.
-        given: What was given, in a list; empty before.
-        misses: How often the model has answered something else.
+        kind: The type of the output, or the JSON Schema of an object.
+        tool: Offered along with the others; the turn ends once it was called with valid arguments. With a response
+            format, the answer's text is its arguments instead.
+        by_format: Whether the response format is used.
+        given: The outputs received so far.
+        misses: The number of answers without a valid output.
     """
 
     kind: Any
@@ -211,7 +210,7 @@ class TurnOutput:
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
     def asked_by(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
-        """The request with what asks for the value: a response format, or the tool, which has to be called at last."""
+        """The request with a response format or the tool for the output; in the last round the tool must be called."""
         formats = getattr(model, "formats", None)
         wanted = request.evolve(output=self.tool.spec)
         self.by_format = formats is not None and request.tool_choice in ("auto", "none") and formats(wanted) is True
@@ -222,7 +221,7 @@ class TurnOutput:
         return request.evolve(tools=request.tools.with_tools(self.tool), tool_choice=choice)
 
     async def read(self, text: str) -> str:
-        """Takes an answer in the response format; gives what is wrong with it, or `""`."""
+        """Reads an answer in the response format; returns a message with its faults, or `""`."""
         if not self.by_format:
             return f"Give your answer by calling {self.tool.name}."
         most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema
@@ -240,11 +239,11 @@ class TurnOutput:
         return "\n- ".join(("Your answer isn't what is wanted:", *problems)) + "\nGive it again, as JSON, in full."
 
     def miss(self, model: Model) -> None:
-        """Notes an answer that isn't one.
+        """Counts an answer without a valid output.
 
         Raises:
             ModelError: It isn't the first.
         """
         self.misses += 1
         if self.misses > 1:
-            raise ModelError(f"model {model.name!r} gave no answer of the type that is wanted", provider=model.provider)
+            raise ModelError(f"model {model.name!r} gave no valid output twice", provider=model.provider)

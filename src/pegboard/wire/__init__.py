@@ -1,7 +1,7 @@
-"""What wire formats share, for authors of exporters: tools as entries, calls, bodies and streams.
+"""Building blocks of wire formats, for authors of exporters: tool entries, calls, bodies and streams.
 
 A wire format is a class with the methods of `pegboard.Exporter`. `Entries` writes its tools, `SentIds` and
-`arguments_object` its calls; `MadeCalls` reads the calls of an answer, `TextBuffer` and `StreamEnd` a stream.
+`arguments_object` its calls; `MadeCalls` parses the calls of an answer, `TextBuffer` and `StreamEnd` a stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bodies and streams: the members of an answer, read whatever came, and how much of a streamed one is read."""
+"""Lenient accessors for the members of an answer, call arguments as JSON, and size limits for streams."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _NOTHING: Final[JsonMapping] = {}
 
 
 def object_or_none(value: object) -> JsonMapping | None:
-    """The value where it is an object."""
+    """The value if it is an object, else `None`."""
     return cast("JsonMapping", value) if isinstance(value, Mapping) else None
 
 
 def as_object(value: object) -> JsonMapping:
-    """The value where it is an object; else an empty one."""
+    """The value if it is an object, else an empty one."""
     return cast("JsonMapping", value) if isinstance(value, Mapping) else _NOTHING
 
 
 def object_in(data: JsonMapping, name: str) -> JsonMapping:
-    """An object; an empty one where there is none."""
+    """The object under a name; an empty one if there is none."""
     return as_object(data.get(name))
 
 
 def list_in(data: JsonMapping, name: str) -> list[Any]:
-    """An array; an empty one where there is none."""
+    """The array under a name; an empty one if there is none."""
     value = data.get(name)
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def objects_in(data: JsonMapping, name: str) -> list[JsonMapping]:
-    """The objects of an array, whatever else is in it passed over; none where there is no array."""
+    """The objects in the array under a name, skipping other items."""
     return [cast("JsonMapping", item) for item in list_in(data, name) if isinstance(item, Mapping)]
 
 
 def none_readable(data: JsonMapping, name: str) -> bool:
-    """Whether an array has items, and nothing can be read of any: they are no objects, or have a `text` of `null`."""
+    """Whether an array has items, but none is readable: they aren't objects, or have a `text` of `null`."""
     return bool(items := list_in(data, name)) and all(map(_is_empty, items))
 
 
@@ -57,33 +57,33 @@ def _is_empty(item: object) -> bool:
 
 
 def text_in(data: JsonMapping, name: str) -> str:
-    """A text; `""` where there is none."""
+    """The text under a name; `""` if there is none."""
     value = data.get(name)
     return value if isinstance(value, str) else ""
 
 
 def known_text(data: JsonMapping, name: str) -> str | None:
-    """A text; `None` where there is none, or an empty one."""
+    """The text under a name; `None` if there is none, or it is empty."""
     return text_in(data, name) or None
 
 
 def count_in(data: JsonMapping, name: str) -> int:
-    """A whole number that isn't below 0; 0 where there is none."""
+    """The whole number from 0 under a name; 0 if there is none."""
     return place_in(data, name) or 0
 
 
 def place_in(data: JsonMapping, name: str) -> int | None:
-    """A place in a list or in a text, from 0; `None` where there is none."""
+    """The index from 0 under a name; `None` if there is none."""
     value = data.get(name)
     return value if type(value) is int and value >= 0 else None
 
 
 def facts_of(metadata: object, provider: str) -> JsonMapping:
-    """One provider's part of metadata; empty where it holds nothing that can be read.
+    """One provider's metadata of a part or call; empty if it has none, or it can't be read.
 
     Args:
-        metadata: Of a part or a call, by provider: it may come from a stored conversation, and be anything.
-        provider: Whose.
+        metadata: By provider; may be any value, as it may come from a stored conversation.
+        provider: The provider.
     """
     return object_in(as_object(metadata), provider)
 
@@ -92,15 +92,15 @@ _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def without_empty(facts: Mapping[str, Any]) -> JsonObject:
-    """The facts that are neither `None` nor empty texts, lists or objects; `False` and 0 stay."""
+    """A copy without members that are `None` or empty texts, lists or objects; `False` and 0 stay."""
     return {name: fact for name, fact in facts.items() if fact not in _EMPTY}
 
 
 def merged(body: JsonObject, options: JsonMapping) -> JsonObject:
-    """The body with the host's options over it.
+    """The body, overridden by the host's options.
 
-    Objects in both become one, unless they have different `type`s: such are alternatives (a tool choice). Anything else
-    is replaced.
+    Objects are merged, unless they have different `type`s, as alternatives do (a tool choice). Other values are
+    replaced.
     """
     new = dict(body)
     for key, value in options.items():
@@ -115,26 +115,26 @@ _MOST_OF_A_NAME = 200
 
 
 def check_choice(choice: ToolChoice, names: Collection[str], exporter: str) -> None:
-    """Refuses a choice that can't be met.
+    """Refuses a tool choice that can't be met.
 
     Args:
-        choice: The request's.
-        names: The tools that can be called.
+        choice: The request's tool choice.
+        names: The exported tools.
         exporter: For the error.
 
     Raises:
-        ExportError: The tool that must be called isn't exported, or there is none and one must be called.
+        ExportError: The chosen tool isn't exported, or a call is required and no tool is.
     """
     if choice == "required" and not names:
-        raise ExportError("a call of a tool is required, and there is no tool to call", exporter=exporter)
+        raise ExportError("the tool choice is 'required', and no tool is exported", exporter=exporter)
     if isinstance(choice, NamedTool) and choice.name not in names:
         near = did_you_mean(suggest(choice.name[:_MOST_OF_A_NAME], names))
-        text = f"the tool choice names it, and it isn't among the tools that are exported.{near}"
+        text = f"the tool choice names it, and it isn't exported.{near}"
         raise ExportError(text, exporter=exporter, tool=choice.name)
 
 
 def render_text(content: Content) -> str:
-    """A text as it is; a file that is text with its name; anything else named, so that it isn't lost silently."""
+    """A text unchanged; a text file with its name; a placeholder for other content, so that it isn't lost silently."""
     return writable(_worded(content))
 
 
@@ -155,31 +155,31 @@ def _worded(content: Content) -> str:
 
 
 def render_json(value: object) -> str:
-    """Structured content as JSON text; a host may have put anything there."""
+    """Structured content as JSON text; a placeholder for values that aren't JSON."""
     try:
         return json_text(value)
     except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__} that is no JSON"
+        return f"a {type(value).__name__} that isn't JSON"
 
 
 INVALID: Final = "INVALID_JSON"
-"""The key under which arguments stand that were no JSON object."""
+"""The key of arguments that weren't a JSON object."""
 
 INPUT: Final = "input"
-"""The one argument of a freeform tool."""
+"""The only argument of a freeform tool."""
 
 MOST_INVALID: Final = 2_000
-"""Characters of arguments that were no JSON: enough for the model to see what went wrong."""
+"""Characters of invalid arguments that are sent: enough for the model to see the fault."""
 
-_NO_JSON: Final = "arguments that are no JSON"
+_NO_JSON: Final = "arguments that aren't JSON"
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
-    """A call's arguments as a JSON object; what is none stands as text in one, under `INVALID_JSON`. Never raises."""
+    """A call's arguments as a JSON object; invalid ones as text under `INVALID_JSON`. Never raises."""
     if isinstance(call.arguments, Mapping):
         try:
             taken = dict(call.arguments)
-        except Exception:  # noqa: BLE001  whatever a host's mapping makes of being read
+        except Exception:  # noqa: BLE001  a host's mapping may raise anything
             return {INVALID: _NO_JSON}
         return {INVALID: _NO_JSON} if json_faults(taken) else taken
     text = _text(call.arguments)
@@ -191,8 +191,8 @@ def arguments_object(call: ToolCall) -> JsonObject:
 def arguments_text(call: ToolCall) -> str:
     """A call's arguments as the text of a JSON object. Never raises.
 
-    Text that a model wrote stays as it is where it is one; what isn't stands in one, under `INVALID_JSON`: servers
-    that read the arguments of earlier calls would reject each later request.
+    The model's own text is left unchanged if it is one; invalid text goes under `INVALID_JSON`, as servers that parse
+    the arguments of earlier calls would reject every later request.
     """
     text = _text(call.arguments)
     is_object = isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None)
@@ -200,7 +200,7 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def input_text(call: ToolCall) -> str:
-    """The free text of a call of a freeform tool; its arguments as text where there is none. Never raises."""
+    """The free text of a freeform tool's call; its arguments as text if there is none. Never raises."""
     given = call.arguments
     parsed = given if isinstance(given, Mapping) else parsed_object(_text(given))
     free = None if parsed is None or len(parsed) != 1 else parsed.get(INPUT)
@@ -208,9 +208,9 @@ def input_text(call: ToolCall) -> str:
 
 
 def parsed_object(text: str) -> JsonObject | None:
-    """The JSON object that a text is, blank text an empty one; else `None`. Never raises.
+    """Parses a JSON object; an empty one for blank text, `None` for anything else. Never raises.
 
-    As strict as the validation of calls: each key once, and no number that JSON doesn't have.
+    As strict as the validation of calls: no duplicate keys, NaN or infinities.
     """
     if not text.strip():
         return {}
@@ -228,42 +228,49 @@ def _text(given: str | bytes | Mapping[str, Any]) -> str:
         return writable(given)
     try:
         return writable(json_text(dict(given)))
-    except Exception:  # noqa: BLE001  no JSON, or a host's mapping that breaks when it is read
+    except Exception:  # noqa: BLE001  not JSON, or a host's mapping that raises
         return str(json_text({INVALID: _NO_JSON}))
 
 
 ANSWER_TEXT: Final = 16 << 20
-"""Characters of one answer that are read of a stream, where a provider's limits say nothing else."""
+"""Characters that are read of one streamed answer, by default."""
+
+ITEM_COST: Final = 1_000
+"""Characters of the size budget that each item (a call, a picture, a citation) takes besides its text."""
 
 
 @define(eq=False)
 class SizeBudget:
-    """Size budget of one streamed answer: how many characters are still read.
+    """Size budget of one streamed answer.
 
     Attributes:
-        left: Characters.
-        spent: Whether something found no room.
+        left: Characters that may still be read.
+        spent: Whether something was dropped for lack of room.
     """
 
     left: int = ANSWER_TEXT
     spent: bool = False
 
     def take(self, wanted: int) -> int:
-        """How many of these characters there is room for."""
+        """Takes up to `wanted` characters from the budget; returns how many."""
         taken = min(wanted, self.left)
         self.left -= taken
         self.spent = self.spent or taken < wanted
         return taken
 
+    def take_item(self) -> bool:
+        """Takes the fixed cost of one item, so that their number is bounded; `False` if there is no room."""
+        return self.take(ITEM_COST) == ITEM_COST
+
 
 @define(eq=False)
 class TextBuffer:
-    """Text buffer: one text that comes in pieces, within its answer's size budget.
+    """Buffer of one streamed text, within the size budget of its answer.
 
     Attributes:
-        budget: The answer's.
-        most: Characters of this text; what comes after them is passed over, and isn't the answer's fault.
-        over: Whether more came than was taken.
+        budget: The budget of the answer.
+        most: Maximum length of this text; characters beyond it are dropped without spending the budget.
+        over: Whether characters were dropped.
     """
 
     budget: SizeBudget
@@ -273,7 +280,7 @@ class TextBuffer:
     _length: int = field(default=0, init=False)
 
     def add(self, piece: object) -> str:
-        """Takes in a piece, of any type, and gives what was taken of it."""
+        """Adds a piece, of any type; returns the part that was added."""
         if not isinstance(piece, str):
             return ""
         taken = piece if self.most is None else piece[: self.most - self._length]
@@ -286,7 +293,7 @@ class TextBuffer:
 
     @property
     def text(self) -> str:
-        """All that has been taken in."""
+        """The text so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -296,7 +303,7 @@ class TextBuffer:
 
 
 EARLY: Final = "the stream ended without its end mark"
-TOO_LONG: Final = "more came than is read of an answer"
+TOO_LONG: Final = "the answer exceeds the size limit"
 NO_WORDS: Final = "the provider answered with an error"
 _MOST_MESSAGE: Final = 2_000
 
@@ -306,10 +313,10 @@ class StreamEnd:
     """End state of a stream: end mark, error, or neither.
 
     Attributes:
-        reached: Whether its end mark came.
-        error: Whether an error came in it.
-        code: The provider's word for it, or `None`.
-        message: Its text, or `None`.
+        reached: Whether its end mark was received.
+        error: Whether an error was received.
+        code: The provider's code of the error, or `None`.
+        message: The error's text, or `None`.
     """
 
     reached: bool = False
@@ -318,18 +325,18 @@ class StreamEnd:
     message: str | None = None
 
     def failed(self, code: str | None, message: str | None) -> None:
-        """An error came in the stream; the first one counts."""
+        """Records an error in the stream; the first one counts."""
         if not self.error:
             self.error, self.code = True, code
             self.message = writable(message or NO_WORDS)[:_MOST_MESSAGE]
 
     def of(self, response: ModelResponse, broken: str | None, *, spent: bool) -> ModelResponse:
-        """The answer, marked where it isn't whole.
+        """The answer, marked if it isn't complete.
 
         Args:
-            response: All that has come.
+            response: The answer as received.
             broken: Why the stream ended early, or `None`.
-            spent: Whether there was more than is read.
+            spent: Whether the size budget was exceeded.
         """
         if self.error:
             return response.evolve(
@@ -340,7 +347,7 @@ class StreamEnd:
                 error_message=self.message,
             )
         if broken is not None or not self.reached:
-            # What cut an answer off is worth more than that its end was lost, too.
+            # A reason that cut the answer off says more than the lost end.
             reason = "other" if response.finish_reason in ("stop", "tool_calls") else response.finish_reason
             why = broken or response.error_message or EARLY
             return response.evolve(finish_reason=reason, complete=False, interrupted=True, error_message=writable(why))

@@ -1,4 +1,4 @@
-"""Calls on the wire: their ids and names, given and sent, and calls made of an answer."""
+"""Calls on the wire: ids and names, received and sent, and the calls parsed from an answer."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import INPUT, object_or_none, parsed_object
 
 MOST: Final = 1_000
-"""Characters of an id, and of a name, that are kept: providers' are shorter by far."""
+"""Characters of an id or name; further ones are cut. Providers' are far shorter."""
 
 
 @define(eq=False)
 class CallIdAllocator:
-    """Allocator of the ids of one answer's calls: the provider's, or where it gave none or one twice, one made here.
+    """Allocator of the ids of one answer's calls: the provider's, or a generated one if it is missing or a duplicate.
 
-    The same answer gives the same ids. What is made is `call_0`, `call_1` by the call's place, and `ID_2` of an id
-    that is there already.
+    Deterministic: `call_0`, `call_1` by the call's place for a missing id, `ID_2` for a duplicate.
     """
 
     _taken: set[str] = field(factory=set[str], init=False)
@@ -40,11 +39,10 @@ class CallIdAllocator:
         """The next call's id.
 
         Args:
-            given: What the provider wrote, of any type.
+            given: The provider's value, of any type.
 
         Returns:
-            The id, and what stood on the wire, as far as it can be written, where that is something else: `""` for what
-            was no id.
+            The id, and the provider's own if it differs: `""` for a missing one, else with lone surrogates replaced.
         """
         own = writable(given) if isinstance(given, str) else ""
         wanted = own[:MOST] or f"call_{self._count}"
@@ -58,11 +56,11 @@ class CallIdAllocator:
 
 
 def in_call_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[ResultPart]:
-    """The results in the order of the calls' ids; those of no call last, as they came.
+    """The results in the order of the calls' ids; those without a call last, in their own order.
 
     Args:
         answers: The results.
-        calls: The calls' ids; one may stand there twice, and is then answered in order.
+        calls: The calls' ids; a duplicate is answered in order.
     """
     places: dict[str, list[int]] = {}
     for place in range(len(calls) - 1, -1, -1):
@@ -72,21 +70,21 @@ def in_call_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[R
 
 
 TAKEN: Final = "[A-Za-z0-9_-]{1,64}"
-"""What most providers take as a name, as a regular expression."""
+"""The names that most providers accept, as a regular expression."""
 
 
 def wire_name(name: str, taken: str = TAKEN) -> str:
-    """A tool's name as a provider takes it: what a model has called needn't be one.
+    """A tool's name as a provider accepts it: the name that a model called may be invalid.
 
     Args:
-        name: As the model wrote it.
-        taken: What the provider takes as it is; anything else becomes a name that all take.
+        name: The model's name.
+        taken: The names that the provider accepts; others become a name that all accept.
     """
     return name if re.fullmatch(taken, name, re.ASCII) else mapped_name(name)
 
 
 def called_before(messages: Iterable[Message]) -> list[str]:
-    """The names of the tools that a conversation has called, each once, as they are sent."""
+    """The distinct names of the tools called in a conversation, as they are sent."""
     parts = (part for message in messages for part in message.parts if isinstance(part, CallPart))
     names = dict.fromkeys(part.call.name for part in parts if not part.call.provider_executed)
     return [wire_name(name) for name in names]
@@ -97,16 +95,15 @@ _DIGITS = 10
 
 @define(eq=False)
 class SentIds:
-    """Map from the ids of a conversation's calls to ids that its provider takes, in the order of the conversation.
+    """Map from the ids of a conversation's calls to ids that its provider accepts, in the order of the conversation.
 
-    An id that the provider takes stays as it is at its first call. Others become a readable part and a digest of the
-    whole, and one that comes again (providers without ids make `call_0` in every answer) gets a number. A longer
-    conversation has the same ids at its beginning, so that what a provider has cached of it stays good. Results find
-    the oldest call under their id that has none yet.
+    An accepted id is left unchanged at its first call. Others become a readable part and a digest, and a repeated one
+    (providers without ids get `call_0` in every answer) gets a number. A longer conversation starts with the same ids,
+    so that the provider's prompt cache stays valid. A result belongs to the oldest call with its id that has none yet.
 
     Attributes:
-        refused: What can't stand in an id, as a pattern for one character.
-        most: How long one may be.
+        refused: A pattern for a character that isn't allowed in an id.
+        most: The maximum length of an id.
     """
 
     refused: re.Pattern[str]
@@ -116,11 +113,11 @@ class SentIds:
     _open: dict[str, deque[str]] = field(factory=dict[str, "deque[str]"], init=False)
 
     def turn(self) -> None:
-        """The model speaks again, for providers to which what is still open of its last turn can't be answered."""
+        """Starts a new answer, for providers that don't accept results for calls of an earlier one."""
         self._open.clear()
 
     def call(self, own: str) -> str:
-        """The provider's id of the next call with this id."""
+        """Allocates the provider's id for the next call with this id."""
         base = own if 0 < len(own) <= self.most and self.refused.search(own) is None else self._readable(own)
         given = base
         while given in self._used:
@@ -132,7 +129,7 @@ class SentIds:
         return given
 
     def result(self, own: str) -> str | None:
-        """The provider's id of the call that this result answers; `None` where no open call has this id."""
+        """The provider's id for the next result with this id; `None` if no call with this id waits for one."""
         waiting = self._open.get(own)
         return waiting.popleft() if waiting else None
 
@@ -143,27 +140,27 @@ class SentIds:
         return f"{self.refused.sub('_', own)[: self.most - 1 - _DIGITS] or 'call'}_{digest}"
 
 
-NO_NAME: Final = CallFault("unknown_tool", "The call names no tool: call one of the tools by its name.")
+NO_NAME: Final = CallFault("unknown_tool", "The call has no tool name: call one of the tools by its name.")
 CALL_CUT_OFF: Final = CallFault("cut_off", "The answer broke off in this call, so it was not run: make it again.")
-"""Fault of a call in which the answer broke off."""
+"""Fault of a call within which the answer broke off."""
 
 ARGUMENTS_TOO_LONG: Final = CallFault(
     "invalid_arguments", "The arguments are too long: make the call again with less in it."
 )
-"""Fault of a call with more arguments than are read."""
+"""Fault of a call whose arguments exceed the size limit."""
 
 ORIGINAL: Final = "original_id"
-"""The key, among the provider's facts of a call that has another id here, of the id that it came with."""
+"""The metadata key for the provider's id of a call that has another id here."""
 
 MOST_ARGUMENTS: Final = 1 << 20
-"""Characters of one call's arguments, where a provider's limits say nothing else."""
+"""Characters of one call's arguments, by default."""
 
 StrictSchema: TypeAlias = Callable[[str], "JsonSchema | None"]
-"""Gives the own schema of a tool, by its name, if the provider was to hold its calls to a strict one."""
+"""Returns the own schema of a tool, by its name, if its calls were requested to be strict."""
 
 
 def strict_schemas(request: ModelRequest | None) -> StrictSchema:
-    """The own schemas of the tools whose calls a request wanted to be held to a strict one; none without a request."""
+    """The lookup of the own schemas of a request's strict tools; it finds none without a request."""
     tools = None if request is None else request.tools
     by_default = bool(request is not None and request.config.strict)
 
@@ -178,13 +175,13 @@ def strict_schemas(request: ModelRequest | None) -> StrictSchema:
 
 @define(eq=False)
 class MadeCalls:
-    """Factory of the calls of one answer. What they hold can be written as JSON, whatever came.
+    """Factory of the calls of one answer; their contents can always be written as JSON.
 
     Attributes:
-        provider: Under which the provider's own facts of a call are kept.
-        schemas: Gives the own schema of a tool that the provider held to a strict one.
-        names: What tools are called here, by what the provider calls them, where that differs.
-        most: Characters of a call's arguments; a call with more is invalid.
+        provider: The key of the calls' provider metadata.
+        schemas: Returns the own schema of a strict tool.
+        names: The tools' names here, by their names at the provider, where they differ.
+        most: Maximum characters of a call's arguments; a call with more is invalid.
     """
 
     provider: str
@@ -199,10 +196,10 @@ class MadeCalls:
         """The next call.
 
         Args:
-            name: As the provider wrote it, like all that follows: of any type.
-            arguments: An object or its text, which stays as it is; anything else is kept as its text.
-            own: The provider's id; one that is missing or comes again gets another, the same for the same answer.
-            facts: What the provider wants to have back with it.
+            name: The provider's value, of any type, like those that follow.
+            arguments: An object, or its text, which is left unchanged; other values are stored as text.
+            own: The provider's id; replaced if it is missing or a duplicate, see `CallIdAllocator`.
+            facts: Metadata to send back with the call.
             fault: Why it can't run.
         """
         called = name if isinstance(name, str) else ""
@@ -213,7 +210,7 @@ class MadeCalls:
         return made if made.invalid else self._meant(made)
 
     def freeform(self, name: object, text: object, own: object, facts: JsonMapping) -> ToolCall:
-        """The next call, which has free text instead of arguments; as `call` has it."""
+        """The next call, with free text instead of arguments; otherwise as `call`."""
         if object_or_none(text) is not None:
             return self.call(name, text, own, facts)
         free = text if isinstance(text, str) else "" if text is None else _text(text, self.most)
@@ -221,7 +218,7 @@ class MadeCalls:
         return self.call(name, {INPUT: free[: self.most]}, own, facts, fault)
 
     def _meant(self, call: ToolCall) -> ToolCall:
-        """The call without the nulls that a strict schema made the model write."""
+        """The call without the nulls that a strict schema required."""
         given: Any = call.arguments
         schema = None if isinstance(given, str) and "null" not in given else self.schemas(call.name)
         if schema is None:
@@ -240,15 +237,15 @@ def made_call(  # noqa: PLR0913  facts of one call
     *,
     most: int = MOST_ARGUMENTS,
 ) -> ToolCall:
-    """A call; one that can't be read is there, with the reason why it can't run.
+    """Makes a call from a provider's values; an unreadable one gets a fault.
 
     Args:
-        name: As the provider wrote it, of any type.
-        arguments: Likewise: an object, text, or nothing; anything else is kept as its text.
-        call_id: The id that it gets here.
-        metadata: What the provider wants to have back with it.
-        fault: Why it can't run, where that is known.
-        most: Characters of its arguments.
+        name: The provider's value, of any type.
+        arguments: Likewise: an object, text, or nothing; other values are stored as text.
+        call_id: Its id here.
+        metadata: Metadata to send back with it.
+        fault: A known reason why it can't run.
+        most: Maximum characters of its arguments.
     """
     called = writable(name)[:MOST] if isinstance(name, str) else ""
     given, unread = _read(arguments, most)
@@ -257,12 +254,12 @@ def made_call(  # noqa: PLR0913  facts of one call
 
 
 def unreadable(why: str) -> CallFault:
-    """The fault of arguments that can't be read."""
+    """The fault of unreadable arguments."""
     return CallFault("invalid_arguments", f"The arguments can't be read: {why}.", (why,))
 
 
 def shown(arguments: Any) -> str:
-    """The arguments of a call that was made here, as text for people who watch a stream."""
+    """The arguments of a parsed call as text, for deltas of a stream."""
     return arguments if isinstance(arguments, str) else json_text(arguments)
 
 
@@ -273,13 +270,13 @@ def _read(given: object, most: int) -> tuple[str | JsonObject, CallFault | None]
         return (given, None) if len(given) <= most else (given[:most], ARGUMENTS_TOO_LONG)
     if not isinstance(given, Mapping):
         return _text(given, most), unreadable(f"expected a JSON object, found {type(given).__name__}")
-    taken: JsonObject = dict(given)  # pyright: ignore[reportUnknownArgumentType]  whatever came
+    taken: JsonObject = dict(given)  # pyright: ignore[reportUnknownArgumentType]  of any type
     faults = json_faults(taken)
     return (taken, None) if not faults else (_text(taken, most), unreadable(faults[0]))
 
 
 def _text(given: object, most: int) -> str:
-    """The text of what may be no JSON, piece by piece: of what shares its parts without end, only the beginning."""
+    """The first `most` characters of a value as text, encoded piece by piece, as it may be huge or not JSON."""
     pieces: list[str] = []
     length = 0
     try:
@@ -291,5 +288,5 @@ def _text(given: object, most: int) -> str:
     except TypeError:
         return f"<{type(given).__name__}>"
     except (ValueError, RecursionError):
-        pass  # it holds itself, or is too deep: what has come until there is all that can be shown
+        pass  # cyclic or too deep: only the pieces before that are shown
     return "".join(pieces)[:most]

@@ -1,4 +1,4 @@
-"""Tools, requests and surroundings by hand, for the tests of approval."""
+"""Tools, requests and services for the tests of approval."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NOW = 1_700_000_000.0
 
 
 def a_tool(name="delete", **facts):
-    handed_on = ("description", "title", "permission", "permission_arguments", "requires_confirmation")
-    spec = {key: facts.pop(key) for key in handed_on if key in facts}
+    names = ("description", "title", "permission", "permission_arguments", "requires_confirmation")
+    spec = {name: facts.pop(name) for name in names if name in facts}
     hints = ToolAnnotations(destructive_hint=facts.pop("destructive", None))
     return Tool(ToolSpec(name, input_schema={"type": "object"}, annotations=hints, **spec), **facts)
 
@@ -42,11 +42,11 @@ def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earli
 
 
 def resumed(pending, answer, grants=None):
-    """What lets a pending call run: the approval and the confirmation."""
+    """The approval and the confirmation of a pending call."""
     return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"), None)
 
 
-def surroundings(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
+def call_services(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
     return CallServices(
         a_tool,
@@ -61,7 +61,7 @@ def surroundings(approver=None, *, seconds=60.0, grants=None, approvals=None, ru
 
 
 def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
-    """A call on its way, permitted as far as `permit` goes."""
+    """The state of a call before the stage `permit`."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
     state = CallState(ToolCall(tool.name, {}, call_id), context, services)

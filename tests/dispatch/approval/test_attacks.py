@@ -154,7 +154,7 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
         ("url", "https://example.com/a/../b", "https://example.com/a/../b"),
     ],
 )
-def test_always_is_good_for_nothing_else(kind, allowed, attempt):
+def test_always_is_not_valid_for_other_arguments(kind, allowed, attempt):
     registry = registry_with(writer(kind=kind))
     assert call(registry, {"path": allowed}, approver=lambda *_: Always()).kind is None
     assert call(registry, {} if attempt is None else {"path": attempt}).kind == "denied"
@@ -172,14 +172,14 @@ def test_always_is_good_for_nothing_else(kind, allowed, attempt):
         ReadonlyContext(session="s", user="ann", work_dir="/elsewhere"),
     ],
 )
-def test_always_is_good_for_no_other_user_session_or_folder(other):
+def test_always_is_not_valid_for_another_user_session_or_folder(other):
     registry = registry_with(writer())
     assert call(registry, {"path": "a"}, approver=lambda *_: Always()).kind is None
     assert (call(registry, {"path": "a"}).kind, call(registry, {"path": "a"}, other).kind) == (None, "denied")
 
 
 @pytest.mark.parametrize("kind", ["command", "url", None])
-def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
+def test_always_for_a_command_is_bound_to_its_folder_and_other_arguments(kind):
     facts = {} if kind else {"permission_arguments": {}}
     registry = registry_with(writer(kind=kind, **facts))
     here = evolve(ANN, work_dir="/d")
@@ -192,7 +192,7 @@ def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
 
 
 @pytest.mark.parametrize(("one", "other"), [("1", 1), (True, "true"), ('["a"]', [["a"]]), ({"a": "b"}, '{"a":"b"}')])
-def test_always_for_a_text_is_not_for_what_is_written_like_it(one, other):
+def test_always_for_a_text_is_not_for_other_json_types(one, other):
     registry = registry_with(writer(kind="text"))
     assert call(registry, {"path": one}, approver=lambda *_: Always()).kind is None
     assert (call(registry, {"path": one}).kind, call(registry, {"path": other}).kind) == (None, "denied")
@@ -210,11 +210,11 @@ OTHERS = [
     writer(permission="remove").with_spec(permission="write"),
     RUNS_ELSEWHERE,
 ]
-"""Tools called `write`, too, but for who brings them, where they run, what they declare or what rules know them by."""
+"""Tools named `write` too, with another origin, executor, definition or former name."""
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_an_answer_that_comes_later_is_good_for_no_other_tool_of_that_name(other):
+def test_a_later_answer_is_not_valid_for_another_tool_of_that_name(other):
     pending = suspended(registry_with(writer()), {"path": "/a"})
     answers = {each.id: Once() for each in pending}
     (result,) = resumed(registry_with(other), pending, answers).results
@@ -222,7 +222,7 @@ def test_an_answer_that_comes_later_is_good_for_no_other_tool_of_that_name(other
 
 
 @pytest.mark.parametrize("other", [writer("write2"), *OTHERS])
-def test_always_is_good_for_no_other_tool_with_the_same_permission(other):
+def test_always_is_not_valid_for_another_tool_with_the_same_permission(other):
     grants = MemoryGrants()
     registry = registry_with(writer(), grants=grants)
     assert call(registry, {"path": "/a"}, approver=lambda *_: Always(["*"])).kind is None
@@ -230,7 +230,7 @@ def test_always_is_good_for_no_other_tool_with_the_same_permission(other):
     assert call(registry_with(other, grants=grants), {"path": "/a"}, name=other.name).kind == "denied"
 
 
-def test_always_follows_no_link_that_is_turned_elsewhere(tmp_path):
+def test_always_does_not_follow_a_changed_link(tmp_path):
     (tmp_path / "harmless").touch()
     (tmp_path / "secret").touch()
     link = tmp_path / "link"
@@ -244,7 +244,7 @@ def test_always_follows_no_link_that_is_turned_elsewhere(tmp_path):
 
 
 def test_a_tool_cant_widen_what_is_asked_for_its_model():
-    """The model's own wildcard is asked for; what is allowed always is that text."""
+    """The model's wildcard is asked for; "always" allows that text only."""
 
     @tool
     async def fetch(host: str, context: ToolContext) -> str:
@@ -261,7 +261,7 @@ def test_a_tool_cant_widen_what_is_asked_for_its_model():
 # Between the prompt and the run ---------------------------------------------------------------------------------------
 
 
-def test_what_is_changed_while_a_person_reads_doesnt_run():
+def test_a_change_while_a_person_is_asked_does_not_run():
     """The host's own mapping, the call's state, and the tool of that name."""
     given = {"path": "/a"}
     registry = registry_with(writer())
@@ -270,7 +270,7 @@ def test_what_is_changed_while_a_person_reads_doesnt_run():
         given["path"] = "/etc/passwd"
         request.arguments["path"] = "/etc/passwd"
         registry.unregister("write")
-        registry.register(writer(title="Another tool by now"))
+        registry.register(writer(title="Another tool"))
         return Once()
 
     assert call(registry, given, approver=approver).text == "{'path': '/a'}"
@@ -279,7 +279,7 @@ def test_what_is_changed_while_a_person_reads_doesnt_run():
 @pytest.mark.parametrize("rules", [[], [Rule("write", "*/secret", "deny", forbid=True)]])
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("work_dir", [None, lambda arguments, context: "."])
-def test_a_link_that_is_turned_while_a_person_is_asked_leads_nowhere(tmp_path, rules, later, work_dir):
+def test_a_link_changed_while_a_person_is_asked_is_denied(tmp_path, rules, later, work_dir):
     (tmp_path / "link").symlink_to("harmless")
     registry = registry_with(writer(work_dir=work_dir), permissions=Permissions(rules))
     given = {"path": str(tmp_path / "link")}
@@ -311,7 +311,7 @@ WAITS = [
 
 @pytest.mark.parametrize("waits", WAITS)
 @pytest.mark.parametrize("action", ["deny", "ask"])
-def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits, action):
+def test_a_link_changed_while_a_call_waits_is_denied(tmp_path, waits, action):
     link, ran = tmp_path / "link", []
     link.symlink_to("harmless")
 
@@ -332,7 +332,7 @@ def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits,
     async def put(path: str, disk: Injected[Disk]) -> str:
         ran.append(link.resolve().name)
         if path.endswith("first"):
-            for _ in range(50):  # the other one is decided on meanwhile, or begins only then
+            for _ in range(50):  # the other one is decided on now, or starts only afterwards
                 await asyncio.sleep(0)
             turn()
         elif waits == "to be tried again":
@@ -359,7 +359,7 @@ def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits,
 
 
 @pytest.mark.parametrize("option", ["destructive", "requires_confirmation"])
-def test_what_a_tool_says_of_a_call_counts_right_before_it_runs(option):
+def test_functions_of_a_tool_are_called_right_before_it_runs(option):
     there, ran = [], []
 
     @tool(concurrency="exclusive")
@@ -419,7 +419,7 @@ def test_a_person_is_shown_what_the_model_doesnt_choose(reshapes, arguments, pre
 
 
 @pytest.mark.parametrize("now", [{"hide": {"path": "other"}}, {"hide": {"path": "acme"}, "default": {"mode": "a"}}, {}])
-def test_no_yes_holds_once_what_the_model_doesnt_choose_is_another(now):
+def test_no_approval_is_valid_once_presets_changed(now):
     before, arguments = Reshape(hide={"path": "acme"}), {"text": "x"}
     pending, grants = suspended(reshaped(before), arguments), MemoryGrants()
     assert resumed(reshaped(Reshape(**now)), pending, {each.id: Once() for each in pending}).results[0].kind == "denied"
@@ -429,7 +429,7 @@ def test_no_yes_holds_once_what_the_model_doesnt_choose_is_another(now):
     assert call(reshaped(Reshape(**now), grants=grants), arguments).kind == "denied"
 
 
-def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
+def test_a_rejection_by_another_user_with_the_same_session_id_rejects_nothing():
     registry, asked, both = registry_with(writer()), {}, asyncio.Event()
 
     async def approver(request, context):
@@ -454,7 +454,7 @@ def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
     asyncio.run(main())
 
 
-def test_ids_that_a_tool_gives_twice_and_too_many_that_wait_cost_no_result(monkeypatch):
+def test_duplicate_request_ids_and_too_many_pending_calls_lose_no_result(monkeypatch):
     monkeypatch.setattr("pegboard.dispatch.batch.MOST_CALLS", 3)
 
     @tool
@@ -475,5 +475,5 @@ def test_ids_that_a_tool_gives_twice_and_too_many_that_wait_cost_no_result(monke
     kinds = ["confirmation_required"] * 3
     assert [each.kind for each in outcome.results] == [*kinds, "denied", None]
     assert len({each.id for each in outcome.pending}) == 3
-    resumed_ = resumed(registry, outcome.pending, {each.id: Once() for each in outcome.pending})
-    assert [each.text for each in resumed_.results] == ["0 True", "1 True", "2 True"]
+    later = resumed(registry, outcome.pending, {each.id: Once() for each in outcome.pending})
+    assert [each.text for each in later.results] == ["0 True", "1 True", "2 True"]

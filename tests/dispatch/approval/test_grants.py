@@ -1,4 +1,4 @@
-"""What people have allowed, in memory: whose it is, and for how long."""
+"""Grants in memory: their sessions, tools and time limits."""
 
 from __future__ import annotations
 
@@ -45,6 +45,16 @@ def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
             assert patterns(grants, each) == wanted
 
 
+def test_sessions_whose_grants_have_expired_make_room_for_others():
+    clock = Clock()
+    grants = MemoryGrants(clock, most_sessions=2)
+    allow(grants, "lasting", "a")
+    allow(grants, "expired", "a", seconds=1)
+    clock.now += 1
+    allow(grants, "new", "a")
+    assert [patterns(grants, session) for session in ("lasting", "expired", "new")] == [["a"], [], ["a"]]
+
+
 @pytest.mark.parametrize(
     ("context", "key"),
     [
@@ -55,13 +65,13 @@ def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
         (ReadonlyContext(), None),
     ],
 )
-def test_what_a_session_is(context, key):
-    """Two users never share one, whatever they call it."""
+def test_the_key_of_a_session(context, key):
+    """Two users never share one, even with the same session id."""
     assert session_key(context) == key
 
 
-def test_what_a_tool_is():
-    """Its definition, and who brings it."""
+def test_the_key_of_a_tool():
+    """Its definition and its origin."""
     origins = (HOST, Origin(plugin="shop"), Origin(plugin="shop", distribution="shop"), Origin(distribution="other"))
     tools = [evolve(a_tool(), origin=origin) for origin in origins]
     assert len({tool_key(each) for each in (*tools, a_tool("other"), a_tool(description="else"))}) == 5

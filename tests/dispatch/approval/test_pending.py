@@ -41,15 +41,9 @@ from strategies import json_values, mutated
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
 
 
-def test_order_and_spelling_make_no_difference():
+def test_key_order_and_number_format_do_not_change_the_digest():
     one, two = {"a": 1.0, "b": [2]}, {"b": [2.0], "a": 1}
     assert digest_of_call(tool_key(a_tool()), one) == digest_of_call(tool_key(a_tool()), two)
-
-
-def test_the_tool_makes_a_difference():
-    """All that it says of itself."""
-    digests = {digest_of_call(tool_key(tool), {}) for tool in (a_tool(), a_tool("other"), a_tool(description="else"))}
-    assert len(digests) == 3
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {1}])
@@ -65,14 +59,18 @@ def refused(approval, tool, arguments):
     return caught.value.text
 
 
-def test_the_arguments_that_run_are_nobodys():
-    """They are read anew: what others hold of them changes nothing; order of keys and 1.0 stay."""
+def test_the_arguments_that_run_are_a_private_copy():
+    """They are parsed again: other references change nothing; the order of keys and 1.0 stay."""
     arguments = {"z": {"paths": ["a"]}, "a": 1.0}
     approval = Approval(a_request(arguments=arguments))
     run = approval.consume(a_tool(), copy.deepcopy(arguments))
     arguments["z"]["paths"].append("b")
     assert run == {"z": {"paths": ["a"]}, "a": 1.0}
     assert (list(run), type(run["a"])) == (["z", "a"], float)
+
+
+CYCLE = []
+CYCLE.append(CYCLE)
 
 
 @pytest.mark.parametrize(
@@ -82,25 +80,19 @@ def test_the_arguments_that_run_are_nobodys():
         (a_tool(), {"path": "a", "force": True}),
         (a_tool(), {"path": object()}),
         (a_tool(), {"path": float("nan")}),
+        (a_tool(), {"path": CYCLE}),
         (a_tool("other"), {"path": "a"}),
         (a_tool(description="it has changed"), {"path": "a"}),
     ],
 )
-def test_it_is_good_for_nothing_else(tool, arguments):
+def test_an_approval_is_not_valid_for_another_call(tool, arguments):
     """And it is used up by the attempt."""
     approval = Approval(a_request(arguments={"path": "a"}))
     assert "it isn't what was approved any more" in refused(approval, tool, arguments)
     assert "has been used" in refused(approval, a_tool(), {"path": "a"})
 
 
-def test_cyclic_arguments_were_never_approved():
-    arguments = {}
-    approval = Approval(a_request(arguments=arguments))
-    arguments["self"] = arguments
-    assert "isn't what was approved" in refused(approval, a_tool(), arguments)
-
-
-def test_of_many_threads_one_may_use_it():
+def test_only_one_thread_may_use_an_approval():
     approval = Approval(a_request(arguments={}))
     start, used = threading.Barrier(8), []
 
@@ -115,8 +107,8 @@ def test_of_many_threads_one_may_use_it():
 
 
 @given(OBJECTS, st.data())
-def test_no_approval_is_good_for_another_digest(approved, data):
-    """Whatever is changed in the arguments."""
+def test_no_approval_is_valid_for_another_digest(approved, data):
+    """For any change of the arguments."""
     other = data.draw(mutated(approved).filter(lambda value: isinstance(value, dict)))
     approval = Approval(a_request(arguments=approved))
     if canonical_json(other) == canonical_json(approved):
@@ -150,7 +142,7 @@ PENDING = st.builds(
 SEVERAL = st.lists(PENDING, max_size=2).map(PendingCalls)
 
 
-def test_it_keeps_what_was_asked():
+def test_a_pending_call_stores_the_request():
     pending = a_pending(user="ann", session="s", hint="h", reason="r", payload=1, preview=Preview("p"))
     assert pending.call == ToolCall("delete", '{"path":"a.txt"}', "call-1")
     assert (pending.arguments, pending.created, pending.spec_digest) == ({"path": "a.txt"}, NOW, tool_key(a_tool()))
@@ -159,7 +151,7 @@ def test_it_keeps_what_was_asked():
     assert not pending.is_for(ReadonlyContext(user="ann", session="t"))
 
 
-def test_it_keeps_what_the_provider_wants_back():
+def test_a_pending_call_stores_provider_metadata():
     call = evolve(a_pending().call, provider_metadata={"signature": "abc"}, title="Delete a", dynamic=True)
     pending = evolve(a_pending(), call=call)
     assert PendingCalls.loads(PendingCalls([pending]).dumps()).calls[0].call == call
@@ -173,8 +165,8 @@ def test_text_keeps_everything(pending, key):
 
 
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
-def test_no_changed_byte_or_value_comes_through_a_key(pending, data):
-    """What is read all the same is what was signed: a space between two members, say."""
+def test_a_key_detects_every_changed_byte_or_value(pending, data):
+    """A change that is still read has the same content: a space between two members, say."""
     text = bytearray(pending.dumps(KEY).encode())
     forged = json.dumps(data.draw(mutated(json.loads(text))))
     place = data.draw(st.integers(0, len(text) - 1))
@@ -186,7 +178,7 @@ def test_no_changed_byte_or_value_comes_through_a_key(pending, data):
 
 @given(PENDING, OBJECTS)
 def test_without_a_key_other_arguments_need_another_digest(pending, arguments):
-    """So what is shown beside the digest is what would run."""
+    """So the arguments that are shown with the digest are those that would run."""
     data = pending.to_json()
     data["call"]["arguments"] = arguments
     try:
@@ -196,23 +188,17 @@ def test_without_a_key_other_arguments_need_another_digest(pending, arguments):
     Approval(read).consume(a_tool(), pending.arguments)
 
 
-@pytest.mark.parametrize("forge", [lambda data: data.pop("signature"), lambda data: data.update(signature=7)])
-def test_with_a_key_what_isnt_signed_is_refused(forge):
-    data = json.loads(PendingCalls([a_pending()]).dumps(KEY))
-    forge(data)
+@pytest.mark.parametrize("signature", [{}, {"signature": 7}, None])
+def test_with_a_key_what_isnt_signed_with_it_is_refused(signature):
+    data = json.loads(PendingCalls([a_pending()]).dumps(f"{KEY}!"))
+    text = json.dumps(data if signature is None else {"version": 2, "calls": data["calls"], **signature})
     with pytest.raises(PendingError, match="not signed with this key, or changed since"):
-        PendingCalls.loads(json.dumps(data), KEY)
-
-
-def test_another_keys_signature_is_refused():
-    text = PendingCalls([a_pending()]).dumps(KEY)
-    with pytest.raises(PendingError, match="not signed with this key"):
-        PendingCalls.loads(text, KEY + "!")
+        PendingCalls.loads(text, KEY)
     assert len(PendingCalls.loads(text)) == 1
 
 
-def test_a_signature_stays_good_when_the_text_is_written_anew():
-    """As databases do that keep JSON: other spaces, another order."""
+def test_a_signature_stays_valid_when_the_json_is_reformatted():
+    """As databases do that store JSON: other spaces, another order."""
     pending = PendingCalls([a_pending(arguments={"b": 1.0, "a": "ä"})])
     again = json.dumps(json.loads(pending.dumps(KEY)), indent=2, sort_keys=True)
     assert PendingCalls.loads(again, KEY).calls[0].digest == pending.calls[0].digest
@@ -276,7 +262,7 @@ def test_a_forged_call_is_refused_with_a_reason(change, reason):
         PendingCall.from_json({**a_pending().to_json(), **change})
 
 
-def test_bounds(monkeypatch):
+def test_pending_calls_are_limited_in_number_and_size(monkeypatch):
     pending = a_pending()
     with pytest.raises(PendingError, match="two pending calls have the same id"):
         PendingCalls([pending, pending])
@@ -289,13 +275,8 @@ def test_bounds(monkeypatch):
         PendingCalls.loads(text)
 
 
-def test_nothing_pending():
-    assert (len(PendingCalls()), list(PendingCalls()), bool(PendingCalls())) == (0, [], False)
-    assert PendingCalls.loads(PendingCalls().dumps()) == PendingCalls()
-
-
-def test_it_has_every_fact_of_a_request_but_what_is_the_processs_own():
-    """So that nothing that a person was shown is forgotten when a fact is added."""
+def test_a_pending_call_has_every_fact_of_a_request_except_tool_and_metadata():
+    """So that no fact that a person was shown is left out when one is added."""
     facts = {attribute.name for attribute in ApprovalRequest.__attrs_attrs__}
     everything = a_pending(
         always=["a"],
@@ -309,7 +290,7 @@ def test_it_has_every_fact_of_a_request_but_what_is_the_processs_own():
     assert facts - everything.to_json().keys() == {"tool", "metadata"}
 
 
-def test_the_virtual_call_says_what_is_asked():
+def test_the_virtual_call_contains_the_request():
     pending = a_pending(hint="Delete it?", payload={"n": 1})
     call = confirmation_call(pending)
     assert (call.name, call.id) == ("pegboard_request_confirmation", pending.id)
@@ -353,13 +334,13 @@ def test_the_original_call_is_read_back(arguments):
         (7, "call: must be an object, not int"),
     ],
 )
-def test_anything_else_holds_no_call(call, reason):
+def test_other_calls_are_refused_as_virtual_calls(call, reason):
     with pytest.raises(PendingError, match=reason):
         original_call_from(call)
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("result", "answer"),
     [
         ({"confirmed": True}, Once()),
         ({"confirmed": True, "payload": [1]}, Once([1])),
@@ -368,17 +349,15 @@ def test_anything_else_holds_no_call(call, reason):
         ({"confirmed": False, "feedback": "use trash"}, Reject("use trash")),
     ],
 )
-def test_a_clients_answer_is_read(said, answer):
-    """However it was sent."""
-    assert answer_from_result(said) == answer
-    assert answer_from_result(json.dumps(said)) == answer
-    assert answer_from_result(json.dumps(said).encode()) == answer
-    assert answer_from_result(ToolResult(structured_content=said)) == answer
-    assert answer_from_result(ToolResult(json.dumps(said))) == answer
+def test_a_clients_answer_is_read(result, answer):
+    """In each form."""
+    text = json.dumps(result)
+    for form in (result, text, text.encode(), ToolResult(structured_content=result), ToolResult(text)):
+        assert answer_from_result(form) == answer
 
 
 @pytest.mark.parametrize(
-    "said",
+    "result",
     [
         {},
         {"confirmed": 1},
@@ -397,9 +376,9 @@ def test_a_clients_answer_is_read(said, answer):
         ToolResult.error("tool_failure", '{"confirmed": true}'),
     ],
 )
-def test_nothing_else_is_a_yes_or_a_no(said):
+def test_an_invalid_result_of_a_client_is_refused(result):
     with pytest.raises(PendingError):
-        answer_from_result(said)
+        answer_from_result(result)
 
 
 # Answers that come later ----------------------------------------------------------------------------------------------
@@ -416,7 +395,7 @@ def ids(done, *kinds):
     return [each.pending.id for each in done.resumed if isinstance(each.answer, kinds or object)]
 
 
-def test_each_call_is_approved_rejected_or_put_off_again():
+def test_each_call_is_approved_rejected_or_left():
     one, two, three = a_pending(), a_pending(), a_pending()
     done = matched([one, two, three], {three.id: Reject("no"), one.id: Once(), two.id: Later()})
     assert [(each.pending, each.answer) for each in done.resumed] == [(one, Once()), (three, Reject("no"))]
@@ -441,7 +420,7 @@ def test_unknown_and_unreadable_answers_are_ignored():
 
 @pytest.mark.parametrize("patterns", [["*"], ["a.txt"], ["src/*"]])
 def test_a_clients_json_never_widens_what_always_allows(patterns):
-    """Whatever was offered: only the host answers `Always(patterns)`."""
+    """Even if it was offered: only the host answers `Always(patterns)`."""
     call = a_pending(always=("a.txt",), wider=("src/*",))
     done = matched([call], {call.id: {"answer": "always", "patterns": patterns}})
     assert (done.resumed, done.ignored) == ((), (call.id,))
@@ -452,7 +431,7 @@ def test_a_clients_json_never_widens_what_always_allows(patterns):
     assert grants.rules(session_key(ReadonlyContext(session="s")), tool_key(a_tool())) == (literal,)
 
 
-def test_a_tool_that_is_another_by_now_is_allowed_nothing_for_longer():
+def test_a_tool_whose_definition_changed_is_granted_nothing():
     grants, context = MemoryGrants(), ReadonlyContext(session="s")
     for tool in (None, a_tool(description="else")):
         (resumed,) = matched([call := a_pending()], {call.id: Always(["*"])}).resumed
@@ -460,7 +439,7 @@ def test_a_tool_that_is_another_by_now_is_allowed_nothing_for_longer():
         assert grants.rules(session_key(context), tool_key(tool or a_tool())) == ()
 
 
-def test_a_pending_call_of_before_wider_patterns_is_read():
+def test_a_pending_call_without_wider_patterns_is_read():
     data = a_pending().to_json()
     data.pop("wider", None)
     assert PendingCall.from_json(data).wider == ()
@@ -474,8 +453,8 @@ def test_an_answer_to_a_call_that_waited_too_long_is_ignored():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["0", "1", "2", "else"]), ANSWERS | UNREADABLE), max_size=8))
-def test_whatever_order_and_repetition(answers):
-    """Every call stands in one place; a call is approved only by the first answer to it that can be read; the order of
+def test_answers_match_in_any_order_and_repetition(answers):
+    """Every call is resumed or left; a call is approved only by the first answer to it that can be read; the order of
     answers to different calls makes no difference."""
     calls = {name: a_pending() for name in "012"}
     named = [(calls[name].id if name in calls else name, answer) for name, answer in answers]
@@ -516,7 +495,7 @@ def test_a_rejected_call_doesnt_run(subject):
     assert (caught.value.kind, caught.value.text) == ("rejected", "The user rejected this call of delete: use trash")
 
 
-def test_a_payload_comes_with_a_yes_to_the_call():
+def test_a_payload_of_an_approval_reaches_the_tool():
     pending = a_pending()
     confirmation = resumed(pending, Once({"limit": 3}))[1]
     assert (confirmation.confirmed, confirmation.payload) == (True, {"limit": 3})

@@ -1,4 +1,4 @@
-"""What waits for a person, and what an answer means for the others."""
+"""The approval queue: asking, and what an answer means for other requests."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from functools import partial
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, surroundings
+from dispatch.approval.samples import a_request, a_tool, call_services
 from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
+from pegboard.tools.spec import DEFAULT_LIMITS
 
 
 def context(session="s", user=None):
@@ -25,7 +26,7 @@ def context(session="s", user=None):
 
 
 def put(services, request, context, **options):
-    """Puts a request before the approver of a call."""
+    """Queues a request for the approver of the services."""
     approver = services.approver
     approvers = approver if isinstance(approver, list | tuple) else () if approver is None else (approver,)
     facts = {"covered": lambda: False, "grants": services.grants, "seconds": services.limits.approval_timeout}
@@ -33,8 +34,8 @@ def put(services, request, context, **options):
 
 
 def asked(approver, request=None, **options):
-    """What one ask gives, with nothing left behind."""
-    services = surroundings(approver, **options)
+    """The result of one request; checks that it leaves nothing behind."""
+    services = call_services(approver, **options)
 
     async def main():
         before = asyncio.all_tasks()
@@ -61,12 +62,12 @@ def denied(approver, **options):
 
 
 class Person:
-    """Answers when told to; asks are seen in `shown` as they happen."""
+    """Approver whose answers the test controls; `shown` has the requests so far."""
 
     def __init__(self, *, one_at_a_time=False):
         self.one_at_a_time = one_at_a_time
         self.shown = []
-        self.taken_back = []
+        self.cancelled = []
         self._answers = {}
         self._seen = asyncio.Event()
 
@@ -77,7 +78,7 @@ class Person:
         try:
             return await future
         except asyncio.CancelledError:
-            self.taken_back.append(request.call.name)
+            self.cancelled.append(request.call.name)
             raise
 
     async def sees(self, *names):
@@ -107,10 +108,6 @@ def test_the_protocol_is_the_method():
     assert not isinstance(Plain().approve, Approver)
 
 
-def test_every_answer_can_come_later():
-    assert asked(ask_later)[0] == Later()
-
-
 # One request --------------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +134,7 @@ async def test_a_plain_approver_may_block():
         assert free.wait(60)
         return Once()
 
-    services = surroundings(approver)
+    services = call_services(approver)
 
     task = ask(services, "delete")
     await asyncio.sleep(0)
@@ -150,17 +147,14 @@ async def never(request, context):
     await asyncio.get_running_loop().create_future()
 
 
-def test_no_answer_in_time_is_no():
+def test_no_answer_in_time_is_a_denial():
     assert "no answer came within 0.02 s" in denied(never, seconds=0.02).text
 
 
-@pytest.mark.parametrize("seconds", [300.0, None])
-def test_a_person_has_five_minutes_by_default(seconds):
+def test_a_person_has_five_minutes_by_default():
     """Settable, also to no limit at all."""
-    from pegboard.tools.spec import DEFAULT_LIMITS
-
     assert DEFAULT_LIMITS.approval_timeout == 300.0
-    assert asked(lambda request, context: Once(), seconds=seconds)[0] == Once()
+    assert asked(lambda request, context: Once(), seconds=None)[0] == Once()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +170,7 @@ def test_a_person_has_five_minutes_by_default(seconds):
         type("Mine", (BaseException,), {})(),
     ],
 )
-def test_an_approver_that_fails_denies_and_the_operator_is_told(fault, told, caplog):
+def test_an_approver_that_fails_denies_and_is_logged(fault, logged, caplog):
     async def fails(request, context):
         raise fault
 
@@ -187,7 +181,7 @@ def test_an_approver_that_fails_denies_and_the_operator_is_told(fault, told, cap
         error = denied(approver)
         assert error.text == "delete needs approval and asking for it failed. It was denied; go on without it."
         assert "the approver failed" in error.detail
-        assert [who for who, _ in told()] == ["approver"]
+        assert [who for who, _ in logged()] == ["approver"]
         caplog.clear()
 
 
@@ -200,19 +194,14 @@ def test_an_approver_that_cancels_its_own_task_denies_at_once():
 
 
 @pytest.mark.parametrize("nonsense", [True, "once", "yes", 1, {"answer": "once"}, Once, Always, object(), [], b""])
-def test_nonsense_is_no_answer(nonsense, told):
+def test_an_invalid_answer_denies(nonsense, logged):
     error = denied(lambda request, context: nonsense)
     assert "an approver may answer" in error.detail
-    assert [who for who, _ in told()] == ["approver"]
-
-
-def test_something_that_is_no_approver_denies(told):
-    assert "asking for it failed" in denied(7).text
-    assert [who for who, _ in told()] == ["approver"]
+    assert [who for who, _ in logged()] == ["approver"]
 
 
 def test_the_person_sees_a_preview():
-    """Made when the turn has come; the answer comes with what was seen."""
+    """Made right before the approver is asked; the result has the request as it was shown."""
     request = a_request(tool=a_tool(preview=lambda arguments: f"deletes {arguments['path']}"))
     seen = []
 
@@ -225,28 +214,18 @@ def test_the_person_sees_a_preview():
     assert shown.id == request.id
 
 
-def test_a_preview_that_fails_shows_the_arguments(told):
-    def preview(arguments):
-        raise ValueError("no")
-
-    _, shown = asked(lambda *_: Once(), a_request(tool=a_tool(preview=preview)))
-    assert shown.preview is None
-    assert '"path": "a.txt"' in shown.to_text()
-    assert [who for who, _ in told()] == ["preview of delete"]
-
-
 async def test_what_is_covered_already_isnt_asked():
-    services = surroundings(lambda *_: pytest.fail("asked"))
+    services = call_services(lambda *_: pytest.fail("asked"))
     assert (await ask(services, "delete", covered=lambda: True))[0] == Once()
 
 
-async def test_rules_that_fail_cover_nothing(told):
+async def test_rules_that_fail_cover_nothing(logged):
     def covered():
         raise OSError("the store is gone")
 
-    services = surroundings(lambda *_: Reject())
+    services = call_services(lambda *_: Reject())
     answer, _ = await ask(services, "delete", covered=covered)
-    assert [who for who, _ in told()] == ["the permission rules"]
+    assert [who for who, _ in logged()] == ["the permission rules"]
     assert answer == Reject()
 
 
@@ -276,19 +255,19 @@ def test_always_without_patterns_is_once():
     assert granted(grants, "s") == ()
 
 
-def test_a_store_that_fails_makes_it_once(told):
+def test_always_counts_once_if_the_store_fails(logged):
     class Full(MemoryGrants):
         def add(self, *arguments):
             raise OSError("disk full")
 
     assert asked(lambda *_: Always(), grants=Full())[0] == Always()
-    assert [who for who, _ in told()] == ["storing a grant"]
+    assert [who for who, _ in logged()] == ["storing a grant"]
 
 
 async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
-    """What isn't covered, and what waits in another session, waits on."""
+    """What isn't covered, or is in another session, still waits."""
     person, grants = Person(), MemoryGrants()
-    services = surroundings(person, grants=grants)
+    services = call_services(person, grants=grants)
     tasks = {
         "one": ask(services, "one"),
         "two": ask(services, "two", covered=lambda: bool(granted(grants, tool="one"))),
@@ -299,7 +278,7 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     person.answers("one", Always())
     assert (await tasks["one"])[0] == Always()
     assert (await tasks["two"])[0] == Once()
-    assert person.taken_back == ["two"]
+    assert person.cancelled == ["two"]
     assert [request.call.name for request in services.approvals.waiting()] == ["three", "other"]
     person.answers("three", Once())
     person.answers("other", Once())
@@ -319,7 +298,7 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
 async def test_reject_rejects_what_waits_in_this_session(answer, own, others, settled):
     """And no other answer settles another request; users without a session don't share one."""
     person = Person()
-    services = surroundings(person)
+    services = call_services(person)
     one, two = ask(services, "one", **own), ask(services, "two", **others)
     await person.sees("one", "two")
     person.answers("one", answer)
@@ -330,23 +309,23 @@ async def test_reject_rejects_what_waits_in_this_session(answer, own, others, se
     assert (await two)[0] == (settled or Once())
 
 
-def test_an_answer_stands_against_a_later_one_to_another_request():
-    """Also while what it allows is still being kept."""
+def test_a_later_answer_to_another_request_does_not_change_an_answer():
+    """Also while its grant is still being stored."""
 
     loop = started = None
-    kept = threading.Event()
+    stored = threading.Event()
 
     class Slow(MemoryGrants):
         def add(self, *arguments):
             loop.call_soon_threadsafe(started.set)
-            kept.wait(60)
+            stored.wait(60)
             super().add(*arguments)
 
     async def main():
         nonlocal loop, started
         loop, started = asyncio.get_running_loop(), asyncio.Event()
         person, grants = Person(), Slow()
-        services = surroundings(person, grants=grants)
+        services = call_services(person, grants=grants)
         tasks = {name: ask(services, name) for name in ("one", "two", "three")}
         await person.sees(*tasks)
         person.answers("one", Always())
@@ -355,27 +334,30 @@ def test_an_answer_stands_against_a_later_one_to_another_request():
         assert (await tasks["two"])[0] == Reject()
         assert (await tasks["three"])[0] == Reject(along_with="two")
         assert not tasks["one"].done()
-        kept.set()
+        stored.set()
         assert (await tasks["one"])[0] == Always()
 
     asyncio.run(main())
 
 
-def test_a_store_that_hangs_holds_an_answer_up_for_no_longer_than_a_person_may_take():
+def test_a_hanging_store_delays_an_answer_by_the_approval_timeout_at_most():
     free = threading.Event()
 
     class Hanging(MemoryGrants):
         def add(self, *arguments):
             free.wait(60)
 
-    assert asked(lambda *_: Always(), grants=Hanging(), seconds=0.05)[0] == Always()
+    async def approver(request, context):
+        return Always()
+
+    assert asked(approver, grants=Hanging(), seconds=0.5)[0] == Always()
     free.set()
 
 
-async def test_those_that_are_rejected_along_have_their_rejection_first():
+async def test_requests_rejected_along_are_rejected_first():
     """The rejection itself may end the turn, and they would be skipped."""
     person, order = Person(), []
-    services = surroundings(person)
+    services = call_services(person)
     tasks = [ask(services, name) for name in ("one", "two", "three")]
     for name, task in zip(("one", "two", "three"), tasks, strict=True):
         task.add_done_callback(lambda _, name=name: order.append(name))
@@ -388,9 +370,9 @@ async def test_those_that_are_rejected_along_have_their_rejection_first():
 # Together -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_terminal_is_asked_one_thing_after_the_other():
+async def test_a_terminal_gets_one_request_at_a_time():
     person = Person(one_at_a_time=True)
-    services = surroundings(person)
+    services = call_services(person)
     tasks = [ask(services, name, session=name) for name in ("one", "two", "three")]
     for name in ("one", "two", "three"):
         await person.sees(name)
@@ -401,7 +383,7 @@ async def test_a_terminal_is_asked_one_thing_after_the_other():
 
 
 async def test_a_bound_method_is_one_approver():
-    """Though each look at it gives another object."""
+    """Though each access gives another object."""
 
     class Terminal:
         inside, most = 0, 0
@@ -413,29 +395,29 @@ async def test_a_bound_method_is_one_approver():
             return Once()
 
     terminal, approvals = Terminal(), ApprovalQueue()
-    arounds = [surroundings(terminal.ask, approvals=approvals) for _ in range(4)]
-    await asyncio.gather(*(ask(services, "delete", session=str(n)) for n, services in enumerate(arounds)))
+    several = [call_services(terminal.ask, approvals=approvals) for _ in range(4)]
+    await asyncio.gather(*(ask(services, "delete", session=str(n)) for n, services in enumerate(several)))
     assert terminal.most == 1
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
-async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
+async def test_a_request_settled_in_the_queue_is_never_shown(answer, outcome):
     person, grants = Person(one_at_a_time=True), MemoryGrants()
-    services = surroundings(person, grants=grants)
+    services = call_services(person, grants=grants)
     tasks = [ask(services, name, covered=lambda: bool(granted(grants, tool="one"))) for name in ("one", "two", "three")]
     await person.sees("one")
     person.answers("one", answer)
-    assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
+    assert [result for result, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
     assert person.shown == ["one"]
     assert services.approvals._approvers.is_idle
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_time_in_the_line_counts_from_the_last_answer(answered):
-    """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
+async def test_the_time_of_a_queued_request_counts_from_the_last_answer(answered):
+    """A person who answers has the whole time for each; one who doesn't is waited for only once."""
     person, approvals = Person(one_at_a_time=True), ApprovalQueue()
-    one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.2), "one")
-    two = ask(surroundings(person, approvals=approvals), "two", session="t")
+    one = ask(call_services(person, approvals=approvals, seconds=60 if answered else 0.5), "one")
+    two = ask(call_services(person, approvals=approvals), "two", session="t")
     await person.sees("one")
     waiting = list(approvals._entries)[1]
     before = waiting.since
@@ -449,26 +431,29 @@ async def test_time_in_the_line_counts_from_the_last_answer(answered):
     assert (one.exception() is None) is answered
 
 
-async def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
+async def test_a_terminal_that_still_shows_a_request_gets_no_other():
     """A thread can't be ended: the next question waits until it is free, or is too late."""
-    free, shown = threading.Event(), []
+    begun, free, shown = threading.Event(), threading.Event(), []
 
     def terminal(request, context):
         shown.append(request.call.name)
+        begun.set()
         free.wait(60)
         return Once()
 
-    services = surroundings(terminal, seconds=0.05)
-    for name in ("one", "two"):
-        with pytest.raises(CallError, match="no answer came"):
-            await ask(services, name)
+    services = call_services(terminal, seconds=0.05)
+    one = ask(call_services(terminal, approvals=services.approvals), "one")
+    await asyncio.to_thread(begun.wait, 60)
+    one.cancel()
+    with pytest.raises(CallError, match="no answer came"):
+        await ask(services, "two")
     assert shown == ["one"]
     free.set()
-    assert (await ask(surroundings(terminal, approvals=services.approvals), "three"))[0] == Once()
+    assert (await ask(call_services(terminal, approvals=services.approvals), "three"))[0] == Once()
     assert shown == ["one", "three"]
 
 
-async def test_a_question_that_was_taken_back_before_a_thread_began_with_it_holds_no_line(monkeypatch):
+async def test_a_request_cancelled_before_its_thread_starts_releases_the_lock(monkeypatch):
     monkeypatch.setattr(threads, "SHARED", threads.WorkerPool(most=1))
     approvals, begun, free = ApprovalQueue(), threading.Event(), threading.Event()
 
@@ -480,11 +465,11 @@ async def test_a_question_that_was_taken_back_before_a_thread_began_with_it_hold
     def other(request, context):
         raise AssertionError("no thread is free for it")
 
-    one = ask(surroundings(terminal, approvals=approvals), "one")
+    one = ask(call_services(terminal, approvals=approvals), "one")
     await asyncio.to_thread(begun.wait, 60)
     for _ in range(2):
         with pytest.raises(CallError, match="no answer came"):
-            await ask(surroundings(other, approvals=approvals, seconds=0.02), "two", session="t")
+            await ask(call_services(other, approvals=approvals, seconds=0.02), "two", session="t")
     free.set()
     await one
     assert approvals._approvers.is_idle
@@ -521,7 +506,7 @@ async def policy(request, context):
     ],
 )
 def test_of_several_approvers_the_first_that_has_an_answer_counts(approvers, name, answer, seen):
-    """One that fails denies: the next one might not know what it refused."""
+    """One that fails denies: the next one might allow what it would have refused."""
     shown = []
 
     def person(request, context):
@@ -541,9 +526,9 @@ def test_of_several_approvers_the_first_that_has_an_answer_counts(approvers, nam
 
 @pytest.mark.parametrize("one_at_a_time", [False, True])
 async def test_cancellation_leaves_nothing_behind(one_at_a_time):
-    """Whether it is shown or stands in line; the others go on."""
+    """Whether it is shown or queued; the others go on."""
     person = Person(one_at_a_time=one_at_a_time)
-    services = surroundings(person)
+    services = call_services(person)
     one, two, three = (ask(services, name, session=name) for name in ("one", "two", "three"))
     await person.sees("one")
     two.cancel()
@@ -560,7 +545,7 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
 
 
 def test_an_approver_that_ignores_its_cancellation_changes_nothing():
-    """What it says too late is not heard."""
+    """A late answer is ignored."""
     grants = MemoryGrants()
 
     async def stubborn(request, context):
@@ -573,7 +558,7 @@ def test_an_approver_that_ignores_its_cancellation_changes_nothing():
     assert granted(grants, "s") == ()
 
 
-async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
+async def test_an_approver_that_does_not_end_is_abandoned(monkeypatch):
     monkeypatch.setattr("pegboard.dispatch.approval.queue.GRACE_SECONDS", 0.02)
     free = asyncio.Event()
 
@@ -584,7 +569,7 @@ async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
             except asyncio.CancelledError:
                 continue
 
-    services = surroundings(stubborn, seconds=0.02)
+    services = call_services(stubborn, seconds=0.02)
     with pytest.raises(CallError, match="no answer came"):
         await ask(services, "delete")
     assert services.approvals.waiting() == ()
@@ -604,7 +589,7 @@ def test_requests_of_several_loops_are_settled_together():
         return Reject() if request.call.name == "n0" else await asyncio.get_running_loop().create_future()
 
     def state(name):
-        services = surroundings(approver, approvals=approvals, grants=grants)
+        services = call_services(approver, approvals=approvals, grants=grants)
 
         async def main():
             answers.append((await ask(services, name))[0])
@@ -617,10 +602,10 @@ def test_requests_of_several_loops_are_settled_together():
     assert approvals.waiting() == ()
 
 
-def test_a_request_of_a_closed_loop_is_passed_over():
+def test_a_request_of_a_closed_loop_is_ignored():
     approvals = ApprovalQueue()
     loop = asyncio.new_event_loop()
-    services = surroundings(never, approvals=approvals)
+    services = call_services(never, approvals=approvals)
 
     async def start():
         return ask(services, "lost"), asyncio.current_task()
@@ -632,7 +617,7 @@ def test_a_request_of_a_closed_loop_is_passed_over():
     assert len(approvals.waiting()) == 1
 
     async def main():
-        return await ask(surroundings(lambda *_: Reject(), approvals=approvals), "two")
+        return await ask(call_services(lambda *_: Reject(), approvals=approvals), "two")
 
     assert asyncio.run(main())[0] == Reject()
     for each in left:

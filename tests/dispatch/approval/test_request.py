@@ -41,14 +41,14 @@ ANSWERS = (
 
 
 @given(ANSWERS)
-def test_json_keeps_an_answer(answer):
+def test_an_answer_survives_json(answer):
     assert answer_from_json(answer.to_json()) == answer
 
 
-def test_json_says_no_more_than_there_is():
+def test_an_answer_writes_only_what_is_set():
     assert Once().to_json() == {"answer": "once"}
     assert Always("git *", 60).to_json() == {"answer": "always", "patterns": ["git *"], "seconds": 60}
-    assert Reject("why", along_with="board's own").to_json() == {"answer": "reject", "feedback": "why"}
+    assert Reject("why", along_with="delete").to_json() == {"answer": "reject", "feedback": "why"}
 
 
 @pytest.mark.parametrize(
@@ -79,18 +79,15 @@ def test_json_says_no_more_than_there_is():
         ({"answer": "once", "payload": object()}, "a payload must be JSON"),
     ],
 )
-def test_nonsense_is_refused_with_a_reason(data, reason):
+def test_an_invalid_answer_is_refused_with_a_reason(data, reason):
     with pytest.raises(PendingError, match=re.escape(reason)):
         answer_from_json(data)
 
 
 @pytest.mark.parametrize("seconds", [True, "60", 0, float("nan"), 31_622_401, 10**400], ids=lambda each: str(each)[:9])
-def test_a_time_that_is_no_number_of_seconds_up_to_a_years_is_refused(seconds):
+def test_wrong_facts_of_an_answer_are_refused(seconds):
     with pytest.raises(ValueError, match="seconds must be more than 0 and at most a year"):
         Always(seconds=seconds)
-
-
-def test_feedback_is_a_text():
     with pytest.raises(ValueError, match="feedback must be a string of at most 20,000 characters, got 1"):
         Reject(1)
 
@@ -106,15 +103,15 @@ def test_ids_are_never_the_same():
     assert {len(name) for name in ids} == {40}
 
 
-def test_nobody_can_change_the_arguments():
+def test_the_arguments_of_a_request_cant_be_changed():
     request = a_request(arguments={"paths": ["a"]})
     request.arguments["paths"].append("b")
     assert request.arguments == {"paths": ["a"]}
     assert request.arguments_text == '{"paths":["a"]}'
 
 
-def test_a_person_reads_it_in_lines():
-    """The preview stands beside the arguments, never in their place."""
+def test_the_text_of_a_request_has_one_fact_a_line():
+    """The preview is shown along with the arguments, never instead of them."""
     facts = {"reason": "it is destructive", "hint": "Shall I?", "patterns": ("a.txt", "b"), "wider": ("*.txt",)}
     request = a_request(tool=a_tool(title="Delete a file"), metadata={"n": 1}, payload=[2], **facts)
     assert request.evolve(preview=Preview("deletes a.txt", "1 file")).to_text().splitlines() == [
@@ -148,7 +145,7 @@ def test_a_person_reads_it_in_lines():
         ({"former_names": ("wipe", "remove")}, "brought by the host as wipe"),
     ],
 )
-def test_a_person_reads_who_brings_the_tool_and_its_own_name(facts, line):
+def test_a_person_reads_the_tools_origin_and_own_name(facts, line):
     shown = a_request(tool=a_tool(**facts)).to_text().splitlines()[1:2]
     assert shown == [line or "permission: delete"]
 
@@ -180,9 +177,9 @@ def test_a_person_reads_how_much_always_allows(declared, facts, allows):
         ('{"":["a"]}', "the same, whatever the other arguments"),
     ],
 )
-def test_a_person_reads_no_less_than_always_allows_where_the_tool_is_not_at_hand(always, allows):
-    kept = PendingCall.of(a_request(always=(always,)), "", created=0.0)
-    assert f"always allows: {allows}" in kept.to_text().splitlines()
+def test_what_always_allows_is_shown_without_the_tool_too(always, allows):
+    pending = PendingCall.of(a_request(always=(always,)), "", created=0.0)
+    assert f"always allows: {allows}" in pending.to_text().splitlines()
 
 
 def test_a_title_that_is_escaped_at_its_definition_is_not_escaped_again():
@@ -193,8 +190,8 @@ def test_a_title_that_is_escaped_at_its_definition_is_not_escaped_again():
     assert '"\\\\u{5c}u{202e}"' in text
 
 
-def test_nothing_hidden_is_shown():
-    """Whatever the model or the tool wrote; and no text makes a line of its own in the head."""
+def test_hidden_characters_are_escaped_in_the_text():
+    """In texts of the model and the tool; and no text adds a line to the head."""
     facts = {"patterns": ("a\u202eb\npermission: none",), "hint": "\x1b[2J", "wider": ("\u200b",)}
     text = a_request(arguments={"path": "ä\u202e"}, **facts).to_text()
     assert not {"\u202e", "\x1b", "\u200b"} & set(text)
@@ -205,7 +202,7 @@ def test_nothing_hidden_is_shown():
 
 @pytest.mark.parametrize("where", ["arguments", "patterns", "hint", "reason", "payload", "metadata", "wider"])
 def test_nothing_that_a_person_approves_is_cut(where):
-    """However long it is, and whatever the tool previews."""
+    """At any length, and with any preview."""
     end = "the end of it"
     long = "a" * 200_000 + end
     facts = {"arguments": {"path": long}, "patterns": (long,), "metadata": {"x": long}, "wider": (long,)}
@@ -243,7 +240,7 @@ def test_a_tool_without_a_preview_has_none():
     assert previewed(None) is None
 
 
-def test_it_is_made_off_the_loop_of_arguments_of_its_own():
+def test_a_preview_runs_in_a_thread_with_a_copy_of_the_arguments():
     seen = []
 
     def preview(arguments):
@@ -258,22 +255,22 @@ def test_it_is_made_off_the_loop_of_arguments_of_its_own():
 @pytest.mark.parametrize(
     "fault", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), StopIteration(), asyncio.CancelledError()]
 )
-def test_one_that_raises_shows_nothing_and_the_operator_is_told(fault, told):
+def test_a_preview_that_raises_is_dropped_and_logged(fault, logged):
     def preview(arguments):
         raise fault
 
     assert previewed(preview) is None
-    assert [who for who, _ in told()] == ["preview of delete"]
+    assert [who for who, _ in logged()] == ["preview of delete"]
 
 
-def test_one_that_hangs_is_left_to_itself(told):
+def test_a_hanging_preview_is_abandoned(logged):
     free = threading.Event()
     assert previewed(lambda arguments: free.wait(30), seconds=0.02) is None
-    assert isinstance(told()[0][1], TimeoutError)
+    assert isinstance(logged()[0][1], TimeoutError)
     free.set()
 
 
-async def test_whoever_waits_may_be_cancelled():
+async def test_waiting_for_a_preview_can_be_cancelled():
     started, free = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -292,11 +289,11 @@ async def test_whoever_waits_may_be_cancelled():
 @pytest.mark.parametrize(
     "nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None), Preview("a" * 1_001), Preview("a", "b" * 50_001)]
 )
-def test_nonsense_and_what_is_too_long_to_be_shown_whole_is_no_preview(nonsense, told):
+def test_an_invalid_or_too_long_preview_is_dropped(nonsense, logged):
     with pytest.raises((TypeError, ValueError), match="a preview"):
         shown_preview(nonsense)
     assert previewed(lambda arguments: nonsense) is None
-    assert [who for who, _ in told()] == ["preview of delete"]
+    assert [who for who, _ in logged()] == ["preview of delete"]
 
 
 def test_hidden_characters_are_written_out():

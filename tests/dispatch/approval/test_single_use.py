@@ -1,8 +1,8 @@
-"""Whatever the order: no approval is used twice, none is good for another call, and nothing runs without one.
+"""In any order: no approval is used twice, none is valid for another call, and nothing runs without one.
 
-The model of a host: calls are asked about, answered at once or later, in any order, in parts, repeatedly, with forged
-answers between; pending calls travel as signed text, to any of several processes that share one store; calls are
-resumed as often as somebody tries.
+Model of a host: calls are asked about, answered at once or later, in any order, in parts, repeatedly, with forged
+answers in between; pending calls travel as signed text to several processes that share one store; calls are resumed any
+number of times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from dispatch.approval.samples import a_tool, a_work, approved, surroundings
+from dispatch.approval.samples import a_tool, a_work, approved, call_services
 from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 from pegboard.dispatch.approval.request import Later, Once, Reject
@@ -30,7 +30,7 @@ FORGED = st.sampled_from([True, None, {"answer": "once", "digest": "x"}, {"answe
 
 
 class Host(RuleBasedStateMachine):
-    """`yes` holds what a person has allowed, and `run` what has run, both as (request, path)."""
+    """`allowed` has what a person has allowed, and `run` what has run, both as (request, path)."""
 
     texts = Bundle("texts")
     states = Bundle("works")
@@ -39,22 +39,22 @@ class Host(RuleBasedStateMachine):
         super().__init__()
         self.grants = MemoryGrants()
         self.tool = a_tool(destructive=True)
-        self.yes, self.run, self.asked = set(), [], {}
+        self.allowed, self.run, self.asked = set(), [], {}
 
     def answered(self, answer):
         async def approver(request, context):
             self.asked[request.id] = request.arguments["path"]
             if isinstance(answer, Once):
-                self.yes.add((request.id, request.arguments["path"]))
+                self.allowed.add((request.id, request.arguments["path"]))
             return answer
 
         return approver
 
     def a_call(self, path, approver=None):
-        return a_work(surroundings(approver, grants=self.grants), self.tool, {"path": path})
+        return a_work(call_services(approver, grants=self.grants), self.tool, {"path": path})
 
     def attempt(self, state):
-        """What the stage `run` does: the last look, then the handler."""
+        """As the stage `run`: the last check, then the handler."""
         with contextlib.suppress(CallError):
             consume_approval(state)
             self.run.append((state.approval.request.id, state.arguments["path"]))
@@ -79,7 +79,7 @@ class Host(RuleBasedStateMachine):
 
     @rule(state=states, path=ARGUMENTS)
     def change(self, state, path):
-        """Somebody holds a reference."""
+        """Through another reference to the arguments."""
         if isinstance(state.arguments, dict):
             state.arguments["path"] = path
 
@@ -93,19 +93,19 @@ class Host(RuleBasedStateMachine):
 
     @rule(
         text=texts,
-        said=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([Once(), Reject(), Later()]) | FORGED), max_size=5),
+        given=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([Once(), Reject(), Later()]) | FORGED), max_size=5),
         repeated=st.booleans(),
     )
-    def resume(self, text, said, repeated):
+    def resume(self, text, given, repeated):
         pending = PendingCalls.loads(text, KEY)
         ids = [*(call.id for call in pending), "unknown", "unknown", "unknown"]
-        answers = [(ids[place], answer) for place, answer in said]
+        answers = [(ids[place], answer) for place, answer in given]
         for _ in range(2 if repeated else 1):
             context = ReadonlyContext(session="s")
             for resumed in match_answers(pending, answers, context).resumed:
                 call = resumed.pending
                 if isinstance(resumed.answer, Once):
-                    self.yes.add((call.id, call.arguments["path"]))
+                    self.allowed.add((call.id, call.arguments["path"]))
                 with contextlib.suppress(CallError):
                     approval, _ = resumed.authorize(self.grants, context, self.tool)
                     state = self.a_call(call.arguments["path"])
@@ -116,7 +116,7 @@ class Host(RuleBasedStateMachine):
 
     @rule(text=consumes(texts), place=st.integers(0, 10_000), byte=st.integers(0, 255), path=ARGUMENTS)
     def forge(self, text, place, byte, path):
-        """One byte of the text, or an argument with a digest that fits it."""
+        """One byte of the text, or an argument."""
         data = bytearray(text.encode())
         data[place % len(data)] = byte
         forged = json.loads(text)
@@ -132,7 +132,7 @@ class Host(RuleBasedStateMachine):
     def what_ran_was_allowed_and_ran_once(self):
         requests = [request for request, _ in self.run]
         assert len(requests) == len(set(requests))
-        assert set(self.run) <= self.yes
+        assert set(self.run) <= self.allowed
         assert all(self.asked[request] == path for request, path in self.run)
 
 

@@ -1,4 +1,4 @@
-"""From the model's call to its result, with a person between: in one process, and over several."""
+"""From the model's call to its result, with approval by a person: in one process, and over several."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def look() -> str:
     return "seen"
 
 
-def board(**options):
+def make_registry(**options):
     registry = ToolRegistry(**options)
     registry.register(delete, deploy, wipe, look)
     return registry
@@ -66,19 +66,19 @@ def dispatched(registry, *calls, **options):
 
 
 def suspended(registry, name="delete", arguments=None, **options):
-    """What waits of one call, as another process reads it."""
+    """The pending call, as another process reads it."""
     outcome = dispatched(registry, (name, arguments or {"path": "a"}), approver=ask_later, **options)
     return PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
 
 
 def resumed(registry, pending, answer=None, context=ANN, **options):
-    """What comes of calls that waited, each with this answer."""
+    """The outcome of resuming the calls, each with this answer."""
     answers = {call.id: answer or Once() for call in pending}
     return asyncio.run(registry.resume(pending, answers, context=context, **options))
 
 
 def one_call(function, **options):
-    """A registry with one tool, and what comes of a call of it."""
+    """A registry with one tool, and the outcome of a call of it."""
     registry = ToolRegistry(**options)
     registry.register(function)
     return registry, asyncio.run(registry.dispatch([ToolCall(function.__name__, {}, "c")], context=ANN))
@@ -87,7 +87,7 @@ def one_call(function, **options):
 def test_a_batch_is_answered_in_call_order():
     with ScriptedApprover({"delete": [Once(), Reject("keep it")], "wipe": Once()}) as approver:
         calls = [("delete", {"path": "a"}), ("wipe", {}), ("delete", {"path": "b"})]
-        outcome = dispatched(board(approver=approver), *calls, sequential=True)
+        outcome = dispatched(make_registry(approver=approver), *calls, sequential=True)
     assert [result.text for result in outcome.results] == [
         "deleted a",
         "wiped",
@@ -97,27 +97,27 @@ def test_a_batch_is_answered_in_call_order():
 
 
 def test_callbacks_may_answer_before_a_person_and_only_what_the_rules_leave_open():
-    """One that fails denies; what none of them answers, the approver does."""
+    """One that fails denies; the approver is asked if none of them answers."""
 
     async def answers(request, context):
         await asyncio.sleep(0)
         return {"a": Once(), "c": Reject("not c"), "d": "yes"}.get(json.loads(request.arguments_text).get("path"))
 
     with ScriptedApprover({"delete": [Reject("asked")]}) as approver:
-        registry = board(approver=approver)
+        registry = make_registry(approver=approver)
         registry.add_callback("approve_call", lambda: None)
         registry.add_callback("approve_call", answers)
         outcome = dispatched(registry, *(("delete", {"path": path}) for path in "abcd"), sequential=True)
     assert [result.kind for result in outcome.results] == [None, "rejected", "rejected", "denied"]
     assert "asked" in outcome.results[1].text
     assert "not c" in outcome.results[2].text
-    registry = board(permissions=Permissions([Rule("delete", "*", "deny")]))
+    registry = make_registry(permissions=Permissions([Rule("delete", "*", "deny")]))
     registry.add_callback("approve_call", answers)
     assert dispatched(registry, ("delete", {"path": "a"})).results[0].kind == "denied"
 
 
 def suspending(context, *, kept, request=None):
-    """What a tool does that ends, and goes on where it was."""
+    """Body of a tool that suspends its call and resumes where it was."""
     done = [] if context.confirmation is None else context.confirmation.kept
     if len(done) == 2:
         return f"{done} and {context.confirmation.payload}"
@@ -125,16 +125,16 @@ def suspending(context, *, kept, request=None):
     return None
 
 
-def test_a_call_that_suspends_itself_asks_nobody_and_finds_what_it_kept_when_it_goes_on():
+def test_a_call_that_suspends_itself_asks_no_approver_and_gets_its_data_back():
     @tool
     def build(context: ToolContext) -> str:
         """Builds in parts."""
         return suspending(context, kept=context.confirmation.payload if context.confirmation else "begun")
 
-    def nobody(*_):
-        raise AssertionError("nobody is asked")
+    def approver(*_):
+        raise AssertionError("asked")
 
-    registry, outcome = one_call(build, approver=nobody)
+    registry, outcome = one_call(build, approver=approver)
     for part in ("one", "two"):
         assert outcome.results[0].kind == "confirmation_required"
         (waiting,) = pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
@@ -143,7 +143,7 @@ def test_a_call_that_suspends_itself_asks_nobody_and_finds_what_it_kept_when_it_
     assert outcome.results[0].text == "['begun', 'one'] and two"
 
 
-def test_what_a_call_kept_stays_while_it_asks_something_else():
+def test_data_of_a_suspended_call_survives_another_question():
     @tool
     async def build(context: ToolContext) -> str:
         """Asks something else once it goes on."""
@@ -158,7 +158,7 @@ def test_what_a_call_kept_stays_while_it_asks_something_else():
     assert outcome.results[0].text == "foundations"
 
 
-def test_a_call_is_suspended_by_the_id_of_a_question_that_was_asked_already():
+def test_a_suspended_call_may_set_the_id_of_its_request():
     @tool
     def wait(context: ToolContext) -> None:
         """Waits."""
@@ -169,7 +169,7 @@ def test_a_call_is_suspended_by_the_id_of_a_question_that_was_asked_already():
 
 
 @pytest.mark.parametrize("wrong", [{"hint": ""}, {"hint": "x" * 10_001}, {"kept": {1, 2}}, {"payload": print}])
-def test_what_no_json_can_say_suspends_nothing(wrong):
+def test_a_call_is_not_suspended_with_invalid_data(wrong):
     @tool
     def wait(context: ToolContext) -> None:
         """Waits."""
@@ -179,7 +179,7 @@ def test_what_no_json_can_say_suspends_nothing(wrong):
     assert (outcome.results[0].kind, len(outcome.pending)) == ("tool_failure", 0)
 
 
-def test_what_binds_a_call_binds_what_it_runs():
+def test_options_of_a_batch_are_inherited_by_nested_calls():
     seen = []
 
     @tool
@@ -196,7 +196,7 @@ def test_what_binds_a_call_binds_what_it_runs():
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """An event loop whose time can be put ahead."""
+    """Event loop whose time can be advanced."""
 
     ahead = 0.0
 
@@ -205,9 +205,9 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 async def slow(_request, _context):
-    """A person who takes longer than any limit, in no time."""
+    """An approver that takes longer than any limit, by the loop's clock."""
     asyncio.get_running_loop().ahead += 100
-    for _ in range(3):  # timers that are due by now run
+    for _ in range(3):  # lets due timers run
         await asyncio.sleep(0)
     return Once()
 
@@ -230,9 +230,9 @@ def test_waiting_for_a_person_isnt_the_tools_time():
 
 
 @pytest.mark.parametrize("batch", [True, False])
-def test_it_isnt_the_time_of_the_calls_round_it(batch):
+def test_waiting_for_a_person_isnt_the_time_of_enclosing_calls(batch):
     """Whether they call in their own task, or several at once."""
-    registry = board(approver=slow)
+    registry = make_registry(approver=slow)
 
     @tool(timeout=50)
     async def delete_both(context: ToolContext) -> str:
@@ -248,7 +248,7 @@ def test_it_isnt_the_time_of_the_calls_round_it(batch):
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "wrap_tool"])
-def test_it_isnt_the_time_of_a_callback_that_asks(stage):
+def test_waiting_for_a_person_isnt_the_time_of_a_callback(stage):
     async def before(context):
         await context.ask("checked")
 
@@ -256,7 +256,7 @@ def test_it_isnt_the_time_of_a_callback_that_asks(stage):
         await context.ask("checked")
         return await call_next()
 
-    registry = board(approver=slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=50))
+    registry = make_registry(approver=slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=50))
     registry.add_callback(stage, before if stage == "before_tool" else wrap)
     assert run_by_clock(registry, "look") == "seen"
 
@@ -266,14 +266,14 @@ LATER = Ask("careful", ["a*"], metadata={"why": "it is old"})
 
 def asking(*answers, **options):
     """A registry whose callbacks answer these."""
-    registry = board(**options)
+    registry = make_registry(**options)
     for answer in answers:
         registry.add_callback("before_tool", lambda answer=answer: answer)
     return registry
 
 
 def test_a_callback_that_asks_is_asked_about_with_the_call():
-    """Of a call that asks anyway: once, and by a permission that nothing has answered before."""
+    """One request for both, with a permission that wasn't answered before."""
     changed = Ask("other", ["o"], arguments={"path": "b"})
     with ScriptedApprover([Once()]) as approver:
         registry = asking(LATER, changed, approver=approver)
@@ -284,7 +284,7 @@ def test_a_callback_that_asks_is_asked_about_with_the_call():
     assert first.reason == "asks for the permission 'careful', asks for the permission 'other', marked destructive"
 
 
-def test_a_call_that_asks_for_nothing_else_may_be_allowed_for_longer():
+def test_always_may_answer_what_only_a_callback_asks():
     with ScriptedApprover([Always()]) as approver:
         registry = asking(LATER, approver=approver)
         assert [registry.call_sync("look", {}, ANN).text for _ in range(2)] == ["seen", "seen"]
@@ -297,15 +297,17 @@ def test_rules_answer_what_a_callback_asks(action, kind):
     assert registry.call_sync("look", {}).kind == kind
 
 
-def test_a_call_that_a_callback_asks_about_goes_on_later_with_one_answer():
+def test_one_answer_resumes_a_call_that_a_callback_asked_about():
     registry = asking(LATER)
     assert resumed(registry, suspended(registry)).results[0].text == "deleted a"
-    assert resumed(board(), suspended(registry)).results[0].text == "deleted a", "less is asked than was approved"
+    assert resumed(make_registry(), suspended(registry)).results[0].text == "deleted a", (
+        "less is asked than was approved"
+    )
     otherwise = resumed(asking(Ask("careful", ["b*"])), suspended(registry))
     assert otherwise.results[0].kind == "denied", "it was about something else"
 
 
-def test_rules_that_come_while_a_person_is_asked_count_for_callbacks_too():
+def test_rules_added_while_a_person_is_asked_apply_to_callbacks_too():
     def approver(request, context):
         registry.permissions = Permissions([Rule("careful", "*", "deny")])
         return Once()
@@ -314,9 +316,9 @@ def test_rules_that_come_while_a_person_is_asked_count_for_callbacks_too():
     assert registry.call_sync("look", {}).kind == "denied"
 
 
-def test_a_tool_that_asked_goes_on_over_several_turns():
-    """Each answer finds its ask; the last is a no."""
-    registry = board()
+def test_a_tool_that_asks_is_resumed_over_several_turns():
+    """Each answer reaches its question; the last is a no."""
+    registry = make_registry()
     outcome = dispatched(registry, ("deploy", {"where": "x"}), approver=ask_later)
     for answer in (Once(), Reject("not on Fridays")):
         assert outcome.results[0].kind == "confirmation_required"
@@ -327,17 +329,17 @@ def test_a_tool_that_asked_goes_on_over_several_turns():
 
 
 def test_a_client_that_knows_only_messages_can_answer():
-    registry = board()
+    registry = make_registry()
     outcome = dispatched(registry, ("delete", {"path": "a"}), ("delete", {"path": "b"}), approver=ask_later)
-    said = {call.id: answer_from_result({"confirmed": True}) for call in map(confirmation_call, outcome.pending)}
-    done = asyncio.run(registry.resume(outcome.pending, said, context=ANN))
+    answers = {call.id: answer_from_result({"confirmed": True}) for call in map(confirmation_call, outcome.pending)}
+    done = asyncio.run(registry.resume(outcome.pending, answers, context=ANN))
     assert [result.text for result in done.results] == ["deleted a", "deleted b"]
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
-    """As by a host that takes a turn up again after a crash; in one resumption or in two."""
-    registry = board()
+    """As by a host that repeats a turn after a crash; in one resumption or in two."""
+    registry = make_registry()
     pending = [suspended(registry) for _ in range(2)]
     assert pending[0].calls[0].id != pending[1].calls[0].id
     batches = [PendingCalls([*pending[0], *pending[1]])] if together else pending
@@ -345,17 +347,17 @@ def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     assert [result.kind or result.text for result in results] == ["deleted a", "unknown_outcome"]
 
 
-def test_a_yes_after_a_no_runs_nothing():
-    registry, results = board(), []
+def test_an_approval_after_a_rejection_runs_nothing():
+    registry, results = make_registry(), []
     pending = suspended(registry)
     for answer in (Reject(), Once()):
         results += resumed(registry, pending, answer).results
     assert [result.kind for result in results] == ["rejected", "unknown_outcome"]
 
 
-def test_calls_without_ids_are_known_by_their_place_in_their_message():
-    """Two of them are two, and each runs once, however often it is suspended and approved."""
-    registry, calls, texts = board(), [ToolCall("delete", {"path": "a"})] * 2, []
+def test_calls_without_ids_are_identified_by_position():
+    """Two of them are different calls, and each runs once, even if suspended and approved again."""
+    registry, calls, texts = make_registry(), [ToolCall("delete", {"path": "a"})] * 2, []
     for message in ("1", "1", "2"):
         context = evolve(ANN, message=message)
         outcome = asyncio.run(registry.dispatch(calls, context=context, approver=ask_later))
@@ -366,16 +368,16 @@ def test_calls_without_ids_are_known_by_their_place_in_their_message():
 
 @pytest.mark.parametrize("other", [{"invocation": "2"}, {"message": "2"}, {"user": "bob"}, {"session": "t"}])
 def test_the_same_id_elsewhere_is_another_call(other):
-    registry, one = board(), evolve(ANN, invocation="1", message="1")
+    registry, one = make_registry(), evolve(ANN, invocation="1", message="1")
     for context in (one, evolve(one, **other)):
         call = ToolCall("delete", {"path": "a"}, "call_0")
         outcome = asyncio.run(registry.dispatch([call], context=context, approver=ask_later))
         assert resumed(registry, outcome.pending, context=context).results[0].text == "deleted a"
 
 
-def test_an_id_that_was_made_here_tells_no_calls_apart():
+def test_generated_ids_do_not_identify_calls():
     """For a provider without ids: each of its messages begins with `call_0`."""
-    registry = board()
+    registry = make_registry()
     for _ in range(2):
         outcome = asyncio.run(
             registry.dispatch([ToolCall("delete", {"path": "a"}, "call_0")], context=ANN, approver=ask_later)
@@ -384,7 +386,7 @@ def test_an_id_that_was_made_here_tells_no_calls_apart():
 
 
 def test_another_user_or_session_cant_answer():
-    registry = board()
+    registry = make_registry()
     pending = suspended(registry)
     for other in (
         ReadonlyContext(session="s", user="bob"),
@@ -401,8 +403,8 @@ DENY = Permissions([Rule("*", "*", "deny")])
 @pytest.mark.parametrize("forbid", [True, False])
 @pytest.mark.parametrize(("name", "arguments"), [("delete", {"path": "a"}), ("deploy", {"where": "x"}), ("wipe", {})])
 def test_rules_that_change_while_a_person_is_asked_hold_for_that_call(name, arguments, forbid):
-    """Whether it asks before it runs, or from inside, and whatever is answered."""
-    registry = board()
+    """Whether it asks before it runs, or from inside."""
+    registry = make_registry()
 
     async def approver(request, context):
         registry.permissions = Permissions([Rule("*", "*", "deny", forbid=forbid)])
@@ -415,8 +417,8 @@ def test_rules_that_change_while_a_person_is_asked_hold_for_that_call(name, argu
 
 @pytest.mark.parametrize("sequential", [True, False])
 def test_rules_that_change_hold_for_calls_of_the_batch_that_havent_started(sequential):
-    """They wait for the first one, or for a slot; what runs goes on."""
-    registry = board()
+    """They wait for the first one, or for a slot; running calls go on."""
+    registry = make_registry()
 
     @tool(concurrency="exclusive")
     async def change(to: str) -> str:
@@ -440,7 +442,7 @@ def test_rules_that_change_hold_for_calls_of_the_batch_that_havent_started(seque
 
 
 def test_permissions_of_a_batch_stay_its_own():
-    registry = board()
+    registry = make_registry()
 
     async def approver(request, context):
         registry.permissions = DENY
@@ -450,11 +452,11 @@ def test_permissions_of_a_batch_stay_its_own():
     assert outcome.results[0].text == "deleted a"
 
 
-def test_what_a_batch_of_its_own_rules_has_left_is_not_resumed_without_rules():
-    """The answers aren't used up by the attempt, and rules that deny by now do."""
-    registry, asks = board(), Permissions([Rule("*", "*", "ask")])
+def test_calls_of_a_batch_with_its_own_rules_are_not_resumed_without_rules():
+    """The attempt doesn't use up the answers, and rules that deny now apply."""
+    registry, asks = make_registry(), Permissions([Rule("*", "*", "ask")])
     pending = suspended(registry, permissions=asks)
-    for other in (registry, board(permissions=asks)):
+    for other in (registry, make_registry(permissions=asks)):
         with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: pass them"):
             resumed(other, pending)
     assert resumed(registry, pending, permissions=asks).results[0].text == "deleted a"
@@ -464,16 +466,16 @@ def test_what_a_batch_of_its_own_rules_has_left_is_not_resumed_without_rules():
 
 ASK = """
 import asyncio, sys
-from dispatch.approval.test_whole_way import KEY, board, suspended
-sys.stdout.write(suspended(board()).dumps(KEY))
+from dispatch.approval.test_whole_way import KEY, make_registry, suspended
+sys.stdout.write(suspended(make_registry()).dumps(KEY))
 """
 
 ANSWER = """
 import asyncio, sys
-from dispatch.approval.test_whole_way import KEY, PendingCalls, board, resumed
+from dispatch.approval.test_whole_way import KEY, PendingCalls, make_registry, resumed
 from pegboard_guard import FileApprovals
 pending = PendingCalls.loads(sys.stdin.read(), KEY)
-print(resumed(board(grants=FileApprovals(sys.argv[1])), pending).results[0].text)
+print(resumed(make_registry(grants=FileApprovals(sys.argv[1])), pending).results[0].text)
 """
 
 
@@ -501,12 +503,12 @@ def test_confirmation_outlives_the_process(script, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_approved_and_ended_with_its_process_has_an_unknown_outcome(script, tmp_path):
+def test_an_approved_call_whose_process_was_killed_has_an_unknown_outcome(script, tmp_path):
     """It may have run, so that it isn't run again, and is not called denied."""
     text, store = script(ASK), FileApprovals(tmp_path / "approvals.json")
     pending = PendingCalls.loads(text, KEY)
     script(ANSWER, str(store.path), given=text, code=-signal.SIGKILL, KILLED_WHILE_IT_RUNS="1")
-    (result,) = resumed(board(grants=store), pending).results
+    (result,) = resumed(make_registry(grants=store), pending).results
     assert result.kind == "unknown_outcome"
     assert result.text == (
         "delete was not run again: its approval was used before, and the outcome isn't known here. "

@@ -1,4 +1,4 @@
-"""Attempts to get round a forbid rule, by one who knows README and safety.md. Each is one row; none may work."""
+"""Attempts to bypass a forbid rule, with knowledge of README and safety.md. Each is one row; none may work."""
 
 from __future__ import annotations
 
@@ -261,14 +261,14 @@ NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_a
 
 
 def attempts_of(text):
-    """The attempts of a table: three blanks stand between two, `<20>` for a character by its number."""
+    """The attempts of a table, separated by three blanks; `<20>` is a character by its number."""
     found = [each for line in text.strip().splitlines() for each in line.split("   ")]
     return [re.sub(r"<([0-9a-f]+)>", lambda number: chr(int(number[1], 16)), each) for each in found]
 
 
 @pytest.fixture
 def top(tmp_path, monkeypatch):
-    """A folder with a secret, ways to it, and the environment's."""
+    """A folder with a secret, links to it, and environment variables that name it."""
     for name in ("secret", "src", "deep"):
         (tmp_path / name).mkdir()
     (tmp_path / "secret" / "key").write_text("KEY")
@@ -300,7 +300,7 @@ ATTEMPTS = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), ATTEMPTS)
-def test_no_way_of_writing_it_gets_round_a_forbid_rule(top, name, arguments):
+def test_no_spelling_bypasses_a_forbid_rule(top, name, arguments):
     """By itself, from inside another tool, and in a batch."""
     registry, arguments = registry_of(), json.loads(json.dumps(arguments).replace("TOP", str(top)))
     results = [
@@ -320,12 +320,12 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("line", [*attempts_of(LINES), *map(shlex.split, attempts_of(LISTS))], ids=str)
-def test_no_way_of_writing_it_is_allowed_by_rules_for_other_programs(line):
+def test_no_spelling_is_allowed_by_rules_for_other_programs(line):
     assert Permissions(HARMLESS).decide(tool_of(shell), {"line": line}).action == "ask"
 
 
 def test_what_is_not_forbidden_runs(top):
-    """The rows above fail for their own reasons, not since nothing runs."""
+    """So the rows above fail because of the rules."""
     registry = registry_of()
     for name, arguments in [
         *[("shell", {"line": line}) for line in ("ls", "grep 'rm x' f", "git rm x", "echo rm x", "sudo ls")],
@@ -348,7 +348,7 @@ def test_what_is_not_forbidden_runs(top):
         (lambda tools: by_each(tools, lambda x: x.evolve(spec=x.spec.evolve(name=f"x_{x.name}"))), ""),
     ],
 )
-def test_no_other_name_gets_round_a_forbid_rule(top, change, names):
+def test_no_other_name_bypasses_a_forbid_rule(top, change, names):
     registry = registry_of(relay)
     registry.register(change(StaticToolset("t", [shell, delete_all])))
     for name, arguments in zip((names or "x_delete_all x_shell").split(), ({}, {"line": "rm x"}), strict=True):
@@ -370,7 +370,7 @@ def by_each(tools, change):
         lambda shown: shown.evolve(spec=shown.spec.evolve(permission=None), former_permissions=()),
     ],
 )
-def test_no_other_permission_gets_round_a_forbid_rule(top, change):
+def test_no_other_permission_bypasses_a_forbid_rule(top, change):
     rules = Permissions([Rule("bash", "*", "deny", forbid=True)])
     registry = registry_of(relay, permissions=rules)
     registry.register(StaticToolset("t", [shell]).prepared(lambda context, tools: [change(each) for each in tools]))
@@ -396,8 +396,8 @@ FILE = Reshape(rename={"path": "file"})
     ],
 )
 @pytest.mark.parametrize(("field", "kind"), [("path", None), ("path", "path"), (None, None)])
-def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, arguments, field, kind):
-    """Nor any that the model neither names nor sees."""
+def test_no_reshaping_bypasses_a_forbid_rule(top, reshapes, arguments, field, kind):
+    """Also for arguments that the model doesn't see."""
 
     @tool(permission_arguments={} if kind else {"path": "path"})
     def look(path: str, mode: str = "r") -> str:
@@ -436,8 +436,8 @@ def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):
 @pytest.mark.parametrize("field", [None, "path"])
 @pytest.mark.parametrize("path", ["secret/key", "./secret/key", "way/key", "src/../secret/key", "TOP/secret/key"])
 @pytest.mark.parametrize("declared", [{}, {"folder": "path"}, {"folder": "path", "pattern": "text"}])
-def test_what_a_running_tool_names_is_found_however_it_is_written(top, declared, path, field):
-    """Whatever it declares, and whatever the argument is called that the rule looks at."""
+def test_a_path_from_a_running_tool_is_found_in_any_spelling(top, declared, path, field):
+    """For any declared arguments, and any name of the argument in the rule."""
 
     @tool(permission_arguments=declared)
     async def other(folder: str, pattern: str, context: ToolContext) -> str:
@@ -483,7 +483,7 @@ INNER += [text for value in INNER[:3] for text in (json.dumps(value), f"\ufeff {
 @pytest.mark.parametrize("to", INNER)
 @pytest.mark.parametrize("field", [None, "to"])
 def test_a_text_inside_of_a_value_is_found(top, to, field):
-    """Of one that is JSON, too; by a rule that names the argument, too."""
+    """Also in a text that is JSON, and by a rule that names the argument."""
 
     @tool(permission_arguments={} if field else {"to": "text"})
     def mail(to: str | dict | list) -> str:
@@ -518,8 +518,8 @@ def test_nothing_that_is_added_later_beats_a_forbid_rule(top, later):
 ALTERED = ["secret/key", "way/key", "delete_all", "*", "bypass", None, True, [], {}, {"path": "secret/key"}, ["*"]]
 
 
-def test_no_altered_suspended_call_gets_round_a_forbid_rule(top):
-    """Each value of its JSON in turn is another, without a key that would show it."""
+def test_no_altered_pending_call_bypasses_a_forbid_rule(top):
+    """Replaces each value of its unsigned JSON in turn."""
     rules = FORBIDDEN.with_rules(Rule("cat", "src/*", "ask")).with_mode("default")
 
     async def attempts():
@@ -563,7 +563,7 @@ def altered(data, place, value):
         ("ask", {"permission": "cat", "patterns": ["secret/key"]}),
     ],
 )
-def test_no_executor_gets_round_a_forbid_rule(top, question, facts):
+def test_no_executor_bypasses_a_forbid_rule(top, question, facts):
     class Elsewhere:
         async def execute_tool(self, call):
             await call.answer(question, facts)
@@ -578,7 +578,7 @@ def test_no_executor_gets_round_a_forbid_rule(top, question, facts):
     assert RAN == []
 
 
-# By what arguments are encoded in, and by what a tool works out of them
+# Encoded arguments, and permission values
 
 
 def made(**facts):
@@ -622,7 +622,7 @@ def test_what_a_tool_decodes_for_rules_is_read():
 
 
 @pytest.mark.parametrize("path", ["./~/key", ".//././/~/key"])
-def test_a_home_folder_that_pathlib_finds_behind_a_dot_counts(tmp_path, monkeypatch, path):
+def test_a_home_folder_that_pathlib_finds_after_a_dot_counts(tmp_path, monkeypatch, path):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     assert Path(path).expanduser() == tmp_path / "home" / "key"

@@ -1,4 +1,4 @@
-"""Commands as rules match them: what may be allowed, what is denied, what a line hides."""
+"""Commands as rules match them: allowed, denied, and hidden ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from pegboard.dispatch.permissions.rule import Rule, UnreadableError
         ("echo $(ls)", None, False),
     ],
 )
-def test_what_is_offered_beside_exactly_this_command(line, wider, literal):
+def test_the_wider_pattern_of_a_command(line, wider, literal):
     part = command_parts(line)[0]
     assert (part.wider, part.literal) == (wider, part.shown if literal else None)
 
@@ -92,7 +92,7 @@ def test_other_commands_are_not_denied(line):
     assert decide(line, Rule("bash", "git push *", "deny")) is None
 
 
-def test_options_and_what_is_filled_in_hide_no_command():
+def test_options_and_expansions_hide_no_command():
     for line in (
         *("git -C /x push", "git --no-pager push", "git -c a.b=c push", "git --git-dir x push", "g$X push", "$X push"),
         *(
@@ -109,7 +109,7 @@ def test_options_and_what_is_filled_in_hide_no_command():
 
 
 @pytest.mark.parametrize("pattern", ["> *", "> /etc/*", "X=*", "* > f", "ls | *"])
-def test_a_rule_about_no_single_command_doesnt_look_into_programs_texts(pattern):
+def test_a_rule_about_several_commands_is_not_matched_with_nested_texts(pattern):
     assert not denied("sed 's/etc/X ls f/' x", pattern)
     assert not denied("awk '{print X}' ls", pattern)
 
@@ -119,7 +119,7 @@ def test_a_command_of_one_word_is_found_too():
         assert denied(line, "reboot")
 
 
-def test_what_is_only_asked_about_is_not_run():
+def test_command_v_runs_nothing():
     assert decide("command -v git", Rule("bash", "git *", "deny")) is None
     assert decide("command git", Rule("bash", "git *", "deny")) == "deny"
 
@@ -165,12 +165,12 @@ def test_a_line_is_allowed_where_each_of_its_commands_is(line):
         *("ls <<E\nx", "test -v 'a[$(ls)]'", "A='$(ls)'", "echo ${a@P}"),
     ],
 )
-def test_a_line_is_not_allowed_otherwise(line):
+def test_a_line_with_anything_else_is_not_allowed(line):
     assert not allowed(line)
     assert decide(line, Rule("bash", "*", "deny")) == "deny"
 
 
-def test_what_stands_round_a_command_can_be_allowed_by_itself():
+def test_redirections_and_assignments_can_be_allowed_by_themselves():
     assert allowed("git log > out.txt", "git *", "> out.txt")
     assert not allowed("git log > /etc/passwd", "git *", "> out.txt")
     assert allowed("CI=1 git log", "git *", "CI=*")
@@ -198,7 +198,7 @@ def test_an_assignment_or_a_redirection_is_denied_however_it_is_written(pattern,
     assert decide(line, Rule("bash", "X=z", "deny"), Rule("bash", "> /etcetera/*", "deny")) is None
 
 
-def test_words_are_kept_apart():
+def test_quoted_words_stay_separate():
     """A program called `ls /tmp` is another than `ls`."""
     assert not allowed("'ls /tmp'", "ls /tmp")
     assert denied("'ls' '/tmp'", "ls /tmp")
@@ -225,12 +225,12 @@ def test_to_ask_what_may_be_meant_is_enough():
     assert decide("git log", Rule("bash", "git *", "allow"), asks) == "allow"
 
 
-def test_what_may_be_meant_never_takes_caution_away():
-    """A perhaps is no last match: what stands before it still counts."""
+def test_a_rule_that_may_apply_never_relaxes_a_decision():
+    """A rule that only may apply isn't the last match: earlier rules still count."""
     assert decide("/bin/git push", Rule("bash", "git *", "deny"), Rule("bash", "git push *", "ask")) == "deny"
 
 
-def test_what_is_too_deep_or_too_much_to_look_through_is_denied():
+def test_a_line_that_is_too_deep_or_too_long_is_denied():
     assert denied("sudo " * 8 + "ls", "never")
     assert denied("sudo " + "-u x " * 50 + "ls", "never")
     assert denied("env -S '" + "a b; " * 500 + "'", "never")
@@ -297,8 +297,8 @@ def recorders(tmp_path_factory):
 
 
 def calls_of(shell, line, recorders):
-    """What a shell runs of a line: the words of each call."""
-    # A folder of its own: what an earlier line left running in the background may still write to that line's record.
+    """The words of each command that a shell runs of a line."""
+    # A folder of its own: background processes of an earlier line may still write to that line's record.
     state = Path(tempfile.mkdtemp(dir=recorders))
     record = state.with_suffix(".record")
     process = subprocess.Popen(

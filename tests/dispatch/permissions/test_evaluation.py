@@ -1,4 +1,4 @@
-"""What a call touches, and what rules decide about it."""
+"""Evaluation of rules against what a call touches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
         assert Resource("path", "x").parts("path", Folders([work_dir]))[0].shown == place
 
 
-def test_exactly_this_and_what_is_wider():
+def test_parts_offer_exactly_themselves_and_wider_patterns():
     parts = (PlainText.of("a*"), PlainText.of(HOLE), WHOLE_CALL, Part(shown="x"))
     assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
@@ -72,7 +72,7 @@ def test_an_allow_rule_for_another_permission_changes_nothing(rules, pattern, ki
 
 
 @given(st.lists(ANY_RULES, max_size=4), PATTERNS, KINDS, SUBJECTS)
-def test_a_deny_rule_behind_the_others_never_makes_a_decision_milder(rules, pattern, kind, subjects):
+def test_an_appended_deny_rule_never_makes_a_decision_milder(rules, pattern, kind, subjects):
     more = PermissionRules(rules).with_rules(Rule("read", pattern, "deny", kind=kind))
     before, after = ruled(rules, *subjects).action, more.decide("read", subjects).action
     assert STRICTNESS.index(after) >= STRICTNESS.index(before)
@@ -85,11 +85,11 @@ def test_what_touches_more_is_never_decided_more_mildly(rules, subjects, more):
     assert STRICTNESS.index(after) >= STRICTNESS.index(before)
 
 
-def test_no_rule_says_nothing():
+def test_without_an_applicable_rule_there_is_no_decision():
     assert ruled([]) == ruled([Rule("edit", "*", "deny")], text("a")) == NO_RULE
 
 
-def test_of_a_call_that_touches_nothing_only_the_star_speaks_for_sure():
+def test_only_the_star_surely_applies_to_a_call_that_touches_nothing():
     assert ruled([Rule("read", "*", "allow")]).action == "allow"
     assert ruled([Rule("read", "a", "allow")]).action is None
     assert ruled([Rule("read", "a", "deny")]).action == "deny"
@@ -106,8 +106,8 @@ def test_what_is_missing_is_denied_and_not_allowed(kind):
         assert ruled([Rule("read", "zz", "deny", forbid=True)], Resource(kind, value)).forbidden
 
 
-def test_the_star_as_text_looks_at_nothing():
-    """The way to say: whatever it is, also what can't be read."""
+def test_the_star_as_text_applies_to_everything():
+    """It applies to any value, also if it can't be read."""
     everything = Rule("read", "*", "allow", kind="text")
     for subject in (Resource("command", "$(x)"), Resource("path", None), Resource("url", "http://a@b")):
         assert ruled([everything], subject).action == "allow"
@@ -134,8 +134,8 @@ def test_a_rule_may_name_the_argument():
     assert ruled([rule, Rule("mail", "*", "allow", field="body")], to, body, permission="mail").action == "allow"
 
 
-def test_an_argument_that_isnt_declared_speaks_of_the_whole_call():
-    """It matters only where a rule names it: `mode` itself needs no rule that allows it."""
+def test_an_undeclared_argument_decides_about_the_whole_call():
+    """It counts only if a rule names it: no rule has to allow `mode` itself."""
     path, mode = Resource("text", "a", "path"), Resource("text", "w", "mode", declared=False)
     rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
     assert ruled(rules, path, mode).action == "deny"

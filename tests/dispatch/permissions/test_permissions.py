@@ -1,4 +1,4 @@
-"""Rules and a mode decide about calls."""
+"""Decisions on calls by rules and a mode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def decide(called, arguments=None, *rules, mode="default", **options):
 
 
 def settled(permissions, called):
-    """Whether each call of a tool runs, whatever its arguments."""
+    """Whether each call of a tool runs, with any arguments."""
     return policy_of(permissions, called).conditions == ()
 
 
@@ -104,14 +104,10 @@ def test_any_tool_asks_that_an_ask_rule_names():
     assert not settled(Permissions([rule]), PLAIN)
 
 
-def test_a_rule_about_an_argument_that_a_tool_cant_have_leaves_it_settled():
-    assert settled(Permissions(ELSEWHERE), CLOSED)
+# --- trust ---
 
 
-# --- who is believed ---
-
-
-def test_what_a_stranger_calls_its_permission_only_adds_caution():
+def test_the_permission_of_an_untrusted_origin_only_adds_caution():
     stranger = SHELL.evolve(origin=STRANGER)
     assert action(stranger, {"line": "ls"}, Rule("bash", "*", "allow")) == "ask"
     assert action(stranger, {"line": "ls"}, Rule("shell", "*", "allow")) == "allow"
@@ -120,8 +116,8 @@ def test_what_a_stranger_calls_its_permission_only_adds_caution():
 
 
 @pytest.mark.parametrize("origin", [HOST, STRANGER, Origin("git", "pegboard-git")])
-def test_no_renaming_escapes_a_rule(origin):
-    """A tool is known by its own name, by the one that it is offered under, and by each between."""
+def test_renaming_a_tool_bypasses_no_rule(origin):
+    """A rule matches a tool by its own name, by the one that it is offered under, and by each in between."""
     shown = tool("delete", destructive=True, origin=origin).with_spec(name="git_delete").with_spec(name="run_tests")
     for name in ("delete", "git_delete", "run_tests", "*_delete"):
         assert action(shown, {}, Rule("run_tests", "*", "allow"), Rule(name, "*", "deny")) == "deny"
@@ -143,7 +139,7 @@ def test_what_is_granted_for_one_owner_holds_for_its_tools_only(origin, owner):
         assert asked(called, "net", "a.org", grants=(Rule("net", "*", "allow", owner=granted),)) == wanted
 
 
-def test_a_strangers_hints_only_add_caution():
+def test_hints_of_an_untrusted_origin_only_add_caution():
     assert action(tool(origin=STRANGER, destructive=True)) == "ask"
     assert action(tool(origin=STRANGER, read_only=True), mode="plan") == "deny"
     assert action(tool(origin=STRANGER, edit=True, destructive=True), mode="accept_edits") == "ask"
@@ -151,7 +147,7 @@ def test_a_strangers_hints_only_add_caution():
 
 @pytest.mark.parametrize("permission", ["*", "e?it", "edit ", "ed\u200bit", "edit\nasked because safe"])
 def test_a_permission_that_is_no_name_is_not_asked_for(permission):
-    """An answer "always" would allow everything of everybody."""
+    """An answer "always" would allow everything to all tools."""
     greedy = tool(permission=permission, destructive=True)
     assert ask(greedy, {})["permission"] == "probe"
 
@@ -221,7 +217,7 @@ def test_what_rules_look_at(tmp_path, called, arguments, rules, wanted):
     assert action(called, arguments, *rules, context=ReadonlyContext(work_dir=str(tmp_path))) == wanted
 
 
-def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
+def test_rules_apply_to_a_renamed_argument():
     def write(path: str, text: str): ...
 
     own = Tool.from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
@@ -233,7 +229,7 @@ def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
 
 
 def test_a_tool_may_have_a_folder_of_its_own(tmp_path, monkeypatch):
-    """Relative paths start there; relative patterns too, and to deny and to ask in the call's folder as well."""
+    """Relative paths and patterns start there; patterns of deny and ask rules also in the call's folder."""
     monkeypatch.chdir(tmp_path)
     called = WRITE.evolve(work_dir=lambda arguments, context: f"data/{context.user}")
     context = ReadonlyContext(user="ann", work_dir=f"{tmp_path}/call")
@@ -251,7 +247,7 @@ def test_a_tool_may_have_a_folder_of_its_own(tmp_path, monkeypatch):
     assert decided("src/a", Rule("edit", "data/ann/src/*", "allow")) == "ask"
 
 
-def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
+def test_a_tool_whose_work_dir_fails_is_denied_and_not_allowed():
     called = WRITE.evolve(work_dir=lambda arguments, context: sys.exit())
     assert action(called, {"path": "/a"}, Rule("edit", "/a", "allow")) == "ask"
     assert action(called, {"path": "/a"}, Rule("edit", "/nowhere", "deny")) == "deny"
@@ -276,15 +272,15 @@ def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
         ([Rule("named", "*.env", "deny", forbid=True), Rule("named", "*", "allow")], False),
     ],
 )
-def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed):
-    """Where rules ask about it, it may not, unless they asked about the whole call."""
+def test_a_running_tool_can_check_further_access(tmp_path, rules, allowed):
+    """Not if rules ask about it, unless they asked about the whole call."""
     context = ReadonlyContext(work_dir=str(tmp_path))
     access = policy_of(Permissions(rules), READ).access({"path": "src"}, context, ())
     assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
 
 
-def test_what_was_judged_is_what_a_running_tool_may_access(tmp_path):
-    """Another place it may access where a rule lets it."""
+def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
+    """Another path only if a rule allows it."""
     permissions = Permissions([Rule("edit", "src/*", "allow"), Rule("edit", "lib/*", "allow")])
     context = ReadonlyContext(work_dir=str(tmp_path))
     policy = policy_of(permissions, WRITE)
@@ -332,7 +328,7 @@ def by_arguments(**options):
     return Tool.from_schema("shell", {"type": "object"}, shell, **options)
 
 
-def test_a_tool_may_say_of_each_call_whether_it_destroys_something():
+def test_a_tool_may_decide_by_arguments_whether_a_call_is_destructive():
     called = by_arguments(destructive=lambda arguments: arguments["line"].startswith("rm"))
     assert action(called, {"line": "ls"}) == "allow"
     assert decide(called, {"line": "rm a"}).reason == "marks this call destructive"
@@ -343,7 +339,7 @@ def test_a_tool_may_say_of_each_call_whether_it_destroys_something():
     assert action(called.evolve(origin=STRANGER), {"line": "ls"}) == "ask"
 
 
-def test_what_depends_on_the_arguments_is_asked_off_the_loop_and_denied_without_a_person():
+def test_functions_of_the_arguments_run_off_the_loop():
     threads = []
 
     def destroys(arguments):
@@ -356,7 +352,7 @@ def test_what_depends_on_the_arguments_is_asked_off_the_loop_and_denied_without_
     assert threading.main_thread() not in threads
 
 
-def test_a_tool_may_say_of_each_call_whether_it_only_reads():
+def test_a_tool_may_decide_by_arguments_whether_a_call_only_reads():
     called, plan = by_arguments(read_only=lambda arguments: arguments["line"] == "ls"), Permissions(mode="plan")
     assert not plan.hides(called)
     assert [plan.decide(called, {"line": line}).action for line in ("ls", "rm a")] == ["allow", "deny"]
@@ -365,7 +361,7 @@ def test_a_tool_may_say_of_each_call_whether_it_only_reads():
     assert (plan.hides(stranger), plan.decide(stranger, {"line": "ls"}).action) == (True, "deny")
 
 
-def test_what_the_host_vouches_for_takes_the_place_of_what_a_tool_says():
+def test_annotations_set_by_the_host_replace_functions_of_the_tool():
     called = by_arguments(destructive=lambda arguments: True, read_only=lambda arguments: True)
     toolset = StaticToolset("t", [called]).with_annotations(ToolAnnotations(destructive_hint=False))
     (vouched,) = asyncio.run(toolset.tools(ReadonlyContext()))
@@ -382,14 +378,14 @@ def test_accepted_edits_dont_ask():
     assert not settled(Permissions([Rule("edit", "/b", "deny")], "accept_edits"), WRITE)
 
 
-def test_in_bypass_nothing_asks_and_ordinary_rules_step_back():
+def test_in_bypass_nothing_asks_and_ordinary_rules_are_ignored():
     rules = (Rule("*", "*", "deny"), Rule("bash", "*", "ask"))
     for called in (PLAIN, SHELL, WRITE, tool(requires_confirmation=True)):
         assert action(called, {}, *rules, mode="bypass") == "allow"
         assert settled(Permissions(rules, "bypass"), called)
 
 
-def test_forbid_holds_in_bypass():
+def test_forbid_rules_apply_in_bypass():
     rule = Rule("bash", "rm *", "deny", forbid=True)
     assert action(SHELL, {"line": "ls; rm x"}, rule, mode="bypass") == "deny"
     assert action(SHELL, {"line": "ls"}, rule, mode="bypass") == "allow"
@@ -407,12 +403,7 @@ def test_never_ask_denies_what_would_ask():
     assert action(SHELL, {"line": "ls"}, Rule("bash", "ls *", "allow"), mode="never_ask") == "allow"
 
 
-def test_there_is_no_other_mode():
-    with pytest.raises(ValueError, match="yolo"):
-        Permissions(mode="yolo")
-
-
-# --- whatever rules, grants and modes ---
+# --- for any rules, grants and modes ---
 
 
 ANY_MODE = st.sampled_from(MODES)
@@ -428,7 +419,7 @@ FEW_RULES = st.lists(RULES | NARROW, max_size=3)
 
 @given(FEW_RULES, FEW_RULES, ANY_MODE, st.sampled_from(["rm x", "ls; rm x"]))
 def test_what_is_forbidden_is_never_run(rules, grants, mode, line):
-    """Whatever rules, grants and modes are added."""
+    """With any additional rules, grants and modes."""
     forbid = Rule("bash", "rm *", "deny", forbid=True)
     decision = decide(SHELL, {"line": line}, forbid, *rules, mode=mode, grants=tuple(grants))
     assert (decision.action, decision.rule, decision.forbidden) == ("deny", forbid, True)
@@ -541,7 +532,7 @@ def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
         ("ls $X", False, True),
     ],
 )
-def test_always_is_not_offered_where_it_would_not_do(line, literal, wider):
+def test_always_is_offered_only_where_it_would_work(line, literal, wider):
     asked = ask(SHELL, {"line": line}, Rule("bash", "rm *", "ask"))
     assert (bool(asked["always"]), bool(asked["wider"])) == (literal, wider)
 
@@ -573,7 +564,7 @@ def test_what_always_proposes_allows_the_same_call(line, rules):
 
 @given(FEW_RULES, st.sampled_from(["bash", "*"]), st.sampled_from(["*", "git *", "ls"]), LINES.map("; ".join))
 def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permission, pattern, line):
-    """It answers what asks."""
+    """It only answers what would be asked."""
     permissions, grants = Permissions(rules), (Rule(permission, pattern, "allow"),)
     before = permissions.decide(SHELL, {"line": line}).action
     after = permissions.decide(SHELL, {"line": line}, grants=grants).action
@@ -588,7 +579,7 @@ def asked(called, permission, *patterns, rules=(), mode="default", folder=".", g
     return decision.action
 
 
-def test_what_a_running_tool_asks_is_decided_by_rules_too():
+def test_rules_decide_what_a_running_tool_asks_for():
     assert asked(PLAIN, "net", "a.org") == "ask"
     assert asked(PLAIN, "net", "a.org", rules=[Rule("net", "a.*", "allow")]) == "allow"
     assert asked(PLAIN, "net", "a.org", "b.org", rules=[Rule("net", "a.*", "allow")]) == "ask"
@@ -599,13 +590,13 @@ def test_what_a_running_tool_asks_is_decided_by_rules_too():
     assert asked(PLAIN, "net", "a.org", mode="never_ask") == "deny"
 
 
-def test_permissions_that_have_decided_can_be_sent_to_another_process():
+def test_used_permissions_can_be_pickled():
     permissions = Permissions([Rule("probe", "*", "deny")], "plan")
     permissions.decide(PLAIN, {})
     assert pickle.loads(pickle.dumps(permissions)) == permissions
 
 
-def test_a_pattern_that_is_asked_for_stands_for_anything():
+def test_a_wildcard_that_a_tool_asks_for_matches_anything():
     assert asked(PLAIN, "net", "*", rules=[Rule("net", "?", "allow")]) == "ask"
     assert asked(PLAIN, "net", "a.*", rules=[Rule("net", "a.org", "deny")]) == "deny"
     assert asked(PLAIN, "net", "a.*", rules=[Rule("net", "a.*", "allow")]) == "allow"
@@ -617,10 +608,10 @@ def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
     assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
 
 
-# --- what is no argument ---
+# --- permission values ---
 
 
-def test_rules_look_at_what_a_tool_works_out_of_its_arguments():
+def test_rules_apply_to_permission_values():
     patch = tool("patch", permission_arguments={"paths": "path"}, permission="edit").evolve(
         permission_values=lambda arguments, context: {"paths": arguments["patch"].split()}
     )
@@ -638,7 +629,7 @@ def test_rules_look_at_what_a_tool_works_out_of_its_arguments():
     assert action(shown, {"text": "/etc/b"}, Rule("edit", "/etc/*", "deny")) == "deny"
 
 
-def test_a_list_of_words_that_a_tool_works_out_is_one_command():
+def test_a_list_from_permission_values_is_one_command():
     git = tool("log", permission_arguments={"argv": "command"}, permission="bash").evolve(
         permission_values=lambda arguments, context: {"argv": ["git", "log", arguments["author"]]}
     )
@@ -646,14 +637,14 @@ def test_a_list_of_words_that_a_tool_works_out_is_one_command():
     assert action(git, {"author": "x"}, Rule("bash", "git push *", "allow")) == "ask"
 
 
-def test_what_a_tool_fails_to_work_out_is_never_allowed_and_always_denied():
+def test_failing_permission_values_are_denied_and_never_allowed():
     for failing in (lambda arguments, context: arguments["b"], lambda arguments, context: sys.exit()):
         failed = tool(permission_arguments={"a": "text"}).evolve(permission_values=failing)
         assert action(failed, {"a": "x"}, Rule("probe", "y", "deny")) == "deny"
         assert action(failed, {"a": "x"}, Rule("probe", "*", "ask"), Rule("probe", "x", "allow")) == "ask"
 
 
-# --- as data, and alive ---
+# --- JSON, copies and references ---
 
 
 @given(FEW_RULES, ANY_MODE)
@@ -662,7 +653,7 @@ def test_permissions_survive_json(rules, mode):
     assert Permissions.from_json(json.loads(json.dumps(permissions.to_json()))) == permissions
 
 
-def test_permissions_are_changed_by_making_others():
+def test_permissions_are_immutable():
     rule = Rule("bash", "*", "ask")
     permissions = Permissions(PermissionRules([rule]))
     assert permissions.with_mode("plan") == Permissions([rule], "plan")
@@ -670,15 +661,16 @@ def test_permissions_are_changed_by_making_others():
     assert permissions.rules.rules == (rule,)
 
 
-def test_a_tool_that_is_gone_is_not_kept():
+def test_a_policy_does_not_keep_its_tool_alive():
     permissions, called = Permissions(), tool(destructive=True)
     settled(permissions, called)
-    gone = weakref.ref(called)
+    reference = weakref.ref(called)
     del called
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
-def test_data_that_says_what_cant_be_is_refused():
-    with pytest.raises(ValueError, match="mode: must be one of default, plan"):
-        Permissions.from_json({"mode": "x"})
+def test_an_unknown_mode_is_refused():
+    for make in (lambda: Permissions(mode="yolo"), lambda: Permissions.from_json({"mode": "yolo"})):
+        with pytest.raises(ValueError, match=r"mode: .*default, plan, accept_edits"):
+            make()

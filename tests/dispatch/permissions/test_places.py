@@ -24,7 +24,7 @@ from pegboard.dispatch.permissions.rule import Folders, Match, Rule, UnreadableE
 
 @pytest.fixture
 def top(tmp_path):
-    """`state/` with a file, `secret/` beside it, and links from the one to the other."""
+    """`work/` with a file, `secret/` next to it, and links from the one to the other."""
     top = Path(os.path.realpath(tmp_path))
     (top / "work" / "src").mkdir(parents=True)
     (top / "work" / "src" / "a.py").touch()
@@ -42,7 +42,7 @@ def decide(top, action, pattern, path):
 
 
 def both(top, pattern, path):
-    """What a rule that denies and one that allows make of it."""
+    """The decisions of a deny rule and of an allow rule."""
     return decide(top, "deny", pattern, path), decide(top, "allow", pattern, path)
 
 
@@ -51,7 +51,7 @@ def both(top, pattern, path):
     [
         *(("src/*", path, ("deny", "allow")) for path in ("src/a.py", "./src//a.py", "src/../src/a.py")),
         *(("src/*", path, ("deny", "allow")) for path in ("src/new/deep/b.py", "~x/../src/a.py")),
-        # The way to a place can be denied, too.
+        # A path can also be denied as written.
         ("*.pem", "key.pem", ("deny", None)),
         ("round/*", "src/a.py", ("deny", None)),
         # What starts with a star starts anywhere; a resolved folder's star is none.
@@ -94,8 +94,8 @@ def test_what_a_pattern_of_places_means(top, monkeypatch, pattern, path, decided
         "~/src/a.py",
     ],
 )
-def test_what_is_elsewhere_is_not_allowed_by_it(top, path):
-    """By `..`, by links, by both, or because it never was there."""
+def test_a_path_outside_the_pattern_is_not_allowed(top, path):
+    """By `..`, by links, by both, or because it doesn't exist."""
     assert decide(top, "allow", "src/*", path) is None
     assert decide(top, "allow", f"{top}/work/src/*", path) is None
 
@@ -107,7 +107,7 @@ def test_what_leads_to_a_denied_place_is_denied(top, path, pattern):
 
 
 def test_both_readings_of_a_step_back_behind_a_link_count(top):
-    """`out/..` is `top` to the system, and `state` to a program that shortens paths before it opens them."""
+    """`out/..` is `top` for the system, and `work` for a program that shortens paths before it opens them."""
     assert place_of("out/../x", Folders([str(top / "work")])).real == (f"{top}/x", f"{top}/work/x")
     assert decide(top, "allow", "*/work/*", "out/../x") is None
     assert decide(top, "deny", "*/work/*", "out/../x") == "deny"
@@ -117,7 +117,7 @@ def test_both_readings_of_a_step_back_behind_a_link_count(top):
 @pytest.mark.parametrize(
     "path", ["round/x", "a\0b", "x" * 5000, "y" * 300, "\ud800", "file:///etc/passwd", "https://example.com"]
 )
-def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
+def test_an_unreadable_path_is_denied_and_not_allowed(top, path):
     with pytest.raises(UnreadableError):
         place_of(path, Folders([str(top / "work")]))
     assert decide(top, "deny", "../secret/*", path) == "deny"
@@ -136,7 +136,7 @@ def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
         ("src/*", "${PLACE}/a.py"),
     ],
 )
-def test_names_of_the_environment_are_filled_in(top, monkeypatch, pattern, path):
+def test_environment_variables_are_filled_in(top, monkeypatch, pattern, path):
     monkeypatch.setenv("HOME", str(top / "secret"))
     monkeypatch.setenv("PLACE", "src")
     assert decide(top, "deny", pattern, path) == "deny"
@@ -172,13 +172,13 @@ def test_a_name_is_denied_as_it_is_shown(top, pattern, name):
     assert decide(top, "allow", pattern, name) is None
 
 
-def test_relative_paths_start_in_the_processs_folder_where_no_other_is_named(top, monkeypatch):
+def test_relative_paths_start_in_the_working_folder_by_default(top, monkeypatch):
     monkeypatch.chdir(top / "work")
     rules = PermissionRules([Rule("read", f"{top}/work/src/*", "allow")])
     assert rules.decide("read", [Resource("path", "src/a.py")]).action == "allow"
 
 
-def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypatch):
+def test_where_the_system_ignores_case_both_cases_are_denied(top, monkeypatch):
     assert decide(top, "deny", "SRC/*", "src/a.py") is None
     monkeypatch.setattr(paths, "_FOLDS_CASE", True)
     assert decide(top, "deny", "SRC/*", "src/a.py") == "deny"
@@ -195,18 +195,18 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
         (("/a/b", "/c"), None, "/a/*"),
     ],
 )
-def test_exactly_a_place_and_its_folder(real, literal, wider):
+def test_a_path_offers_exactly_itself_and_its_folder(real, literal, wider):
     part = PathPart.of(real, real[:1], Folders("/"))
     assert (part.literal, part.wider) == (literal, wider)
 
 
-def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
+def test_a_path_that_is_denied_in_every_reading_is_surely_denied(top):
     place = place_of("src/a.py", Folders([str(top / "work")]))
     assert place.match(Rule("read", "src/*", "deny")) is Match.SURELY
     assert place.match(Rule("read", "other/*", "deny")) is Match.NO
 
 
-def test_an_unreadable_link_leads_nowhere(monkeypatch):
+def test_a_link_that_cant_be_read_is_unreadable(monkeypatch):
     def fail(path):
         raise OSError(5, "Input/output error")
 
@@ -216,8 +216,8 @@ def test_an_unreadable_link_leads_nowhere(monkeypatch):
 
 
 @given(st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "up"]), max_size=7).map("/".join))
-def test_places_are_where_the_system_finds_them(tmp_path_factory, path):
-    """`os.path.realpath` gives the same for every path that it can follow."""
+def test_paths_resolve_as_the_system_does(tmp_path_factory, path):
+    """`os.path.realpath` returns the same for every path that it can resolve."""
     top = tmp_path_factory.getbasetemp() / "places"
     if not top.exists():
         (top / "a" / "b").mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_places_are_where_the_system_finds_them(tmp_path_factory, path):
     assert resolved(f"{top}/{path}") == os.path.realpath(f"{top}/{path}")
 
 
-def test_a_pattern_without_a_wildcard_is_one_place():
+def test_a_pattern_without_a_wildcard_is_one_path():
     pattern = path_pattern("a/../b", "/x")
     assert pattern.matches("/x/b")
     assert not pattern.matches("/x/b/c")
@@ -243,7 +243,7 @@ def test_what_an_allow_rule_means_does_not_follow_a_link_that_is_turned(tmp_path
     assert rules.decide("read", [Resource("path", "/etc/passwd")], work_dir=str(tmp_path)).action is None
 
 
-def test_a_rule_keeps_its_pattern_for_only_so_many_folders():
+def test_a_rule_caches_its_pattern_for_256_folders_at_most():
     rule = Rule("read", "a/*", "allow")
     for number in range(300):
         assert place_of("a/b", Folders([f"/nowhere/{number}"])).match(rule) is Match.SURELY
@@ -286,7 +286,7 @@ def test_a_host_has_one_name(text, name):
         *("b" * 100 + "ü.de",),
     ],
 )
-def test_a_host_that_programs_read_differently_is_none(text):
+def test_a_host_that_programs_read_differently_is_refused(text):
     with pytest.raises(UnreadableError):
         host_of(text)
 
@@ -321,7 +321,7 @@ def test_a_host_that_programs_read_differently_is_none(text):
         ("999.1.1.1", "9.1.1.1", False),
     ],
 )
-def test_a_name_means_its_subdomains(pattern, host, is_meant):
+def test_a_host_pattern_includes_subdomains(pattern, host, is_meant):
     assert UrlPattern.of(pattern).means(host_of(host)) is is_meant
 
 
@@ -454,12 +454,12 @@ def test_what_leads_to_the_same_host_is_denied_and_not_allowed(pattern, url):
         *(("example.com/admin*", f"https://example.com/{way}", "deny", None) for way in ("/admin", "x/%2e%2e/admin/")),
         ("example.com/admin*", "https://example.com/%61dmin", "deny", None),
         ("example.com/a b", "https://example.com/a%20b", "deny", None),
-        # What isn't said is denied rather than allowed.
+        # What is omitted is denied rather than allowed.
         ("https://example.com", "example.com", "deny", None),
         ("example.com:443", "example.com", "deny", None),
     ],
 )
-def test_what_is_denied_rather_than_allowed(pattern, url, denied, allowed):
+def test_an_uncertain_url_is_denied_and_not_allowed(pattern, url, denied, allowed):
     assert (decide_url("deny", pattern, url), decide_url("allow", pattern, url)) == (denied, allowed)
 
 
@@ -478,7 +478,7 @@ def test_a_path_that_servers_may_shorten_is_denied_by_each_reading(path):
     assert decide_url("allow", "example.com", url) == "allow"
 
 
-def test_exactly_a_url_and_its_origin():
+def test_a_url_offers_exactly_itself_and_its_origin():
     url = url_of("HTTPS://api.Example.com:8443/x?y#z")
     assert (url.literal, url.wider) == ("https://api.example.com:8443/x?y", "https://api.example.com:8443")
     assert decide_url("allow", url.wider, url.shown) == "allow"
@@ -487,7 +487,7 @@ def test_exactly_a_url_and_its_origin():
 
 @given(st.text(":/?#[]@\\.%ab1 \n", max_size=20), st.sampled_from(["", "http://", "https://example.com"]))
 def test_no_text_is_allowed_without_a_host_that_is_known(rest, start):
-    """Whatever is read as allowed for example.com, the standard library's looser parser finds that host in it, too."""
+    """If a text is allowed for example.com, the standard library's looser parser finds that host in it, too."""
     from urllib.parse import urlsplit
 
     url = start + rest

@@ -1,4 +1,4 @@
-"""Files of rules, and problems of rules."""
+"""Rules files, and the linter for rules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def written(tmp_path):
 
 
 def test_a_file_of_rules_is_read(written):
-    """The lists first, the stricter behind the milder; then the rules. By any path."""
+    """The lists first, stricter ones after milder ones; then the rules. By a string or a `Path`."""
     assert (
         read_permissions(written(TOML))
         == read_permissions(Path(written(TOML)))
@@ -172,7 +172,7 @@ def test_json_is_read_as_strictly(written, content, text):
         read_permissions(written(content, "rules.json"))
 
 
-def test_a_file_that_isnt_there_is_named(tmp_path):
+def test_a_missing_rules_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
         read_permissions(str(tmp_path / "none.toml"))
 
@@ -259,12 +259,12 @@ def test_a_rule_that_means_what_it_seems_to_is_not_reported(rule):
     assert rule_problems(Permissions([rule]), KNOWN) == ()
 
 
-def test_all_tools_of_a_server_are_no_part_of_a_word():
+def test_a_pattern_for_all_tools_of_a_server_is_not_reported():
     tool = Tool.from_schema("srv__echo", {"type": "object"}, lambda arguments: "")
     assert rule_problems(Permissions([Rule("srv__*", "*", "allow")]), [tool]) == ()
 
 
-def test_rules_that_a_registry_is_made_with_are_looked_at_by_its_first_call(caplog):
+def test_initial_rules_of_a_registry_are_checked_by_its_first_call(caplog):
     registry = ToolRegistry(permissions=Permissions([Rule("nothing", "*", "deny")]))
     registry.register(FETCH)
     with caplog.at_level(logging.WARNING, "pegboard"):

@@ -48,7 +48,7 @@ def test_every_command_of_a_line_is_found(text, found):
     "text",
     ["git push", "'git' push", '"git" push', "g''it push", 'g""it push', "g\\it pu\\sh", "gi\\\nt push", "git 'push'"],
 )
-def test_quotes_and_escapes_are_taken_away(text):
+def test_quotes_and_escapes_are_removed(text):
     assert words(text) == [["git", "push"]]
 
 
@@ -163,7 +163,7 @@ def test_an_assignment_is_a_command_of_its_own():
     assert line.commands[2].assignments == ["A=b", "C=d e"]
 
 
-def test_what_was_written_is_kept_where_nothing_stands_between():
+def test_the_source_of_a_command_is_stored_if_contiguous():
     sources = {" ".join(command.words): command.source for command in read_line("A=b 'x'  y; z >f w").commands}
     assert sources == {"A=b": None, "x y": "'x'  y", "> f": None, "z w": None}
 

@@ -45,7 +45,7 @@ def check(name, response):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_stream_says_what_the_whole_answer_says(name):
+def test_a_stream_reads_as_the_whole_answer(name):
     whole, streamed = EXPORTERS[name]().response(WHOLE[name]), fed(name, STREAMS[name]).response()
     assert (streamed.text, streamed.finish_reason, streamed.complete) == (whole.text, "tool_calls", True)
     assert [(each.id, each.name) for each in streamed.calls] == [(each.id, each.name) for each in whole.calls]
@@ -68,7 +68,7 @@ def test_a_stream_cut_anywhere_is_interrupted_and_holds_the_calls_before(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(data=st.data())
-def test_whatever_comes_is_read_or_refused_by_a_model_error(name, data):
+def test_any_body_is_read_or_raises_a_model_error(name, data):
     raw = data.draw(json_values | like(WHOLE[name]))
     try:
         response = EXPORTERS[name]().response(raw)
@@ -79,7 +79,7 @@ def test_whatever_comes_is_read_or_refused_by_a_model_error(name, data):
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(data=st.data(), broken=st.none() | st.just("broken"))
-def test_whatever_a_stream_brings_is_read(name, data, broken):
+def test_any_stream_is_read(name, data, broken):
     events = [*data.draw(like(STREAMS[name])), *data.draw(st.lists(json_values, max_size=2))]
     check(name, fed(name, events).response(broken=broken))
 
@@ -108,7 +108,7 @@ NOTHING = [{"content": [None]}, {"output": [None]}, {"choices": [None]}, {"outpu
 
 @pytest.mark.parametrize("raw", [None, [], "x", 5, {}, {"error": "no"}, {"a": 1}, {"error": 3}, *NOTHING], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_no_answer_is_an_error_that_does_not_pass(name, raw):
+def test_an_invalid_body_is_a_permanent_error(name, raw):
     with pytest.raises(ModelError) as caught:
         EXPORTERS[name]().response(raw)
     assert not caught.value.retryable

@@ -148,7 +148,8 @@ def test_what_a_model_answered_goes_back_without_a_fault(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(name):
     secret = {"display": "SECRET", "title": "SECRET", "metadata": {"a": "SECRET"}, "detail": "SECRET"}
-    result = ToolResult("for the model", **secret, details="SECRET", attachments=["SECRET"])
+    attached = ["SECRET", FileContent("file:///SECRET", "SECRET", "text/plain")]
+    result = ToolResult("for the model", **secret, details="SECRET", attachments=attached)
     text = TextPart("words", provider_metadata={"another": {"id": "SECRET"}})
     messages = [Message.user("x"), Message.assistant(text, WEATHER), Message.tool([(WEATHER, result)])]
 
@@ -156,16 +157,6 @@ def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(n
 
     assert "for the model" in body
     assert "SECRET" not in body
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_attachments_are_the_hosts_and_not_sent(name):
-    """They hold what goes beyond `media_bytes`: megabytes."""
-    result = ToolResult("drawn", attachments=[PNG, PDF])
-    messages = [Message.user("x"), Message.assistant(WEATHER), Message.tool([(WEATHER, result)])]
-    plain = [*messages[:2], Message.tool([(WEATHER, ToolResult("drawn"))])]
-
-    assert body_of(name, messages) == body_of(name, plain)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -134,7 +134,7 @@ def test_a_schema_beyond_all_bounds_is_refused(name):
 
 @pytest.mark.parametrize("name", ["anthropic", "bedrock", "openai", "openai-responses"])
 @pytest.mark.parametrize("description", ["", " \n"])
-def test_a_tool_that_says_nothing_has_no_description(name, description):
+def test_a_blank_description_is_left_out(name, description):
     if not description or not name.startswith("openai"):
         assert "description" not in json.dumps(list(exported(name, [ToolSpec("t", description)]).entries))
 
@@ -245,14 +245,14 @@ def is_strict(entry):
 
 
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "bedrock"])
-def test_what_can_be_said_strictly_is_said_strictly(name):
+def test_schemas_with_a_strict_form_are_strict(name):
     wanted = (*STRICT, *RECURSIVE) if name.startswith("openai") else STRICT
 
     assert [each for each in wanted if not is_strict(exported(name, [BY_NAME[each]], strict=True).entries[0])] == []
 
 
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "bedrock"])
-def test_what_can_not_be_said_strictly_is_exported_plainly_with_a_loss(name):
+def test_schemas_without_a_strict_form_are_exported_with_a_loss(name):
     unsayable = [
         "takes_anything",
         "takes_dict_of_integers",

@@ -94,7 +94,7 @@ def test_a_name_that_a_provider_does_not_take_is_found(exporter, name):
 
 
 @pytest.mark.parametrize("exporter", RULES)
-def test_a_name_that_stands_twice_is_found(exporter):
+def test_a_duplicate_name_is_found(exporter):
     make = MAKERS[exporter]
 
     assert len(RULES[exporter]([make(), make()])) == 1
@@ -112,7 +112,7 @@ def test_a_name_that_stands_twice_is_found(exporter):
     ],
     ids=str,
 )
-def test_a_schema_that_is_none_or_no_object_s_is_found(exporter, schema):
+def test_an_invalid_schema_is_found(exporter, schema):
     assert RULES[exporter]([MAKERS[exporter](schema)])
 
 
@@ -298,7 +298,7 @@ def test_references_lead_where_they_say():
 ROUND = {"A": {"properties": {"b": {"$ref": "#/$defs/B"}}}, "B": {"properties": {"a": {"$ref": "#/$defs/A"}}}}
 
 
-def test_ways_round_are_found_and_those_through_options_are_free():
+def test_cycles_are_found_except_through_optional_properties():
     bound = {"A": {**ROUND["A"], "required": ["b"]}, "B": {**ROUND["B"], "required": ["a"]}}
     half = {"A": bound["A"], "B": ROUND["B"]}
 

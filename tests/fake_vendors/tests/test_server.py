@@ -83,7 +83,7 @@ def test_only_the_last_call_never_ends():
     assert (len(pieces), calls) == (3, [first, last, last, last])
 
 
-def test_a_round_that_nobody_asks_for_fails_the_test():
+def test_an_unused_round_fails_the_test():
     server = ModelServer([Round(text="first"), Round()])
     with contextlib.closing(server):
         post(server)
@@ -107,7 +107,7 @@ def test_leaving_the_with_checks_unless_something_else_went_wrong():
         raise KeyError
 
 
-def test_a_refusal_uses_no_round_and_is_told_in_the_check():
+def test_a_refusal_uses_no_round_and_fails_the_check():
     with contextlib.closing(ModelServer([Round()])) as server:
         assert post(server, body={"messages": []}).status_code == 400
         assert len(server.requests) == 1
@@ -266,7 +266,7 @@ def test_without_a_key_the_request_is_refused(name):
         ("gemini", {"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["clock"]}}}, "neither ANY nor"),
     ],
 )
-def test_what_a_vendor_refuses_beside(name, changes, why):
+def test_further_rules_of_vendors(name, changes, why):
     with ModelServer() as server:
         assert why in post(server, name, {**body_of(name, ASKED)[0], **changes}).text
 
@@ -279,7 +279,7 @@ def test_anthropic_wants_a_version_and_pings():
     assert 'event: ping\ndata: {"type": "ping"}\n\n' in streamed
 
 
-def test_ollama_streams_unless_it_is_told_not_to():
+def test_ollama_streams_by_default():
     with ModelServer([Round(text="abc")]) as server:
         lines = [json.loads(line) for line in post(server, "ollama").text.splitlines()]
     said = [(line["message"]["content"], line["done"]) for line in lines]

@@ -1,4 +1,4 @@
-"""`agent_tool`: an agent as a tool. A call of it that waits for a person can go on later."""
+"""`agent_tool`: an agent as a tool. A call of it that waits for an approval can be resumed later."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ if TYPE_CHECKING:
 Session: TypeAlias = Literal["fresh", "kept"]
 DEPTH: Final = 3
 SECONDS: Final = 1_800.0
-"""How long one call of an agent may take; waiting for people isn't counted."""
+"""How long one call of an agent may take; waiting for approvals isn't counted."""
 
 PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
-"""What keys of a session's state begin with that no other agent gets."""
+"""Prefixes of the keys of a session's state that other agents don't get."""
 
-_GIVEN: Final = ("request", "context", "call")  # what `run` may ask for
-MOST_KEPT: Final = 200  # messages of a conversation that is kept between calls
+_GIVEN: Final = ("request", "context", "call")  # the arguments that `run` may take
+MOST_KEPT: Final = 200  # messages of a conversation that is stored between calls
 _ANSWERED: Final = ("answered", "results", "stopped", "escalated", "transferred")
 _inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
-"""How many agents stand round what runs now, however they were called."""
+"""How many agents enclose the current call."""
 
 
 class RunsAgent(Protocol):
     """Agent of any kind: an object with a name, a description and `run`.
 
-    `run` asks by name for some of `request` (the input), `context` (the `ReadonlyContext` that the agent works in) and
-    `call` (the `ToolContext` of the call, to ask a person, emit, or call tools), is plain or async, and gives the
-    answer: a value of the output type, or a `ToolResult`.
+    `run` takes, by name, some of `request` (the input), `context` (the agent's own `ReadonlyContext`) and `call` (the
+    `ToolContext` of the call, to ask the user, emit, or call tools), is plain or async, and returns the answer: a value
+    of the output type, or a `ToolResult`.
     """
 
     @property
@@ -94,18 +94,18 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class Agent:
-    """Configuration of an agent that turns of a model make.
+    """Configuration of an agent that runs turns of a model.
 
     Attributes:
         name: Its name, as a tool's.
         description: What it is for, for the models that call it.
-        instructions: What stands before its conversation.
+        instructions: Instructions before its conversation.
         model: A model, or `PROVIDER/MODEL`; `None`: the one that the host provides (`registry.provide(Model, ...)`).
-        registry: Where its tools are. `None`: it has those that its caller was offered, and no others. With one of its
-            own, what either's rules forbid is forbidden.
-        where: What it asks of tools.
+        registry: Where its tools are. `None`: it has those that its caller was offered, and no others. With its own
+            registry, what the rules of either registry forbid is forbidden.
+        where: A predicate on its tools.
         limits: How much one turn of it may use.
-        config: How its model shall answer.
+        config: The configuration of its model.
     """
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
@@ -118,7 +118,7 @@ class Agent:
     config: ModelConfig = field(factory=ModelConfig)
 
     def digest(self, takes: Any, gives: Any) -> str:
-        """What has to be the same when a suspended call goes on."""
+        """Digest of everything that has to be unchanged when a suspended call is resumed."""
         model = self.model if isinstance(self.model, str) else self.model and [self.model.provider, self.model.name]
         return digest_of([self.name, list(self.instructions), model, str(self.where), repr(takes), repr(gives)])
 
@@ -148,33 +148,35 @@ def agent_tool(
     depth: int = DEPTH,
     **options: Any,
 ) -> Tool:
-    """A tool that runs an agent, and gives its answer.
+    """A tool that runs an agent, and returns its answer.
 
-    The agent works in a session of its own, with a copy of its caller's state, less keys that begin with `_`, `temp:`,
-    `pegboard:` or `agents:`; what it changes there is its own. Its calls are asked about as its caller's are; where an
-    answer comes later, the call of the agent waits for it, and goes on with it.
+    The agent has its own session, with a copy of its caller's state, except keys that begin with `_`, `temp:`,
+    `pegboard:` or `agents:`; its changes stay there. Its calls need approval as its caller's do; where an answer comes
+    later, the call of the agent is suspended, and resumed with the answer.
 
     Args:
         agent: An `Agent`, or any object with `run`.
         takes: The type of its input: the fields of a class (attrs, dataclass, TypedDict) are the tool's arguments;
             anything else is the one argument `request`.
-        gives: The type of its answer, which the tool's output schema is made of; a text by default.
-        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session goes on
-            with it. Its last 200 messages stand in that session's state.
-        depth: How many agents may stand round each other, this one included.
+        gives: The type of its answer, from which the tool's output schema is derived; a string by default.
+        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session continues
+            it. Its last 200 messages are stored in that session's state.
+        depth: How deep agents may call agents, this one included.
         options: As `@tool` takes them; `timeout` is half an hour by default.
 
     Raises:
-        DefinitionError: An option that there isn't, or a type that can't be expressed.
-        ValueError: A depth below 1, or a session that there isn't.
-        TypeError: An object whose `run` can't be called, or asks for what isn't there.
+        DefinitionError: An option is unknown, or a type can't be expressed.
+        ValueError: The depth is below 1, or the session is unknown.
+        TypeError: The object's `run` can't be called, or takes unknown arguments.
     """
     if depth < 1 or session not in ("fresh", "kept"):
         raise ValueError(f"depth must be at least 1 and session 'fresh' or 'kept', got {depth!r} and {session!r}")
     if not isinstance(agent, Agent):
         if not callable(getattr(agent, "run", None)):
-            raise TypeError(f"{agent!r:.200} is no agent: give an Agent, or an object with name, description and run")
-        by_name(agent.run, _GIVEN)  # which raises here, and not at the first call
+            raise TypeError(
+                f"{agent!r:.200} isn't an agent: give an Agent, or an object with name, description and run"
+            )
+        by_name(agent.run, _GIVEN)  # raises here, and not at the first call
     runner = _Runner(agent, takes, gives, session, depth)
 
     async def call(_self: Any, context: ToolContext, request: Any) -> Any:
@@ -190,41 +192,41 @@ def agent_tool(
 
 @define(eq=False)
 class _Runner:
-    """Runs the calls of one agent's tool."""
+    """Handler of one agent's tool."""
 
     agent: AnyAgent
     takes: Any
     gives: Any
     session: Session
     depth: int
-    _at_work: set[tuple[str | None, str]] = field(factory=set[tuple[str | None, str]], init=False)
+    _running: set[tuple[str | None, str]] = field(factory=set[tuple[str | None, str]], init=False)
 
     async def call(self, context: ToolContext, request: Any) -> Any:
         """The agent's answer.
 
         Raises:
-            ToolError: It gave none, with the reason.
+            ToolError: There is none, with the reason.
             FatalToolError: One of its tools ended the turn.
         """
-        name, around = self.agent.name, _inside.get()
-        if around >= self.depth:
+        name, enclosing = self.agent.name, _inside.get()
+        if enclosing >= self.depth:
             text = f"{name} was not run: agents call agents {self.depth} deep here. Do it without another agent."
             raise ToolError(text)
         place = context.user, context.session or ""
         keeps = self.session == "kept"
-        if keeps and place in self._at_work:
+        if keeps and place in self._running:
             raise ToolError(f"{name} was not run: it works on an earlier call. Call it again after that.")
         if keeps:
-            self._at_work.add(place)
-        _inside.set(around + 1)
+            self._running.add(place)
+        _inside.set(enclosing + 1)
         try:
             if isinstance(self.agent, Agent):
                 return await self._answer(self.agent, context, request)
             return await self._run(self.agent, context, request)
         finally:
-            _inside.set(around)  # a token couldn't be given back where the coroutine is closed elsewhere
+            _inside.set(enclosing)  # a token couldn't be reset if the coroutine is closed in another context
             if keeps:
-                self._at_work.discard(place)
+                self._running.discard(place)
 
     async def _run(self, agent: RunsAgent, context: ToolContext, request: Any) -> Any:
         inner = self._context(context.request, self._new_session(context))
@@ -236,7 +238,7 @@ class _Runner:
         return "/".join(filter(None, (context.session, self.agent.name, uuid4().hex[:12])))
 
     def _context(self, outer: ReadonlyContext, session: str) -> ReadonlyContext:
-        """The context that the agent works in."""
+        """The agent's own context."""
         agent, above = self.agent, outer.branch or outer.agent
         return ReadonlyContext(
             user=outer.user,
@@ -249,7 +251,7 @@ class _Runner:
             work_dir=outer.work_dir,
         )
 
-    # Agents that turns make --------------------------------------------------------------------------------------
+    # Agents that run turns ---------------------------------------------------------------------------------------
 
     async def _answer(self, agent: Agent, context: ToolContext, request: Any) -> Any:
         suspended = self._suspended(agent, context)
@@ -312,7 +314,7 @@ class _Runner:
         return turn_of(model, asked.with_messages(*conversation.messages, words), registry, inner, **options)
 
     def _value(self, outcome: TurnOutcome) -> Any:
-        """The agent's answer, of the type that is wanted.
+        """The agent's answer, of the output type.
 
         Raises:
             ToolError: There is none.
@@ -332,31 +334,31 @@ class _Runner:
         results = outcome.messages[-1].results if outcome.messages else ()
         return outcome.text or "\n".join(part.result.text for part in results)
 
-    # Conversations that are kept -----------------------------------------------------------------------------------
+    # Stored conversations ------------------------------------------------------------------------------------------
 
     def _conversation(self, context: ToolContext) -> _Conversation:
         key = f"agents:{self.agent.name}"
-        kept: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
+        stored: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
         try:
-            return _Conversation(str(kept["session"]), [Message.from_json(each) for each in kept["messages"]])
+            return _Conversation(str(stored["session"]), [Message.from_json(each) for each in stored["messages"]])
         except (TypeError, KeyError, ValueError, AttributeError):  # there is none, or a host has changed it
             return _Conversation(self._new_session(context))
 
     def _keep(self, context: ToolContext, session: str, messages: tuple[Message, ...]) -> None:
         last = messages[-MOST_KEPT:]
         start = next((place for place, message in enumerate(last) if message.role == "user"), len(last))
-        kept = {"session": session, "messages": [message.to_json() for message in last[start:]]}
+        stored = {"session": session, "messages": [message.to_json() for message in last[start:]]}
         key = f"agents:{self.agent.name}"
-        context.state[key] = context.values[key] = kept
+        context.state[key] = context.values[key] = stored
 
-    # Calls that wait for a person ----------------------------------------------------------------------------------
+    # Calls that wait for an approval -------------------------------------------------------------------------------
 
     def _suspend(self, agent: Agent, context: ToolContext, outcome: TurnOutcome, inner: ReadonlyContext) -> None:
-        """Suspends the call until the first thing that the agent waits for is answered."""
+        """Suspends the call until the first of the agent's pending calls is answered."""
         changed = {key: value for key, value in outcome.state.items() if inner.state.get(key) != value}
         if outcome.pending:
             first, *others = outcome.pending
-            mine = attrs.evolve(first, id=uuid4().hex)  # the call has the id by which a person was asked
+            mine = attrs.evolve(first, id=uuid4().hex)  # the call has the id of the request for approval
             pending = attrs.evolve(outcome.pending, calls=(mine, *others))
             outcome, asked, request = outcome.evolve(pending=pending, state=changed), mine.id, first.id
             hint, payload = _question(agent.name, first)
@@ -375,10 +377,10 @@ class _Runner:
         context.suspend(hint, payload, kept=kept, request=request)
 
     def _suspended(self, agent: Agent, context: ToolContext) -> _Suspended | None:
-        """What the call goes on from, with the answer that has come; `None` for a new call.
+        """The suspended turn that the call resumes, with the answer; `None` for a new call.
 
         Raises:
-            ToolError: The agent isn't what it was, or what was kept can't be read.
+            ToolError: The agent has changed, or the stored turn can't be read.
         """
         answer = context.confirmation
         if answer is None or not is_object(answer.kept) or answer.kept.get("agent") != agent.name:
@@ -401,7 +403,7 @@ class _Runner:
 
 @frozen
 class _Conversation:
-    """The session of an agent, and what was said in it before."""
+    """The session of an agent, and its messages so far."""
 
     session: str
     messages: list[Message] = Factory(list[Message])
@@ -409,7 +411,7 @@ class _Conversation:
 
 @frozen
 class _Suspended:
-    """The turn of an agent that goes on."""
+    """Suspended turn of an agent, with the answer to resume it."""
 
     outcome: TurnOutcome
     session: str
@@ -423,7 +425,7 @@ class _Suspended:
 
 
 def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
-    """What a person is asked for an agent's call: the question of the call, or the call."""
+    """The question and the payload of the request for approval of an agent's call."""
     if pending.subject == "question":
         return f"{agent} asks: {pending.hint}", pending.payload
     facts = pending.to_json()
@@ -437,9 +439,9 @@ def _forward(agent: str, context: ToolContext, event: Any) -> None:
 
 
 def _bound(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> Permissions | None:
-    """The rules of an agent's calls in a registry of its own: what its caller is forbidden, it is forbidden, too.
+    """The rules for an agent's calls in its own registry, with everything forbidden that its caller is forbidden.
 
-    They are those that its caller's batch was given, else its registry's; `None`: just these.
+    They are based on those of its caller's batch, or else its registry's; `None`: no others are needed.
     """
     caller = context.service(ToolRegistry).permissions if context.provides(ToolRegistry) else None
     base, other = (given, own.permissions) if given is not None else (own.permissions or Permissions(), caller)

@@ -1,4 +1,4 @@
-"""Calls of calls: the tool `batch`; and bad calls, answered as a host wants it."""
+"""The tool `batch`, which runs several calls; and a callback that answers invalid calls without an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pegboard.tools.content import Content
 MOST_CALLS: Final = 25
 _INVALID: Final = ("unknown_tool", "invalid_arguments")
 _depth: Final[ContextVar[int | None]] = ContextVar("pegboard_agents_batch", default=None)
-"""How deep the batch stands that runs here."""
+"""The call depth of the enclosing batch."""
 
 
 @frozen
@@ -46,7 +46,7 @@ async def batch(
     given = await asyncio.gather(*(_run(context, call) for call in first), return_exceptions=True)
     for each in given:
         if isinstance(each, BaseException):
-            raise each  # what ends the turn; every other call has ended by now
+            raise each  # it ends the turn; all other calls have ended
     late = ToolResult.error("limit", f"It was not run: {MOST_CALLS} calls are taken at once. Call it again.")
     results = [*(each for each in given if isinstance(each, ToolResult)), *(late for _ in surplus)]
     return _together(tool_calls, results)
@@ -59,7 +59,7 @@ async def _run(context: ToolContext, call: BatchCall) -> ToolResult:
 
 
 def _together(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> ToolResult:
-    """All results as one: each under its heading, pictures and files in their places."""
+    """All results as one: each under its heading, with its images, and all attachments."""
     content: list[Content] = []
     facts: list[dict[str, Any]] = []
     for number, (call, result) in enumerate(zip(calls, results, strict=True), 1):
@@ -78,16 +78,16 @@ def _together(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> Tool
 
 
 def answer_invalid(registry: ToolRegistry) -> Handle:
-    """Has calls that can't run as the model wrote them, and that nothing has repaired, answered without an error.
+    """Answers invalid calls, where nothing has repaired them, with a result that isn't an error.
 
-    The model reads what is wrong, as it would otherwise; but loops, logs and limits that end at errors don't see one.
-    The result's metadata has `invalid`: `"unknown_tool"` or `"invalid_arguments"`.
+    The model still gets the problem, but loops, logs and limits that stop at errors don't see one. The result's
+    metadata has `invalid`: `"unknown_tool"` or `"invalid_arguments"`.
 
     Args:
         registry: Gets a callback `on_tool_error`.
 
     Returns:
-        What takes it back.
+        A handle whose `dispose()` removes the callback.
     """
 
     def answer(error: BaseException) -> ToolResult | None:

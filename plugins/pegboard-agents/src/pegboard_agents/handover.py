@@ -1,4 +1,4 @@
-"""Handing over: the tools `transfer_to_agent` and `exit_loop`, and `run_agents`, which does what they ask for."""
+"""Handover between agents: the tools `transfer_to_agent` and `exit_loop`, and `run_agents`, which executes it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def exit_loop(context: ToolContext) -> str:
 def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "transfer_to_agent") -> Tool:
     """A tool by which a model hands the conversation over to another agent.
 
-    The host carries that out, as `run_agents` does: the turn ends as `"transferred"`, and `actions.transfer_to` names
-    the agent.
+    The host executes the handover, as `run_agents` does: the turn ends as `"transferred"`, and `actions.transfer_to`
+    has the agent's name.
 
     Args:
         agents: Name -> what the agent is for; or agents.
@@ -61,7 +61,7 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "tran
     """
     known = dict(agents) if isinstance(agents, Mapping) else {each.name: each.description for each in agents}
     if not known:
-        raise ValueError("a transfer needs agents that it can go to")
+        raise ValueError("a transfer needs agents to hand over to")
 
     def transfer(arguments: Mapping[str, Any], context: ToolContext) -> str:
         if arguments["agent_name"] == context.agent:
@@ -90,9 +90,9 @@ class AgentsOutcome(JsonRecord):
 
     Attributes:
         agent: The agent that had the conversation last.
-        turn: What came of its turn; the whole conversation is in it.
-        callers: The agents that handed over, the first one first: `exit_loop` goes back to the last.
-        handovers: How often the conversation changed hands.
+        turn: The outcome of its turn, with the whole conversation.
+        callers: The agents that handed over, the first one first: `exit_loop` returns to the last.
+        handovers: The number of handovers.
     """
 
     agent: str
@@ -101,7 +101,7 @@ class AgentsOutcome(JsonRecord):
     handovers: int = 0
 
     def to_json(self) -> JsonObject:
-        """All facts by name, for another process; see `from_json`."""
+        """All attributes by name, for another process; see `from_json`."""
         return {"version": _VERSION, **super().to_json()}
 
     @classmethod
@@ -109,7 +109,7 @@ class AgentsOutcome(JsonRecord):
         """Reads what `to_json` writes, from a source that isn't trusted.
 
         Raises:
-            ValueError: It isn't that; names what is wrong.
+            ValueError: It is invalid, with the problem.
         """
         if not is_object(data) or data.get("version") != _VERSION:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
@@ -129,29 +129,29 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     handovers: int = HANDOVERS,
     **options: Any,
 ) -> AgentsOutcome:
-    """Runs agents that hand one conversation over to each other; the first of them begins.
+    """Runs agents that hand one conversation over to each other, beginning with the first.
 
-    Each agent's turn has its instructions, its model and its tools; all see the whole conversation. What hands over is
-    a tool that sets `actions.transfer_to`, as `transfer_tool` does; `exit_loop` gives the conversation back to the
-    agent that handed over.
+    Each agent's turn has its instructions, its model and its tools; all see the whole conversation. A tool that sets
+    `actions.transfer_to`, as `transfer_tool` does, hands over; `exit_loop` returns the conversation to the agent that
+    handed over.
 
     Args:
-        agents: The agents, by names that differ.
-        request: What the user wrote, or the conversation.
+        agents: The agents, with distinct names.
+        request: The user's message, or the conversation.
         context: Of the user and the session; each agent's turn has its `agent` set.
-        registry: Where the tools of agents are that name none.
-        model: For agents that name none.
-        suspended: What it goes on from, where a turn was suspended; then `request` doesn't count.
-        answers: As `resume_turn` takes them.
-        tool_results: As `resume_turn` takes them.
-        handovers: How often the conversation may change hands.
-        options: Of each turn, as `run_turn` takes them.
+        registry: The registry of agents that have none.
+        model: The model of agents that have none.
+        suspended: The outcome to resume, if a turn was suspended; then `request` is ignored.
+        answers: As for `resume_turn`.
+        tool_results: As for `resume_turn`.
+        handovers: The highest number of handovers.
+        options: Of each turn, as for `run_turn`.
 
     Returns:
-        The last agent, and its turn; its `detail` says so where the conversation may not change hands once more.
+        The last agent, and its turn, whose `detail` tells if the limit of handovers was reached.
 
     Raises:
-        ValueError: No agents, two of one name, one without a model, or a handover to one that isn't among them.
+        ValueError: No agents, two of one name, one without a model, or a handover to an unknown agent.
         Exception: As `run_turn`.
     """
     known = {agent.name: agent for agent in agents}
@@ -159,11 +159,11 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")
     given = answers, tool_results or {}
     now = suspended or AgentsOutcome(agents[0].name, TurnOutcome(ModelRequest(request).messages, state=context.state))
-    going_on = suspended is not None
+    is_resumed = suspended is not None
     while True:
         agent = _known(known, now.agent)
-        turn = _turn(agent, now.turn, registry, model, context, options, given if going_on else None)
-        outcome, going_on = await turn.run(), False
+        turn = _turn(agent, now.turn, registry, model, context, options, given if is_resumed else None)
+        outcome, is_resumed = await turn.run(), False
         now = attrs.evolve(now, turn=outcome)
         if now.handovers >= handovers and (
             outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)
@@ -200,7 +200,7 @@ def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
     where = agent.registry or registry
     asked = where.model(agent.model) if isinstance(agent.model, str) else agent.model or model
     if asked is None:
-        raise ValueError(f"agent {agent.name!r} has no model, and none is given for such")
+        raise ValueError(f"agent {agent.name!r} has no model; pass run_agents(model=...) or Agent(model=...)")
     context = attrs.evolve(context, agent=agent.name, agent_description=agent.description, state=before.state)
     request = ModelRequest(before.messages, instructions=agent.instructions, config=agent.config)
     own: dict[str, Any] = {"where": agent.where, "limits": agent.limits, **options}

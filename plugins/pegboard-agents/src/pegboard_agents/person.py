@@ -1,4 +1,4 @@
-"""What a model shows its user and asks of it: the tools `ask_user` and `write_todos`."""
+"""The tools `ask_user` and `write_todos`, by which a model asks its user and shows its plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 
 TODOS: Final = "todos"
-"""The key of the session's state where the list stands."""
+"""The key of the list in the session's state."""
 
 NO_PERSON: Final = (
     "No person could be asked. Go on with what you think best and say what you have assumed, "
@@ -71,7 +71,7 @@ async def ask_user(
 
 
 def _form(questions: Sequence[Question]) -> dict[str, Any]:
-    """The JSON Schema of the answers: what a host makes its dialogue of, and holds the answer to."""
+    """The JSON Schema of the answers, for the host's dialogue and the validation of its answer."""
     properties: dict[str, Any] = {}
     for number, asked in enumerate(questions, 1):
         labels = [choice.label for choice in asked.options]
@@ -89,7 +89,7 @@ def _form(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def _words(questions: Sequence[Question]) -> str:
-    """The questions with their options in one line, for a dialogue that knows no forms."""
+    """The questions with their options in one line, for a dialogue without forms."""
     parts: list[str] = []
     for asked in questions:
         options = [f"{each.label} ({each.description})" if each.description else each.label for each in asked.options]
@@ -99,13 +99,13 @@ def _words(questions: Sequence[Question]) -> str:
 
 
 def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Confirmation) -> ToolResult:
-    """What the person answered, for the model."""
+    """The user's answer, for the model."""
     if not answer.confirmed:
         words = f"answered in other words: {answer.feedback}" if answer.feedback else "didn't want to answer"
         facts: Any = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
         return ToolResult(f"The user {words}.", facts)  # pyright: ignore[reportArgumentType]  converted
     given: Any = answer.payload
-    if is_plain := given == {"form": form}:  # a yes, from a dialogue that knows no forms
+    if is_plain := given == {"form": form}:  # a yes, from a dialogue without forms
         given = {name: each["default"] for name, each in form["properties"].items() if "default" in each}
         if not given:
             facts: Any = {"answers": {}, "words": "yes", "answered": True}
@@ -117,8 +117,8 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
     answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
     lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
     facts: Any = {"answers": answers, "words": "yes" if is_plain else None, "answered": True}
-    said = "The user said yes to the first of your options:" if is_plain else "The user answered:"
-    return ToolResult(f"{said}\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
+    head = "The user said yes to the first of your options:" if is_plain else "The user answered:"
+    return ToolResult(f"{head}\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
 
 
 @frozen
@@ -149,6 +149,6 @@ def write_todos(
     listed = [{"content": each.content, "status": each.status, "priority": each.priority} for each in todos]
     context.state[TODOS] = listed
     context.metadata(f"{counts['completed']} of {len(todos)} done", todos=listed)
-    said = ", ".join(f"{number} {status}" for status, number in counts.items()) or "empty"
+    summary = ", ".join(f"{number} {status}" for status, number in counts.items()) or "empty"
     more = "" if counts["in_progress"] < 2 else " More than one is in progress: work at one at a time."
-    return ToolResult(f"The list is written: {said}.{more}", {"todos": listed})  # pyright: ignore[reportArgumentType]  converted
+    return ToolResult(f"The list is written: {summary}.{more}", {"todos": listed})  # pyright: ignore[reportArgumentType]  converted

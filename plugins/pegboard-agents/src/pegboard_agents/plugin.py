@@ -1,4 +1,4 @@
-"""The hook that brings `ask_user`, `batch`, `write_todos`, and a tool for each agent of the settings."""
+"""The hook that registers `ask_user`, `batch`, `write_todos`, and a tool for each agent of the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard_agents.person import ask_user, write_todos
 
 @frozen(kw_only=True)
 class AgentSettings:
-    """What `[plugins.agents.agents.NAME]` may say: see `Agent` and `agent_tool`."""
+    """The settings of `[plugins.agents.agents.NAME]`: see `Agent` and `agent_tool`."""
 
     description: str = ""
     instructions: Any = ()
@@ -31,7 +31,7 @@ class AgentSettings:
 
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings the tools; `[plugins.agents.agents.NAME]` describes an agent."""
+    """Registers the tools; `[plugins.agents.agents.NAME]` describes an agent."""
     for each in (ask_user, batch, write_todos):
         register(each)
     check_keys(settings, ["agents"], "plugins.agents")

@@ -33,11 +33,11 @@ from pegboard_clients.blocks import (
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
-"""How much of a request may be strict (Anthropic's error reports)."""
+"""Limits on strict tools in one request (Anthropic's error reports)."""
 
 
 FAMILY: Final = "anthropic"
-"""What the provider is called in options, in metadata, and before the dot of a `provider_id`."""
+"""The provider's key in options and metadata, and the prefix of a `provider_id`."""
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -52,11 +52,11 @@ REASONING: Final[Mapping[str, JsonMapping]] = {
     "medium": _effort("medium"),
     "high": _effort("high"),
 }
-"""For models that think as much as they find right. Older ones want a budget instead: `thinking_budgets`."""
+"""For models with adaptive thinking. Older ones need a budget instead: `thinking_budgets`."""
 
 
 def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) -> Mapping[str, JsonMapping]:
-    """`AnthropicLimits.reasoning` for models that take a budget of tokens, which comes out of `max_tokens`."""
+    """`AnthropicLimits.reasoning` for models that take a budget of thinking tokens."""
     budgets = {"low": low, "medium": medium, "high": high}
     words = {word: {"thinking": {"type": "enabled", "budget_tokens": most}} for word, most in budgets.items()}
     return {"none": REASONING["none"], **words}
@@ -67,15 +67,15 @@ class AnthropicLimits:
     """Limits of the provider; known from the types of its SDK, its pages and its error reports.
 
     Attributes:
-        name: What a tool's name has to match, as a regular expression.
-        max_tokens: How long an answer may be by default: the API wants a number.
-        strict: How much of a request may be held to schemas.
-        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        name: The pattern of tool names, as a regular expression.
+        max_tokens: The default length of an answer; the API requires one.
+        strict: Limits on strict tools in one request.
+        reasoning: The members of a request's body for each value of `ModelConfig.reasoning`.
         sampling: Whether `temperature` and `top_p` are sent: older models take them, the SDK's `create` no longer does.
-        images: Media types of pictures.
-        call_id: Characters of a call's id.
-        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
-        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+        images: Supported media types of pictures.
+        call_id: Maximum length of a call's id.
+        argument_text: Characters of one call's arguments in a stream; a call with more is invalid.
+        answer_text: Characters of a streamed answer in total; an answer with more isn't complete.
     """
 
     name: str = "[A-Za-z0-9_-]{1,64}"
@@ -104,16 +104,16 @@ _STATUS: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What goes with a type (the provider's page of errors); a body alone has no status."""
+"""The status by error type (the provider's documentation); a body alone has none."""
 
 _LATER: Final = frozenset({"rate_limit_error", "api_error", "timeout_error", "overloaded_error"})
 
 
 def error_of(body: JsonMapping) -> ModelError:
-    """The error of a body that is no answer."""
+    """The error of a body that isn't an answer."""
     error = object_in(body, "error")
     code = text_in(error, "type")
-    message = text_in(error, "message") or (f"{code}" if code else "what came is no answer")
+    message = text_in(error, "message") or code or "the body is not an answer"
     return ModelError(
         message[:2_000],
         provider=FAMILY,
@@ -135,16 +135,16 @@ _TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
         *("start_block_index", "end_block_index"),
     ),
 }
-"""By type, what is taken back: less than is given (`file_id`), and what has no title wants a null (the SDK's types)."""
+"""By type, the members that may be sent back: not `file_id`, and a missing title must be null (the SDK's types)."""
 
 
 def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
-    """Citations as they came; each is for its whole block, so that none has a place in it."""
+    """The citations of a block; each is for the whole block, without a position."""
     return tuple(map(_citation, given))
 
 
 def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
-    """Those that this provider gave, as it takes them back."""
+    """This provider's citations, in the form in which it accepts them."""
     found = (object_in(citation.data, FAMILY) for citation in citations)
     return [
         {"type": kind, **{key: own.get(key) for key in _TAKEN[kind]}}
@@ -176,14 +176,14 @@ _WITH_CALLS: Final = ("caller", "toolset_name")
 
 @define(eq=False)
 class AnthropicAnswer(AnsweredBlocks):
-    """Reads the blocks of one answer."""
+    """Parser of the blocks of one answer."""
 
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """A block; `None` where it is nothing that could be kept.
+        """Converts a block to a part; `None` if it can't be read.
 
         Args:
-            block: As the provider wrote it.
-            fault: Why it can't run, if it is a call.
+            block: The provider's block.
+            fault: Why it can't run, for a call.
         """
         kind = block.get("type")
         if kind == "text":
@@ -198,7 +198,7 @@ class AnthropicAnswer(AnsweredBlocks):
         return self._hosted(block, kind)
 
     def _hosted(self, block: JsonMapping, kind: object) -> HostedPart | None:
-        """What the provider has done itself, and what isn't known here: both go back as they came."""
+        """Blocks of the provider's own tools, and unknown ones; both are sent back unchanged."""
         kept = raw_item(block) if isinstance(kind, str) and kind else None
         if kept is None or not isinstance(kind, str):
             self.passed_over += 1
@@ -215,12 +215,12 @@ def _read_thought(text: str, key: str, value: str) -> ReasoningPart:
 
 
 def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -> ModelResponse:
-    """A whole answer.
+    """Builds a response.
 
     Args:
-        message: Its own facts, without its blocks.
-        answer: What has read these.
-        parts: What they came to.
+        message: The body, without its blocks.
+        answer: The reader of the blocks.
+        parts: The parts made from the blocks.
     """
     stop = without_empty({"stop_sequence": text_in(message, "stop_sequence")})
     finish = finish_of(message.get("stop_reason"), parts, _FINISHES)
@@ -237,7 +237,7 @@ def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -
 
 
 def _usage(usage: JsonMapping) -> Usage:
-    """Tokens; the provider counts those of its cache apart."""
+    """The token usage; the provider counts cached tokens separately."""
     cached, written = count_in(usage, "cache_read_input_tokens"), count_in(usage, "cache_creation_input_tokens")
     return Usage(
         count_in(usage, "input_tokens") + cached + written,
@@ -249,7 +249,7 @@ def _usage(usage: JsonMapping) -> Usage:
 
 
 MOST_CITATIONS: Final = 10_000
-"""Of one block; what comes beyond is not read."""
+"""Citations of one block; further ones are dropped."""
 
 _OWN: Final = frozenset({"text", "thinking", "tool_use"})
 BEGUN_BY: Final = {
@@ -259,29 +259,29 @@ BEGUN_BY: Final = {
     "signature_delta": "thinking",
     "input_json_delta": "tool_use",
 }
-"""Which block a delta belongs to, where none has begun."""
+"""The type of block that a delta starts, if there is none."""
 
 
 @define(eq=False)
 class AnthropicBlock(StreamedBlock):
-    """A block on its way."""
+    """A streamed block."""
 
     _citations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
 
     @property
     def can_go_back(self) -> bool:
-        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
         return self.ended or self.kind in _OWN
 
     def start(self) -> Delta | None:
-        """What came with its beginning."""
+        """The delta of its start, or `None`."""
         if self.call >= 0:
             return self.called("")
         text = text_in(self.begun, "text") if self.kind == "text" else ""
         return TextDelta(text) if text else None
 
     def take(self, delta: JsonMapping) -> Delta | None:
-        """Takes in more of it, and gives what came with it."""
+        """Adds a piece of it; returns its delta."""
         match delta.get("type"):
             case "text_delta":
                 text = self.grown.add(delta.get("text"))
@@ -299,7 +299,7 @@ class AnthropicBlock(StreamedBlock):
         return None
 
     def whole(self) -> JsonObject | None:
-        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
         block = dict(self.begun)
         if self.kind == "text":
             block["text"] = text_in(block, "text") + self.grown.text
@@ -324,12 +324,12 @@ def _listed(value: object) -> list[Any]:
 
 @define(eq=False)
 class AnthropicReader:
-    """Reads one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
+    """Parser of one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
 
     Attributes:
-        answer: Gives what reads the blocks once they are whole.
-        limits: How much is read.
-        names: What tools are called here, by what the provider calls them, where that differs.
+        answer: Makes the reader of the complete blocks.
+        limits: Limits on what is read.
+        names: The tools' names here, by their names at the provider, where they differ.
     """
 
     answer: Callable[[], AnthropicAnswer]
@@ -346,8 +346,8 @@ class AnthropicReader:
         self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
-        if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
+        if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  of any type
             return ()
         match chunk.get("type"):
             case "content_block_delta":
@@ -361,7 +361,7 @@ class AnthropicReader:
         return () if came is None else (came,)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where `message_stop` hasn't come.
+        """The answer as received so far; interrupted if `message_stop` hasn't come.
 
         Args:
             broken: Why the stream ended early.
@@ -371,7 +371,7 @@ class AnthropicReader:
         return self._end.of(whole, broken, spent=self._budget.spent)
 
     def _note(self, kind: object, event: JsonMapping) -> None:
-        """Takes in an event about the whole answer; counts are cumulative, and those it doesn't have stay."""
+        """Handles an event about the whole answer; token counts are cumulative."""
         if kind == "message_start":
             message = object_in(event, "message")
             self._message = {key: value for key, value in message.items() if key not in ("content", "usage")}

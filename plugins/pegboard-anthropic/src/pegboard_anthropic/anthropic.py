@@ -1,4 +1,4 @@
-"""`Anthropic`: Anthropic's messages API, both ways."""
+"""`Anthropic`: exporter for Anthropic's messages API."""
 
 from __future__ import annotations
 
@@ -80,23 +80,23 @@ from pegboard_anthropic._anthropic import (
 from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
-"""How much a strict schema may hold (Anthropic's error reports); a request may hold no more in all."""
+"""Size limits of a strict schema, and of all in a request together (Anthropic's error reports)."""
 
 PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
-"""What is taken as a property's name."""
+"""The property names that the provider accepts."""
 
 ANTHROPIC: Final = Dialect("anthropic", (*READ, root_object(*UNIONS), named_definitions, property_names(PROPERTY_NAME)))
 """Anthropic's tools, not strict: draft 2020-12 with a plain root."""
 
 ANTHROPIC_STRICT: Final = Dialect("anthropic-strict", (*CLOSED, property_names(PROPERTY_NAME), Within(STRICT_SIZE)))
-"""Anthropic's strict tools: closed objects without bounds or recursion; what is optional stays so."""
+"""Anthropic's strict tools: closed objects without bounds or recursion; optional properties stay optional."""
 
 
 PDF: Final = "application/pdf"
 
 
 def _content_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a block: of its own kind where there is one, else in words; `None` where there are none."""
+    """Content as a native block, or else as text; `None` if that is blank."""
     block = _native_block(content, limits, links=links)
     if block is not None:
         return block
@@ -105,7 +105,7 @@ def _content_block(content: Content, limits: AnthropicLimits, *, links: bool = F
 
 
 def _native_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a picture or a document, also where a link leads to one; `None` of what is neither."""
+    """Content as a picture or a document, also a link to one; `None` for other content."""
     if isinstance(content, ImageContent):
         return _image(content.data, content.mime_type, limits)
     if isinstance(content, FileContent):
@@ -114,7 +114,7 @@ def _native_block(content: Content, limits: AnthropicLimits, *, links: bool = Fa
 
 
 def _search_result(content: Content) -> JsonObject | None:
-    """A file of text as something found, which the model cites; `None` of what is none."""
+    """A text file as a search result, which the model can cite; `None` for other content."""
     if not isinstance(content, FileContent) or not isinstance(content.data, str) or not content.data.strip():
         return None
     text = {"type": "text", "text": content.data}
@@ -162,7 +162,7 @@ _FAILED: Final = "The call failed without a message."
 
 
 def _result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> JsonObject:
-    """The answer to a call; with the option `citations`, files of text become search results, documents are cited."""
+    """The answer to a call; with the option `citations`, text files become search results, and documents are cited."""
     options = passthrough(part.provider_metadata, (FAMILY,))
     block: JsonObject = {"type": "tool_result", "tool_use_id": use_id}
     content = _result_content(part.result, limits, object_in(options, "citations"))
@@ -170,12 +170,12 @@ def _result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Jso
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
-        block.setdefault("content", _FAILED)  # an error without words is refused (public)
+        block.setdefault("content", _FAILED)  # an error without text is refused (public)
     return {**block, **{key: options[key] for key in _KEYS if options.get(key) is not None}}
 
 
 def _result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
-    """What the model reads of a result; one text alone as it is. Attachments are the host's."""
+    """The content of a result; a single text as a string. Attachments aren't sent."""
     content = result.content
     if not content and result.structured_content is not None:
         content = (TextContent(render_json(result.structured_content)),)
@@ -201,17 +201,17 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "document": (_CACHE, "citations", "context", "title"),
     "tool_use": (_CACHE, "caller", "toolset_name"),
 }
-"""By type of block, what a part's options may add to it."""
+"""By type of block, the options of a part that are added to it."""
 
 
 @define(eq=False)
 class AnthropicWire:
-    """Writes the blocks of one request.
+    """Writer of the blocks of one request.
 
     Attributes:
         ids: The ids of its calls.
-        limits: What the provider takes.
-        names: What the provider calls a tool, where that differs from the tool's name.
+        limits: The limits of the provider.
+        names: The tools' names at the provider, where they differ.
     """
 
     ids: SentIds
@@ -220,7 +220,7 @@ class AnthropicWire:
     family: str = field(default=FAMILY, init=False)
 
     def blocks(self, part: Part, role: Role) -> Blocks:
-        """A part."""
+        """The blocks of a part."""
         if isinstance(part, TextPart):
             return self._text(part, role)
         if isinstance(part, MediaPart):
@@ -232,17 +232,17 @@ class AnthropicWire:
         return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
 
     def text(self, text: str) -> JsonObject:
-        """Words."""
+        """A text block."""
         return {"type": "text", "text": text}
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
-        """Ends what is cached with a message, where its options say so."""
+        """Sets a cache point after a message, if its options have one."""
         options = passthrough(metadata, (FAMILY,))
         if options.get(_CACHE) is not None and not self.is_thought(blocks[-1]):
             blocks[-1][_CACHE] = options[_CACHE]
 
     def is_result(self, block: JsonObject) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the result of a call."""
         return block["type"] == "tool_result"
 
     def is_thought(self, block: JsonObject) -> bool:
@@ -250,13 +250,13 @@ class AnthropicWire:
         return block["type"] in _THOUGHTS
 
     def completed(self, turn: JsonObject, *, last: bool) -> None:
-        """A last turn of the assistant's must not end with blanks (public)."""
+        """Strips the end of a final turn of the assistant, where whitespace is refused (public)."""
         end = turn["content"][-1]
         if last and turn["role"] == "assistant" and end["type"] == "text":
             end["text"] = end["text"].rstrip()
 
     def _text(self, part: TextPart, role: Role) -> Blocks:
-        if not part.text.strip():  # blank words are refused (public)
+        if not part.text.strip():  # blank text is refused (public)
             return []
         block = self.text(part.text)
         citations = written_citations(part.citations) if role == "assistant" else []
@@ -265,14 +265,14 @@ class AnthropicWire:
         return [_with_options(block, part.provider_metadata)]
 
     def _media(self, part: MediaPart, role: Role) -> Blocks:
-        if role == "assistant":  # pictures are the user's to show
+        if role == "assistant":  # only the user may send pictures
             return [self.text(render_text(part.content))]
         block = _content_block(part.content, self.limits, links=True)
         return [] if block is None else [_with_options(block, part.provider_metadata)]
 
     def _call(self, part: CallPart) -> Blocks:
         call = part.call
-        if call.provider_executed:  # another provider's: this one's are hosted parts
+        if call.provider_executed:  # of another provider; this one's are hosted parts
             return []
         block: JsonObject = {
             "type": "tool_use",
@@ -292,7 +292,7 @@ class AnthropicWire:
 
 
 def _thought(part: ReasoningPart) -> Blocks:
-    """Reasoning, unchanged; what bears no signature of this provider's is refused by it, and left out."""
+    """Reasoning, unchanged; without this provider's signature it would be refused, and is left out."""
     own = passthrough(part.provider_metadata, (FAMILY,))
     redacted, signature = own.get("redacted"), own.get("signature")
     if isinstance(redacted, str):
@@ -320,23 +320,23 @@ _OTHERWISE: Final[Mapping[str, str]] = {
     "text_editor_20250124": "str_replace_editor",
     "text_editor": "str_replace_based_edit_tool",
 }
-"""Where the name isn't the type without its date (types of the SDK)."""
+"""Types whose name isn't the type without its date (types of the SDK)."""
 
 SEARCH: Final = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-"""What finds deferred tools."""
+"""The tool that finds deferred tools."""
 
 
 _TOOLSET: Final = re.compile(r"_toolset(_20[0-9]{6})?$")
-"""Types that stand for several tools, and so have no name (`browser_toolset_20260801`, `mcp_toolset`)."""
+"""Types of toolsets, which have no name (`browser_toolset_20260801`, `mcp_toolset`)."""
 
 
 def _is_search(kind: object) -> bool:
-    """Whether a type finds deferred tools."""
+    """Whether a type is a search for deferred tools."""
     return isinstance(kind, str) and kind.startswith("tool_search_tool_")
 
 
 def _server_tool_name(kind: str) -> str | None:
-    """The name that goes with a type (`"web_search"` of `"web_search_20250305"`); `None` where it can be no type."""
+    """The name for a type (`"web_search"` for `"web_search_20250305"`); `None` for an invalid type."""
     if kind in _OTHERWISE:
         return _OTHERWISE[kind]
     found = _DATED.fullmatch(kind)
@@ -347,7 +347,7 @@ KEYS: Final = (FAMILY,)
 
 
 def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tuple[Loss, ...]:
-    """Adds the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
+    """Adds the examples that fit the exported schema: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
     from pegboard.schema.validator import validator_of
@@ -360,7 +360,7 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
     fitting = [example for example in examples if not validator.problems(example)]
     if fitting:
         entry["input_examples"] = fitting
-    what = "left out: it doesn't fit the schema as exported"
+    what = "left out: it doesn't fit the exported schema"
     return tuple(
         Loss(spec.name, f"/examples/{at}", "examples", what) for at, each in enumerate(examples) if each not in fitting
     )
@@ -384,13 +384,13 @@ def _server_tool(spec: ToolSpec) -> Entry:
     kind = hosted_type(spec, KEYS)
     name = None if kind is None else _server_tool_name(kind)
     if kind is None or name is None:
-        return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Anthropic brings")
+        return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is not one of Anthropic's tools")
     entry: JsonObject = {"type": kind} if _TOOLSET.search(kind) else {"type": kind, "name": name}
     return Entry({**entry, **spec.provider_arguments, **passthrough(spec.provider_options, KEYS)})
 
 
 def _deferred_names(request: ModelRequest, names: Mapping[str, str]) -> frozenset[str]:
-    """The provider's names of the tools that are loaded once found; one that must be called is loaded at once."""
+    """The provider's names of the deferred tools, except for one that must be called."""
     choice = request.tool_choice
     forced = choice.name if isinstance(choice, NamedTool) else None
     specs = (tool.spec for tool in request.offered)
@@ -409,7 +409,7 @@ def _choice(request: ModelRequest, names: Mapping[str, str]) -> JsonObject | Non
 
 
 def _deferred(entry: JsonObject) -> JsonObject:
-    """An entry that is loaded once it is found; it can't end what is cached, too (public)."""
+    """The entry of a deferred tool; it must not have a cache point (public)."""
     return {**{key: value for key, value in entry.items() if key != "cache_control"}, _DEFERRED: True}
 
 
@@ -422,10 +422,10 @@ _CHANCE: Final = ("temperature", "top_p")
 
 @define(eq=False)
 class Anthropic:
-    """The messages API: bodies as the SDK's `messages.create` takes them, answers as `model_dump()` gives them.
+    """Exporter for the messages API: bodies for the SDK's `messages.create`, answers from `model_dump()`.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: AnthropicLimits = DEFAULT_LIMITS
@@ -437,7 +437,7 @@ class Anthropic:
         self._tools = StrictBudget(self._write, entry_name=_name, schema_of=_strict_schema, limits=limits)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of `tools`; deferred ones plainly, for without a request nothing searches them."""
+        """The list of `tools`; deferred ones as usual, as there is no search without a request."""
         return self._tools.exported(specs, strict)
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
@@ -447,8 +447,8 @@ class Anthropic:
     def request(self, request: ModelRequest) -> JsonObject:
         """The body.
 
-        A seed has no place in it, nor `temperature` and `top_p` but for models that take them (`limits.sampling`), and
-        then not while they think. Where a call is forced a model can't think (public), so that isn't asked for.
+        It has no seed, and `temperature` and `top_p` only for models that support them (`limits.sampling`) and without
+        thinking. Thinking is left out if a call is forced, as they exclude each other (public).
 
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.
@@ -468,24 +468,24 @@ class Anthropic:
         return merged(body, passthrough(request.config.provider_options, KEYS))
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """The member `output_config`; `None` where the request's `output` can't be had by it."""
+        """The member `output_config`; `None` if there is none for the request's `output`."""
         schema = output_schema(request, ANTHROPIC, ANTHROPIC_STRICT)
         return None if schema is None else {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """An answer.
+        """Parses an answer.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
-        body = object_in({"body": raw}, "body")  # what a client got may be anything
+        body = object_in({"body": raw}, "body")  # `raw` may be any value
         if not isinstance(body.get("content"), list) or none_readable(body, "content"):
             raise error_of(body)
         answer = self._answer(request)()
         return answered(body, answer, answer.parts(objects_in(body, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
-        """What reads the events of a stream."""
+        """A parser for the events of a stream."""
         return AnthropicReader(self._answer(request), self.limits, self._names(request))
 
     def _names(self, request: ModelRequest | None) -> dict[str, str]:
@@ -514,10 +514,10 @@ class Anthropic:
         return Entry({**entry, **passthrough(spec.provider_options, KEYS)}, losses)
 
     def _tool_facts(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
-        """`tools` and `tool_choice`, where they are needed.
+        """`tools` and `tool_choice`, if needed.
 
-        A conversation that holds calls is refused without tools (public), so that then those it called are listed
-        once more, and none may be called.
+        A conversation with calls is refused without tools (public): then placeholders for the called ones are listed,
+        and calls are disabled.
 
         Raises:
             ExportError: The choice can't be met.
@@ -542,6 +542,9 @@ class Anthropic:
         thinks = config.reasoning not in (None, "none") and not forced
         if config.reasoning is not None and (thinks or config.reasoning == "none"):
             body.update(passthrough({FAMILY: self.limits.reasoning.get(config.reasoning, {})}, KEYS))
+            budget = object_in(body, "thinking").get("budget_tokens")
+            if isinstance(budget, int) and budget >= body["max_tokens"]:
+                body["max_tokens"] += budget  # it counts thinking, too, and must be above the budget (public)
         chance = {name: getattr(config, name) for name in _CHANCE if self.limits.sampling and not thinks}
         body.update({name: value for name, value in chance.items() if value is not None})
         if config.stop:
@@ -550,5 +553,5 @@ class Anthropic:
 
 @cache
 def exporter() -> Anthropic:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Anthropic()

@@ -1,4 +1,4 @@
-"""`AnthropicModel`: Anthropic's models, through the messages API, over Anthropic's own SDK."""
+"""`AnthropicModel`: models over the messages API and Anthropic's SDK."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic
 
 _NEVER: Final = frozenset({"contract_spend_limit_reached", "enforced_spend_limit_reached"})
-"""What comes as a 429 and doesn't pass: the month's money is spent (types of the SDK)."""
+"""Permanent errors with the status 429: the spend limit is reached (types of the SDK)."""
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from anthropic import APIConnectionError, APIStatusError
     from httpx2 import TransportError
@@ -56,12 +56,12 @@ def model_error(error: Exception, provider: str) -> ModelError:
 
 
 def _error_event(body: JsonObject) -> JsonObject:
-    """The event of a stream for the provider's body of an error."""
+    """The stream event for the body of an error."""
     return {**body, "type": "error"}
 
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
-    """The provider's own error; of one that came within a stream, whose status is 200, its type is all there is."""
+    """The provider's own error; one in a stream has the status 200, so that its type decides."""
     body = as_object(error.body)
     made = error_of(body)
     within = error.status_code < 400
@@ -78,21 +78,21 @@ def _answered(error: APIStatusError, provider: str) -> ModelError:
 
 
 KEY: Final = "ANTHROPIC_API_KEY"
-"""The environment variable that the key is taken from."""
+"""The environment variable of the key."""
 
 _VARIABLES: Final = {"api_key": KEY, "auth_token": "ANTHROPIC_AUTH_TOKEN"}
-"""Options that are keys, and the variables that the SDK takes them from, the earlier before the later."""
+"""Options that are keys, and the environment variables from which the SDK takes them, by priority."""
 
 _CREDENTIALS: Final = (*_VARIABLES, "credentials", "config", "profile")
-"""Options of which one is enough: with it, the SDK doesn't look for keys in the environment."""
+"""Options each of which is sufficient: with it, the SDK doesn't look for keys in the environment."""
 
 
 def _made_client(
     provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]
 ) -> AsyncAnthropic:
-    """A client. The SDK is imported here.
+    """Makes a client, importing the SDK.
 
-    What stands for a key, the SDK finds by itself: `ANTHROPIC_AUTH_TOKEN`, a profile, an identity of the machine's.
+    The SDK finds alternatives to a key by itself: `ANTHROPIC_AUTH_TOKEN`, a profile, an identity of the machine.
 
     Raises:
         ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
@@ -113,13 +113,13 @@ def _made_client(
 
 
 def secrets_of(client: AsyncAnthropic) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     keys = [key for key in (client.api_key, client.auth_token) if key]
     return [*keys, *secrets_in(client.default_headers)]
 
 
 def _keys(given: Mapping[str, Any], provider: str) -> dict[str, str]:
-    """The keys that are given, as they can be sent; where nothing is, those that the environment holds."""
+    """The given keys, stripped; or the environment's if there are none."""
     if any(given.get(name) is not None for name in _CREDENTIALS):
         keys = {name: given[name] for name in _VARIABLES if isinstance(given.get(name), str)}
         return {name: usable_key(key, f"{name}=...", provider) for name, key in keys.items()}
@@ -127,7 +127,7 @@ def _keys(given: Mapping[str, Any], provider: str) -> dict[str, str]:
     for name, raw in held.items():
         if key := usable_key(raw, f"the environment variable {_VARIABLES[name]}", provider):
             return {name: key}
-    return {"api_key": ""} if any(held.values()) else {}  # the SDK would take nothing but space for a key
+    return {"api_key": ""} if any(held.values()) else {}  # the SDK would take blanks as a key
 
 
 def _no_key(provider: str, why: str) -> ModelError:
@@ -142,7 +142,7 @@ _FIRST_THAT_SEARCHES: Final = (4, 5)
 """https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool, its table of models."""
 
 _FIRST_THAT_ADAPTS: Final = (4, 6)
-"""https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking: earlier models think within a budget."""
+"""https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking: earlier models have a thinking budget."""
 
 
 _FIRST_THAT_FORMATS: Final = (4, 5)
@@ -155,18 +155,18 @@ def searches(model: str) -> bool:
 
 
 def exporter_of(model: str) -> Exporter:
-    """The exporter for a model: the built-in `"anthropic"`, for older ones and other makers' one that knows less."""
+    """The exporter for a model: the built-in `"anthropic"`, or that for older and other makers' models."""
     return exporter() if _version(model) >= _FIRST_THAT_ADAPTS else earlier_exporter()
 
 
 @cache
 def earlier_exporter() -> Anthropic:
-    """For models that think within a budget of tokens, and take `temperature` and `top_p`."""
+    """The exporter for models with a thinking budget, and with `temperature` and `top_p`."""
     return Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))
 
 
 def _version(model: str) -> tuple[int, int]:
-    """Major and minor number; the newest where a Claude's name has none, and 0 for other makers' models."""
+    """Major and minor version; the newest for a Claude without one in its name, and 0 for other makers' models."""
     if _CLAUDE not in model:
         return (0, 0)
     found = _VERSION.search(model)
@@ -174,27 +174,27 @@ def _version(model: str) -> tuple[int, int]:
 
 
 MOST_WHOLE: Final = 8_192
-"""Tokens that an answer in one piece may have: the SDK refuses to wait for what may take ten minutes."""
+"""Maximum tokens of an answer in one piece: the SDK refuses requests that may take over ten minutes."""
 
 
 class AnthropicModel(ProviderModel):
-    """A model that is asked through the messages API.
+    """A model over the messages API.
 
     Args:
         model: Its name, such as `"claude-sonnet-5"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"anthropic"`, and for models that are older, or
-            another maker's, one that writes as those want it:
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"anthropic"`, or for models that are older
+            or another maker's:
             `Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))`.
         api_key: By default what the environment variable `ANTHROPIC_API_KEY` holds.
         base_url: By default Anthropic's, or what `ANTHROPIC_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default, depends on its name.
         options: What else `anthropic.AsyncAnthropic` takes, such as `timeout` or `default_headers`.
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name
@@ -222,13 +222,13 @@ class AnthropicModel(ProviderModel):
         return _version(request.model or self.name) >= _FIRST_THAT_FORMATS and super().formats(request)
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
-        """The answer to a request; one that is cancelled closes the connection.
+        """The answer to a request; cancelling it closes the connection.
 
-        An answer that may have more than 8,192 tokens is gathered from a stream, as the provider asks for: where that
-        breaks off, what has come is the answer, and is marked so.
+        An answer that may have more than 8,192 tokens is collected from a stream, as the provider requires; if that
+        breaks off, the response is interrupted.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
             ExportError: The request can't be written for it.
         """
         body = self._body(request)
@@ -244,7 +244,7 @@ class AnthropicModel(ProviderModel):
         """The names of the provider's models.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return [model.id async for model in self._method.clients.now().models.list()]

@@ -36,11 +36,11 @@ from pegboard_clients.blocks import (
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
-"""How much of a request may be strict (as Anthropic validates them)."""
+"""Limits on strict tools in one request (Anthropic validates them)."""
 
 
 FAMILY: Final = "bedrock"
-"""What the provider is called in options, in metadata, and before the dot of a `provider_id`."""
+"""The provider's key in options and metadata, and the prefix of a `provider_id`."""
 
 IMAGES: Final[Mapping[str, str]] = {f"image/{word}": word for word in ("png", "jpeg", "gif", "webp")}
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
@@ -81,7 +81,7 @@ REASONING: Final[Mapping[str, JsonMapping]] = {
     "none": {},
     **{word: {"outputConfig": {"effort": word}} for word in ("low", "medium", "high")},
 }
-"""In Converse's own words. What a model wants beside (a budget) goes under `additionalModelRequestFields`."""
+"""Converse's own members. Others (a budget) go under `additionalModelRequestFields`."""
 
 
 @frozen(kw_only=True)
@@ -89,17 +89,17 @@ class BedrockLimits:
     """Limits of the provider; known from botocore's model of the service, its pages and its error reports.
 
     Attributes:
-        name: What a tool's name has to match, as a regular expression.
-        strict: How much of a request may be held to schemas.
-        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
-        images: Media types of pictures, and what each is called.
-        documents: Media types of documents, and what each is called.
-        videos: Media types of videos, and what each is called.
-        audio: Media types of sounds, and what each is called.
-        call_id: Characters of a call's id.
-        document_name: Characters of a document's name.
-        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
-        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+        name: The pattern of tool names, as a regular expression.
+        strict: Limits on strict tools in one request.
+        reasoning: The members of a request's body for each value of `ModelConfig.reasoning`.
+        images: Media types of pictures, with their names in the API.
+        documents: Media types of documents, with their names in the API.
+        videos: Media types of videos, with their names in the API.
+        audio: Media types of sounds, with their names in the API.
+        call_id: Maximum length of a call's id.
+        document_name: Maximum length of a document's name.
+        argument_text: Characters of one call's arguments in a stream; a call with more is invalid.
+        answer_text: Characters of a streamed answer in total; an answer with more isn't complete.
     """
 
     name: str = "[a-zA-Z0-9_-]{1,64}"
@@ -130,18 +130,18 @@ _STATUS: Final = {
     "internalServerException": 500,
     "serviceUnavailableException": 503,
 }
-"""What goes with an exception (botocore's model of the service)."""
+"""The status by exception (botocore's model of the service)."""
 
 _LATER: Final = frozenset({408, 424, 429, 500, 503})
 
 
 def exception_in(event: JsonMapping) -> str | None:
-    """The name of the exception that an event of a stream is, or `None`."""
+    """The name of the exception in a stream event, or `None`."""
     return next((name for name in event if name in _STATUS), None)
 
 
 def error_of(body: JsonMapping) -> ModelError:
-    """The error of a body that is no answer, or of an event that is an exception."""
+    """The error of a body that isn't an answer, or of an event that is an exception."""
     name = exception_in(body)
     error = object_in(body, "Error") if name is None else object_in(body, name)
     about = object_in(body, "ResponseMetadata")
@@ -150,7 +150,7 @@ def error_of(body: JsonMapping) -> ModelError:
     text = text_in(error, "Message") or text_in(error, "message") or text_in(body, "message")
     status = count_in(about, "HTTPStatusCode") or known
     return ModelError(
-        (text or code or "what came is no answer")[:2_000],
+        (text or code or "the body is not an answer")[:2_000],
         provider=FAMILY,
         status=status,
         code=code or None,
@@ -163,12 +163,12 @@ _TAKEN: Final = ("title", "source", "sourceContent", "location")
 
 
 def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
-    """Citations as they came; each is for its whole block, so that none has a place in it."""
+    """The citations of a block; each is for the whole block, without a position."""
     return tuple(map(_citation, given))
 
 
 def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
-    """Those that this provider gave, as it takes them back."""
+    """This provider's citations, in the form in which it accepts them."""
     found = (object_in(citation.data, FAMILY) for citation in citations)
     return [{key: own[key] for key in _TAKEN if own.get(key) is not None} for own in found if own]
 
@@ -195,14 +195,14 @@ _FINISHES: Final[Mapping[str, FinishReason]] = {
 
 @define(eq=False)
 class BedrockAnswer(AnsweredBlocks):
-    """Reads the blocks of one answer."""
+    """Parser of the blocks of one answer."""
 
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """A block; `None` where it is nothing that could be kept.
+        """Converts a block to a part; `None` if it can't be read.
 
         Args:
-            block: As the provider wrote it: one member, which is its kind.
-            fault: Why it can't run, if it is a call.
+            block: The provider's block: one member, which is its kind.
+            fault: Why it can't run, for a call.
         """
         if isinstance(block.get("text"), str):
             return TextPart(text_in(block, "text"))
@@ -216,7 +216,7 @@ class BedrockAnswer(AnsweredBlocks):
         return _picture(object_in(block, "image")) or self._hosted(block, use)
 
     def _hosted(self, block: JsonMapping, use: JsonMapping) -> HostedPart | None:
-        """What the provider has done itself, and what isn't known here: both go back as they came."""
+        """Blocks of the provider's own tools, and unknown ones; both are sent back unchanged."""
         kept = raw_item(block)
         if not kept:
             self.passed_over += 1
@@ -235,7 +235,7 @@ def _cited(block: JsonMapping) -> TextPart:
 
 def _read_thought(block: JsonMapping) -> ReasoningPart:
     redacted = block.get("redactedContent")
-    if isinstance(redacted, bytes):  # as boto3 gives it
+    if isinstance(redacted, bytes):  # from boto3
         redacted = base64.b64encode(redacted).decode()
     if isinstance(redacted, str):
         return ReasoningPart("", {FAMILY: {"redacted": redacted}})
@@ -252,12 +252,12 @@ def _picture(image: JsonMapping) -> MediaPart | None:
 
 
 def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> ModelResponse:
-    """A whole answer.
+    """Builds a response.
 
     Args:
-        raw: Its own facts, without its message.
-        answer: What has read this.
-        parts: What it came to.
+        raw: The body, without its message.
+        answer: The reader of the message.
+        parts: The parts made from the message.
     """
     finish = finish_of(raw.get("stopReason"), parts, _FINISHES)
     router = object_in(object_in(raw, "trace"), "promptRouter")
@@ -274,7 +274,7 @@ def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> Mode
 
 
 def _usage(usage: JsonMapping) -> Usage:
-    """Tokens; whether those of the cache are among `inputTokens` depends on the model; the total decides."""
+    """The token usage; whether `inputTokens` includes cached tokens depends on the model, so the total decides."""
     given, output = count_in(usage, "inputTokens"), count_in(usage, "outputTokens")
     all_of_request = max(given, count_in(usage, "totalTokens") - output)
     return Usage(
@@ -283,29 +283,29 @@ def _usage(usage: JsonMapping) -> Usage:
 
 
 MOST_LISTED: Final = 10_000
-"""Citations, or pieces of a hosted tool's result, in one block; what comes beyond is not read."""
+"""Citations, or pieces of a hosted tool's result, in one block; further ones are dropped."""
 
 _OWN: Final = frozenset({"text", "reasoningContent", "toolUse"})
 
 
 @define(eq=False)
 class BedrockBlock(StreamedBlock):
-    """A block on its way."""
+    """A streamed block."""
 
     _listed: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
     _beside: dict[str, Any] = field(factory=dict[str, Any], init=False)
 
     @property
     def can_go_back(self) -> bool:
-        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
         return self.ended or (self.kind in _OWN and (self.kind != "toolUse" or self.call >= 0))
 
     def start(self) -> Delta | None:
-        """What came with its beginning."""
+        """The delta of its start, or `None`."""
         return self.called("") if self.call >= 0 else None
 
     def take(self, delta: JsonMapping) -> Delta | None:
-        """Takes in more of it, and gives what came with it."""
+        """Adds a piece of it; returns its delta."""
         if "toolUse" in delta:
             text = self.grown.add(object_in(delta, "toolUse").get("input"))
             return self.called(text) if text and self.call >= 0 else None
@@ -319,7 +319,7 @@ class BedrockBlock(StreamedBlock):
         return None
 
     def whole(self) -> JsonObject | None:
-        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
         match self.kind:
             case "toolUse":
                 return self._use()
@@ -352,7 +352,7 @@ class BedrockBlock(StreamedBlock):
 
 
 def kind_of(delta: JsonMapping) -> str | None:
-    """The kind of block that a delta belongs to; `None` of an unknown one."""
+    """The kind of block of a delta; `None` if unknown."""
     if "citation" in delta:
         return "text"
     return next(
@@ -366,12 +366,12 @@ _HOSTED: Final = "server_tool_use"
 
 @define(eq=False)
 class BedrockReader:
-    """Reads one streamed answer: `messageStart`, the events of each block, `messageStop`, `metadata`.
+    """Parser of one streamed answer: `messageStart`, the events of each block, `messageStop`, `metadata`.
 
     Attributes:
-        answer: Gives what reads the blocks once they are whole.
-        limits: How much is read.
-        names: What tools are called here, by what the provider calls them, where that differs.
+        answer: Makes the reader of the complete blocks.
+        limits: Limits on what is read.
+        names: The tools' names here, by their names at the provider, where they differ.
     """
 
     answer: Callable[[], BedrockAnswer]
@@ -387,8 +387,8 @@ class BedrockReader:
         self._blocks = StreamedBlocks(BedrockBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
-        if not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
+        if not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  of any type
             return ()
         came: Delta | None = None
         if "contentBlockDelta" in chunk:
@@ -404,7 +404,7 @@ class BedrockReader:
         return () if came is None else (came,)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where `messageStop` hasn't come.
+        """The answer as received so far; interrupted if `messageStop` hasn't come.
 
         Args:
             broken: Why the stream ended early.
@@ -414,7 +414,7 @@ class BedrockReader:
         return self._end.of(whole, broken, spent=self._budget.spent)
 
     def _note(self, event: JsonMapping) -> None:
-        """Takes in an event about the whole answer."""
+        """Handles an event about the whole answer."""
         if "messageStop" in event:
             self._end.reached = True
             self._facts |= object_in(event, "messageStop")

@@ -1,4 +1,4 @@
-"""`Bedrock`: Amazon Bedrock's Converse, both ways, in the words of `boto3`."""
+"""`Bedrock`: exporter for Amazon Bedrock's Converse API, as in `boto3`."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ from pegboard_bedrock._bedrock import (
 from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
-"""How much a strict schema may hold: Anthropic validates it; a request may hold no more in all."""
+"""Size limits of a strict schema, and of all in a request together: Anthropic validates them."""
 
 _PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
 
 BEDROCK: Final = Dialect("bedrock", (*READ, inline_references("keep"), root_object(*UNIONS), named_definitions))
-"""Bedrock Converse, whatever the model: references written out, a plain root.
+"""Bedrock Converse, for any model: references inlined, a plain root.
 
-Which names of properties are taken depends on the model; `property_names` is the step for that.
+The allowed property names depend on the model; `property_names` is the step for that.
 """
 
 BEDROCK_STRICT: Final = Dialect("bedrock-strict", (*CLOSED, property_names(_PROPERTY_NAME), Within(STRICT_SIZE)))
@@ -102,19 +102,19 @@ _S3 = "s3://"
 
 @define(eq=False)
 class BedrockMedia:
-    """Writes the media of one request: each document in it needs a name of its own.
+    """Writer of the media of one request: each document in it needs a unique name.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: BedrockLimits
     _names: dict[str, int] = field(factory=dict[str, int], init=False)
 
     def block(self, content: Content, *, in_result: bool) -> JsonObject | None:
-        """Content as a block: of its own kind where there is one, else in words; `None` where there are none.
+        """Content as a native block, or else as text; `None` if that is blank.
 
-        A result can't hold sounds.
+        A result can't have sounds.
         """
         block = self.native(content, in_result=in_result)
         if block is not None:
@@ -123,7 +123,7 @@ class BedrockMedia:
         return {"text": text} if text.strip() else None
 
     def native(self, content: Content, *, in_result: bool) -> JsonObject | None:
-        """Content as a block of its own kind; `None` where there is none."""
+        """Content as a native block; `None` if there is none."""
         if isinstance(content, LinkContent):
             source = {"s3Location": {"uri": content.uri}} if content.uri.startswith(_S3) else None
             return None if source is None else self._of(content.mime_type or "", source, content.name, in_result)
@@ -148,7 +148,7 @@ class BedrockMedia:
         return None if member is None else {member: {"format": kinds[member][kind], "source": source}}
 
     def _document_name(self, name: str) -> str:
-        """A name as the provider takes it (letters, digits, single spaces, `-()[]`; public), each once."""
+        """A unique name that the provider accepts (letters, digits, single spaces, `-()[]`; public)."""
         plain = re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9\s()\[\]-]", " ", name)).strip() or "document"
         plain = plain[: self.limits.document_name].rstrip()
         number = self._names.get(plain, 0) + 1
@@ -164,7 +164,7 @@ _FAILED: Final = {"text": "The call failed without a message."}
 
 
 def _result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObject:
-    """The answer to a call."""
+    """The result of a call."""
     result = part.result
     block: JsonObject = {"toolUseId": use_id, "content": _result_content(result, media)}
     if result.is_error:
@@ -175,7 +175,7 @@ def _result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObj
 
 
 def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
-    """What the model reads of a result: an object as `json`, everything else as text or media."""
+    """The content of a result: an object as `json`, everything else as text or media."""
     data = result.structured_content
     if data is not None and _is_all(result.content, data):
         return [{"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}]
@@ -183,7 +183,7 @@ def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]
 
 
 def _is_all(content: tuple[Content, ...], data: object) -> bool:
-    """Whether structured content holds all that the content does: its text is the same JSON."""
+    """Whether the content is nothing but the structured content as text."""
     if not content:
         return True
     text = "".join(each.text for each in content[:1] if isinstance(each, TextContent))
@@ -192,7 +192,7 @@ def _is_all(content: tuple[Content, ...], data: object) -> bool:
 
 KEYS: Final = (FAMILY,)
 CACHE_POINT: Final = "cachePoint"
-"""The option by which a tool, a part, a message or a request is followed by such a point."""
+"""The option that sets a cache point after a tool, a part, a message or a request."""
 
 
 def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Entry:
@@ -218,12 +218,12 @@ _BESIDE_DOCUMENTS: Final = "The document is attached."
 
 @define(eq=False)
 class BedrockWire:
-    """Writes the blocks of one request.
+    """Writer of the blocks of one request.
 
     Attributes:
         ids: The ids of its calls.
-        limits: What the provider takes.
-        names: What the provider calls a tool, where that differs from the tool's name.
+        limits: The limits of the provider.
+        names: The tools' names at the provider, where they differ.
     """
 
     ids: SentIds
@@ -233,24 +233,24 @@ class BedrockWire:
     _media: BedrockMedia = field(default=Factory(lambda self: BedrockMedia(self.limits), takes_self=True), init=False)
 
     def blocks(self, part: Part, role: Role) -> Blocks:
-        """A part, and the cache point behind it that its options want."""
+        """The blocks of a part, with the cache point of its options."""
         blocks = self._blocks(part, role)
         if blocks:
             self.mark(blocks, _metadata_of(part))
         return blocks
 
     def text(self, text: str) -> JsonObject:
-        """Words."""
+        """A text block."""
         return {"text": text}
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
-        """Adds a cache point, where the options want one."""
+        """Adds a cache point, if the options have one."""
         point = passthrough(metadata, (FAMILY,)).get(CACHE_POINT)
         if isinstance(point, dict):
             blocks.append({CACHE_POINT: point})
 
     def is_result(self, block: JsonObject) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the result of a call."""
         return "toolResult" in block
 
     def is_thought(self, block: JsonObject) -> bool:
@@ -258,7 +258,7 @@ class BedrockWire:
         return "reasoningContent" in block
 
     def completed(self, turn: JsonObject, *, last: bool) -> None:
-        """Documents want words beside them; a last turn of the assistant's must not end with blanks (public)."""
+        """Adds the text that documents require; strips the end of a final turn of the assistant (public)."""
         content: Blocks = turn["content"]
         if any("document" in block for block in content) and not any("text" in block for block in content):
             content.append(self.text(_BESIDE_DOCUMENTS))
@@ -277,7 +277,7 @@ class BedrockWire:
         return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
 
     def _text(self, part: TextPart, role: Role) -> Blocks:
-        if not part.text.strip():  # blank words are refused (public)
+        if not part.text.strip():  # blank text is refused (public)
             return []
         citations = written_citations(part.citations) if role == "assistant" else []
         if citations:
@@ -285,14 +285,14 @@ class BedrockWire:
         return [self.text(part.text)]
 
     def _shown(self, part: MediaPart, role: Role) -> Blocks:
-        if role == "assistant":  # media are the user's to show
+        if role == "assistant":  # only the user may send media
             return [self.text(render_text(part.content))]
         block = self._media.block(part.content, in_result=False)
         return [] if block is None else [block]
 
     def _call(self, part: CallPart) -> Blocks:
         call = part.call
-        if call.provider_executed:  # another provider's: this one's are hosted parts
+        if call.provider_executed:  # of another provider; this one's are hosted parts
             return []
         use = {
             "toolUseId": self.ids.call(call.id),
@@ -311,7 +311,7 @@ class BedrockWire:
 
 
 def _thought(part: ReasoningPart) -> Blocks:
-    """Reasoning, unchanged; what bears no signature is refused, and left out."""
+    """Reasoning, unchanged; without a signature it would be refused, and is left out."""
     own = passthrough(part.provider_metadata, (FAMILY,))
     redacted, signature = own.get("redacted"), own.get("signature")
     if isinstance(redacted, str):
@@ -340,10 +340,10 @@ _INFERENCE: Final = {"max_output_tokens": "maxTokens", "temperature": "temperatu
 
 @define(eq=False)
 class Bedrock:
-    """Converse: bodies as `boto3`'s `converse` and `converse_stream` take them, answers and events as it gives them.
+    """Exporter for Converse: bodies for `boto3`'s `converse` and `converse_stream`, and their answers and events.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: BedrockLimits = DEFAULT_LIMITS
@@ -365,8 +365,8 @@ class Bedrock:
     def request(self, request: ModelRequest) -> JsonObject:
         """The body: keyword arguments, media as bytes.
 
-        A seed and `parallel_calls` have no place in it; what a model takes of them goes under
-        `additionalModelRequestFields`, by provider options. The option `cachePoint` ends what is cached of the system.
+        It has no seed and no `parallel_calls`; options of a model go under `additionalModelRequestFields`, by provider
+        options. The option `cachePoint` sets a cache point after the system prompt.
 
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.
@@ -385,7 +385,7 @@ class Bedrock:
         return merged(merged(body, self.response_format(request) or {}), options)
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """The member `outputConfig`; `None` where the request's `output` can't be had by it."""
+        """The member `outputConfig`; `None` if there is none for the request's `output`."""
         schema = output_schema(request, BEDROCK, BEDROCK_STRICT)
         if schema is None or request.output is None or not _FORMATS.search(request.model or ""):
             return None
@@ -393,12 +393,12 @@ class Bedrock:
         return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": form}}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """An answer.
+        """Parses an answer.
 
         Raises:
-            ModelError: It is no answer, or the provider's error (`ClientError.response`).
+            ModelError: The body is not an answer, or is the provider's error (`ClientError.response`).
         """
-        body = object_in({"body": raw}, "body")  # what a client got may be anything
+        body = object_in({"body": raw}, "body")  # `raw` may be any value
         message = object_in(object_in(body, "output"), "message")
         if not isinstance(message.get("content"), list) or none_readable(message, "content"):
             raise error_of(body)
@@ -406,7 +406,7 @@ class Bedrock:
         return answered(body, answer, answer.parts(objects_in(message, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
-        """What reads the events of a stream."""
+        """A parser for the events of a stream."""
         return BedrockReader(self._answer(request), self.limits, self._own_names(request))
 
     def _answer(self, request: ModelRequest | None) -> Callable[[], BedrockAnswer]:
@@ -423,7 +423,7 @@ class Bedrock:
         if spec.kind == "provider":
             kind = hosted_type(spec, KEYS)
             if kind is None or re.fullmatch(self.limits.name, kind) is None:
-                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Bedrock hosts")
+                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is not one of Bedrock's tools")
             return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
         if re.fullmatch(self.limits.name, spec.name) is None:
             return refusal(spec, "/name", "name", f"must match {self.limits.name}")
@@ -448,10 +448,10 @@ class Bedrock:
         return {**thinking, **({"inferenceConfig": inference} if inference else {})}
 
     def _tool_config(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
-        """The tools and the choice, where they are needed.
+        """The tools and the tool choice, if needed.
 
-        There is no word for "none": tools are left out then. But a conversation that holds calls is refused without
-        tools (public), so that those are listed then, and those it called where none are offered.
+        There is no choice "none": tools are left out instead. But a conversation with calls is refused without tools
+        (public): then they are listed, or placeholders for the called ones.
         """
         exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
         choice = request.tool_choice
@@ -485,5 +485,5 @@ _FORMATS: Final = re.compile(r"claude-[a-z]+-(4-([5-9]|\d\d)(?!\d)|([5-9]|\d\d)(
 
 @cache
 def exporter() -> Bedrock:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Bedrock()

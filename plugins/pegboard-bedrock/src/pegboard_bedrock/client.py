@@ -1,4 +1,4 @@
-"""`BedrockModel`: models on Amazon Bedrock, through Converse, over Amazon's own SDK."""
+"""`BedrockModel`: models on Amazon Bedrock, over Converse and Amazon's SDK."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pegboard_bedrock.bedrock import exporter as shared
 from pegboard_clients.client import ProviderModel, check_alone, http_error, usable_key
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
-"""The environment variables that credentials are taken from, or found by."""
+"""The environment variables for credentials."""
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from botocore import exceptions as sdk  # pyright: ignore[reportMissingTypeStubs]  the SDK has none
     from urllib3.exceptions import HTTPError
@@ -43,12 +43,12 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if isinstance(error, sdk.NoCredentialsError):
         text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages describe"
     elif not passes and not isinstance(error, sdk.BotoCoreError | sdk.ClientError):
-        text, passes = UNREAD, not isinstance(error, RecursionError)  # its parser fails so on what a proxy sends
+        text, passes = UNREAD, not isinstance(error, RecursionError)  # its parser fails on the pages of proxies
     return http_error(text, provider=provider, code=type(error).__name__, retryable=passes)
 
 
 def body_of(error: Exception) -> JsonMapping:
-    """The provider's error, as the SDK has read it; empty where there is none."""
+    """The provider's error, as the SDK parsed it; empty if there is none."""
     response: Any = getattr(error, "response", None)
     return cast("JsonMapping", response) if isinstance(response, Mapping) else {}
 
@@ -66,19 +66,19 @@ def _answered(body: JsonMapping, provider: str) -> ModelError:
     )
 
 
-UNREAD: Final = "what came is no answer, or was cut off"
+UNREAD: Final = "the answer can't be read, or was cut off"
 _OPTIONS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 TOKEN: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105  a name
-"""The environment variable of a key that stands for credentials."""
+"""The environment variable of a key that replaces credentials."""
 
 _VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", TOKEN)
 
 
 def usable_options(options: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """The options of a client, with credentials as they can be sent.
+    """The options of a client, with stripped credentials.
 
     Args:
-        options: What `boto3.Session().client` takes.
+        options: Options of `boto3.Session().client`.
         provider: For errors.
 
     Raises:
@@ -91,10 +91,10 @@ def usable_options(options: Mapping[str, Any], provider: str) -> dict[str, Any]:
 
 
 def strip_session(session: Any) -> None:
-    """Has a session send what the environment holds without the space around it.
+    """Makes a session strip the credentials from the environment.
 
     Args:
-        session: One of botocore's, of which no client has been made.
+        session: A session of botocore, without a client yet.
     """
     session.register_component("token_provider", _Stripped(session.get_component("token_provider")))
     held = session.get_credentials()
@@ -104,7 +104,7 @@ def strip_session(session: Any) -> None:
 
 
 def secrets_of(client: Any) -> list[str]:
-    """The secrets that a client signs with or sends. Nothing is renewed for it."""
+    """The secrets that a client signs with or sends, without renewing them."""
     signer: Any = getattr(client, "_request_signer", None)
     held: Any = getattr(signer, "_credentials", None)
     facts: Any = getattr(held, "__dict__", {})
@@ -114,7 +114,7 @@ def secrets_of(client: Any) -> list[str]:
 
 
 class _Stripped:
-    """The SDK's finder of tokens; what the environment holds comes without the space around it."""
+    """Wrapper of the SDK's token provider that strips tokens from the environment."""
 
     def __init__(self, chain: Any) -> None:
         self._chain = chain
@@ -122,14 +122,14 @@ class _Stripped:
     def load_token(self, **about: Any) -> Any:
         """The token, or `None`; called by the SDK."""
         token: Any = self._chain.load_token(**about)
-        replaced: Any = getattr(token, "_replace", None)  # tokens that are renewed have none
+        replaced: Any = getattr(token, "_replace", None)  # renewable tokens have none
         return token if replaced is None else replaced(token=token.token.strip())
 
 
 def made_client(
     provider: str, base_url: str | None, options: Mapping[str, Any], service: str = "bedrock-runtime"
 ) -> Any:
-    """A client of a service. The SDK is imported here.
+    """Makes a client of a service, importing the SDK.
 
     Args:
         provider: For errors.
@@ -152,7 +152,7 @@ def made_client(
             usable.setdefault("region_name", region)
         facts: dict[str, Any] = {**usable, "config": once if given is None else once.merge(given)}
         sessions: Any = botocore.session
-        core = sessions.get_session()  # its own: the default one isn't made for several threads
+        core = sessions.get_session()  # a new one: the default session isn't thread-safe
         if not usable.get("aws_access_key_id"):
             strip_session(core)
         session: Any = boto3.Session(botocore_session=core)
@@ -163,7 +163,7 @@ def made_client(
 
 
 def _listed(make: Callable[[str], Any]) -> list[str]:
-    """The ids that can be asked for, as a client of `bedrock` lists them."""
+    """The ids of models and inference profiles, from a client of `bedrock`."""
     with closing(make("bedrock")) as client:
         models = client.list_foundation_models(byOutputModality="TEXT", byInferenceType="ON_DEMAND")["modelSummaries"]
         pages = client.get_paginator("list_inference_profiles").paginate()
@@ -178,11 +178,11 @@ def _hint(made: ModelError) -> str:
 
 @define(eq=False)
 class Events:
-    """A stream on its way.
+    """A stream that is read in threads.
 
     Attributes:
-        threads: Where it is read.
-        send: Sends the request; blocks until the provider begins to answer.
+        threads: The thread pool.
+        send: Sends the request; blocks until the answer starts.
         provider: For errors.
     """
 
@@ -195,10 +195,10 @@ class Events:
     _reading: Lock = field(factory=Lock, init=False)
 
     async def data(self) -> AsyncGenerator[JsonObject]:
-        """The events; an exception among them is one as well, before it is raised.
+        """The events; an exception in the stream is an event, too, before it is raised.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error; or the stream broke off.
+            ModelError: The request failed, or the provider answered with an error; or the stream broke off.
         """
         try:
             await self.threads.run(self._open)
@@ -216,7 +216,7 @@ class Events:
     def _open(self) -> None:
         stream = self.send()["stream"]
         self._stream, self._events = stream, iter(stream)
-        if self._left:  # while it was on its way
+        if self._left:  # while it was being opened
             self._close()
 
     def _next(self) -> JsonObject | None:
@@ -224,8 +224,8 @@ class Events:
             return next(self._events, None)
 
     async def _leave(self) -> None:
-        """Closes the connection, also while a thread waits for the provider at its end."""
-        self._left = True  # first this, then the look: `_open` does the opposite
+        """Closes the connection, also while a thread is reading from it."""
+        self._left = True  # before the check of `_stream`; `_open` does it in the opposite order
         if self._stream is None:
             return
         with suppress(Exception):  # it may have ended, and then it can't be shut down
@@ -238,21 +238,21 @@ class Events:
 
 
 class BedrockModel(ProviderModel):
-    """A model that is asked through Amazon's own SDK, which blocks, and so works in threads.
+    """A model over Amazon's SDK, which blocks, and so runs in threads.
 
     Args:
         model: Its id, or that of an inference profile, such as `"eu.anthropic.claude-sonnet-4-5-20250929-v1:0"`, or an
             ARN.
         client: A `boto3` client of `bedrock-runtime` that is used as it is, and is not closed; make it with one
             attempt, as turns try again themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"bedrock"`.
+        exporter: Writes requests and reads answers; by default the built-in `"bedrock"`.
         base_url: By default Amazon's address in the region.
-        options: What else `boto3.Session().client` takes, such as `region_name`, `config`, or the credentials that the
-            SDK finds by itself otherwise.
+        options: Further options of `boto3.Session().client`, such as `region_name`, `config`, or credentials, which the
+            SDK otherwise finds by itself.
 
     Raises:
         ModelError: There is no region, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -280,11 +280,11 @@ class BedrockModel(ProviderModel):
     async def models(self) -> list[str]:
         """The ids of the models that converse and of the inference profiles in the region.
 
-        Models that only a profile reaches are left out: their ids can't be asked for. The client that lists them is
-        made as the model's own by default: one that was given is of another service.
+        Models that are only available by a profile are left out. The client for it is made with the model's options, as
+        the model's own client is of another service.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return await self._threads.run(_listed, self._make)
@@ -292,9 +292,9 @@ class BedrockModel(ProviderModel):
             raise model_error(error, self.provider) from error
 
     async def _answer(self, body: JsonObject) -> Any:
-        """The answer; one that is cancelled is waited for no longer.
+        """The answer; cancelling it stops the wait.
 
-        But the SDK takes nothing back: the connection stays open until the provider has answered, or the client's
+        The SDK can't cancel a request: the connection stays open until the provider has answered, or the client's
         `read_timeout` is over. A stream closes it at once.
         """
         try:
@@ -302,7 +302,7 @@ class BedrockModel(ProviderModel):
         except Exception as error:  # the SDK and its transport raise all kinds
             raise model_error(error, self.provider) from error
         if not raw.get("output"):
-            # The SDK doesn't report where an answer was cut off: it has read nothing of it.
+            # The SDK doesn't report an answer that was cut off: it parses nothing of it.
             about = object_in(raw, "ResponseMetadata")
             raise http_error(
                 UNREAD,

@@ -11,7 +11,7 @@ from pegboard.lazy import lazy_call
 
 @hookimpl
 def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Brings `bedrock`; one process has one of each.
+    """Registers the exporter `bedrock`, one per process.
 
     Args:
         register: Registers a function that makes it.
@@ -21,7 +21,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
 
 @hookimpl
 def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
-    """Brings `bedrock`.
+    """Registers the model `bedrock`.
 
     Args:
         register: Registers it with the registry.

@@ -1,1 +1,1 @@
-"""What the packages of model providers share, for authors of such plugins: clients, and formats of content blocks."""
+"""Shared code of model provider plugins, for their authors: clients, and block-based message formats."""

@@ -24,7 +24,7 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_KEPT, Entries, Entry, Loss
+from pegboard.request.exporter import MOST_CACHED, Entries, Entry, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
@@ -35,10 +35,10 @@ from pegboard.wire.ids import ARGUMENTS_TOO_LONG, CALL_CUT_OFF, MadeCalls, SentI
 
 
 def raw_item(item: JsonMapping) -> JsonObject | None:
-    """Raw item as it came, without members that are null: an SDK writes those that its provider never sent.
+    """A copy of a raw item without null members: an SDK adds those that its provider never sent.
 
     Returns:
-        `None` where it is no JSON, or beyond every bound, so that no message could hold it.
+        `None` if it isn't JSON, or too large for a message.
     """
     kept = {name: value for name, value in item.items() if value is not None}
     return None if json_faults(kept) else kept
@@ -66,40 +66,40 @@ class Wire(Protocol):
     ids: SentIds
 
     def blocks(self, part: Part, role: Role) -> Blocks:
-        """A part, in blocks of the caller's own; none where there is nothing to write."""
+        """A part as new blocks; none if there is nothing to write."""
         ...
 
     def text(self, text: str) -> JsonObject:
-        """Words, not blank."""
+        """A text block; the text isn't blank."""
         ...
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
-        """Adds what a message's options want behind its blocks (that they be cached)."""
+        """Applies a message's options to its blocks (a cache point)."""
         ...
 
     def is_result(self, block: JsonObject) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the result of a call."""
         ...
 
     def is_thought(self, block: JsonObject) -> bool:
-        """Whether it is reasoning, with which no turn may end."""
+        """Whether it is reasoning, which must not end a turn."""
         ...
 
     def completed(self, turn: JsonObject, *, last: bool) -> None:
-        """Makes a whole turn what the provider wants it to be."""
+        """Adjusts a complete turn to the provider's rules."""
         ...
 
 
 def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
-    """The host's messages at the beginning, and the others."""
+    """The texts of the system messages at the beginning, and the other messages."""
     count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
     return [message.text for message in messages[:count] if message.text.strip()], messages[count:]
 
 
 def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
-    """The turns, each `{"role", "content"}`; the first is the user's, and no two of one role follow each other.
+    """The turns, each `{"role", "content"}`, with alternating roles; the first is the user's.
 
-    A message of the host's in the midst of a conversation stands in the user's turn, marked as the system's.
+    A later system message goes into a user's turn, marked as the system's.
 
     Raises:
         ExportError: There is nothing to send.
@@ -122,9 +122,9 @@ class _Conversation:
     """The turns of a conversation so far.
 
     Attributes:
-        calls: The ids of the hosted calls, which stand in whichever message.
+        calls: The ids of the hosted calls, in any message.
         results: The ids of those that have results.
-        settled: Where the last message stands by which the user went on to something else.
+        settled: The index of the last user message that isn't a result.
     """
 
     wire: Wire
@@ -143,10 +143,10 @@ class _Conversation:
         self.settled = max(places, default=-1)
 
     def belongs(self, part: HostedPart, place: int) -> bool:
-        """Whether a hosted part of the message at a place may be sent back; the provider gets no other's.
+        """Whether a hosted part of the message at `place` may be sent back; other providers' parts may not.
 
-        A result needs its call. A call without result is one that the provider is still at (a paused turn, or a
-        program that waits for other calls); behind it the user hasn't yet gone on to something else.
+        A result needs its call. A call without a result may only be sent while the provider still runs it (a paused
+        turn, or a program that waits for other calls), which is until the next message of the user.
         """
         if part.provider != self.wire.family or not part.id:
             return part.provider == self.wire.family
@@ -163,7 +163,7 @@ class _Conversation:
             self.wire.mark(blocks, message.provider_metadata)
 
     def _add(self, part: Part, role: Role, *, system: bool) -> Blocks:
-        """Writes a part; gives the turn that it went into, and an empty one where there was nothing to write."""
+        """Writes a part; returns the turn that it went into, or an empty one if there was nothing to write."""
         if role == "assistant" and (not self.entries or self.entries[-1][0] != role):
             self.wire.ids.turn()
         if system and isinstance(part, TextPart) and part.text.strip():
@@ -182,10 +182,10 @@ class _Conversation:
         turns: list[JsonObject] = []
         for role, blocks in self.entries:
             while role == "assistant" and blocks and self.wire.is_thought(blocks[-1]):
-                blocks.pop()  # no turn of the assistant may end with one
+                blocks.pop()  # a turn of the assistant must not end with one
             if not blocks:
                 continue
-            if turns and turns[-1]["role"] == role:  # the turn between them had nothing that may be sent
+            if turns and turns[-1]["role"] == role:  # the turn between them was empty
                 turns[-1]["content"] += blocks
             else:
                 turns.append({"role": role, "content": blocks})
@@ -196,22 +196,22 @@ class _Conversation:
 
 
 MOST_BLOCKS: Final = 10_000
-"""Of one answer; what comes beyond is not read."""
+"""Blocks of one answer; further ones are dropped."""
 
 
 @define(eq=False)
 class StreamedBlock(ABC):
-    """Content block of a streamed answer, as far as it has come.
+    """Content block of a streamed answer, as received so far.
 
     Attributes:
-        kind: What it is, in the provider's word.
-        begun: What it began with.
-        grown: What has come of its text, or of its input's.
-        signature: What has come of its signature.
-        name: What the tool is called here, if it is a call.
-        call_id: What the provider calls the call.
-        call: Which of the answer's calls it is; -1 where it is none.
-        ended: Whether all of it has come.
+        kind: The provider's type of it.
+        begun: Its content at the start.
+        grown: Its text, or its input as text, so far.
+        signature: Its signature so far.
+        name: The tool's name here, for a call.
+        call_id: The provider's id, for a call.
+        call: Its index among the answer's calls; -1 if it isn't a call.
+        ended: Whether it is complete.
     """
 
     kind: str
@@ -226,23 +226,23 @@ class StreamedBlock(ABC):
     @property
     @abstractmethod
     def can_go_back(self) -> bool:
-        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
 
     @abstractmethod
     def start(self) -> Delta | None:
-        """What came with its beginning."""
+        """The delta of its start, or `None`."""
 
     @abstractmethod
     def take(self, delta: JsonMapping) -> Delta | None:
-        """Takes in more of it, and gives what came with it."""
+        """Adds a piece of it; returns its delta."""
 
     @abstractmethod
     def whole(self) -> JsonObject | None:
-        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
 
     @property
     def fault(self) -> CallFault | None:
-        """Why it can't run, if it is a call."""
+        """Why it can't run, for a call."""
         if self.call < 0:
             return None
         if self.grown.over:
@@ -250,7 +250,7 @@ class StreamedBlock(ABC):
         return None if self.ended else CALL_CUT_OFF
 
     def called(self, text: str) -> CallDelta:
-        """What came of a call."""
+        """The delta of a call."""
         return CallDelta(self.call, text, self.call_id, self.name)
 
 
@@ -262,11 +262,11 @@ class StreamedBlocks(Generic[Block]):
     """Blocks of one streamed answer, by index.
 
     Attributes:
-        block: What a block is made of.
-        names: What tools are called here, by what the provider calls them, where that differs.
-        budget: What the answer may still bring.
+        block: The class of the blocks.
+        names: The tools' names here, by their names at the provider, where they differ.
+        budget: The size budget of the answer.
         most: Characters of one call's arguments.
-        all: In the order in which they began.
+        all: The blocks, in the order in which they started.
     """
 
     block: type[Block]
@@ -278,16 +278,16 @@ class StreamedBlocks(Generic[Block]):
     _calls: int = field(default=0, init=False)
 
     def begin(self, kind: str, begun: JsonMapping, index: int | None, call_id: str | None = None) -> Block | None:
-        """A block begins, also at an index where there is one: that one has ended then.
+        """Starts a block; an earlier one at the same index ends.
 
         Args:
-            kind: What it is, in the provider's word.
-            begun: What it began with.
-            index: Where it is.
-            call_id: What the provider calls the call; `None` where it is none.
+            kind: The provider's type of it.
+            begun: Its content at the start.
+            index: Its index.
+            call_id: The provider's id, for a call; `None` if it isn't a call.
 
         Returns:
-            `None` where there is no room for another one.
+            `None` if there are too many blocks.
         """
         if len(self.all) >= MOST_BLOCKS:
             self.budget.spent = True
@@ -305,20 +305,20 @@ class StreamedBlocks(Generic[Block]):
         return block
 
     def at(self, index: int | None) -> Block | None:
-        """The block that an event is about, without an index the last; `None` where it has ended."""
+        """The block of an event, without an index the last; `None` if it has ended."""
         block = self._open.get(index)
         if block is None and index is None and self.all:
             block = self.all[-1]
         return None if block is None or block.ended else block
 
     def stop(self, index: int | None) -> None:
-        """All of a block has come."""
+        """Ends a block."""
         if (block := self.at(index)) is not None:
             block.ended = True
 
 
 UNFINISHED: Final = frozenset({"length", "refusal", "content_filter", "error"})
-"""Finish reasons of an unfinished answer: what it called mustn't run."""
+"""Finish reasons of an unfinished answer: its calls must not run."""
 
 
 @define(eq=False)
@@ -327,7 +327,7 @@ class AnsweredBlocks(ABC):
 
     Attributes:
         calls: Makes its calls.
-        passed_over: How many blocks couldn't be read, nor kept.
+        passed_over: The number of blocks that were skipped as unreadable.
     """
 
     calls: MadeCalls
@@ -335,19 +335,19 @@ class AnsweredBlocks(ABC):
 
     @abstractmethod
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """A block; `None` where it is nothing that could be kept.
+        """Converts a block to a part; `None` if it can't be read.
 
         Args:
             block: As the provider wrote it.
-            fault: Why it can't run, if it is a call.
+            fault: Why it can't run, for a call.
         """
 
     def parts(self, blocks: Iterable[JsonMapping]) -> list[Part]:
-        """The parts of blocks that came whole, in order."""
+        """The parts of complete blocks, in order."""
         return [part for block in blocks if (part := self.part(block)) is not None]
 
     def streamed(self, blocks: Iterable[StreamedBlock]) -> list[Part]:
-        """The parts of blocks that came in pieces, as far as they came, in order."""
+        """The parts of streamed blocks, in order."""
         return [part for block in blocks if (part := self._streamed(block)) is not None]
 
     def _streamed(self, block: StreamedBlock) -> Part | None:
@@ -358,18 +358,18 @@ class AnsweredBlocks(ABC):
         return self.part(whole, block.fault)
 
     def facts(self, body: JsonMapping, *names: str) -> JsonObject:
-        """What else is worth knowing of an answer: objects that its body has beside, and what couldn't be read."""
+        """Metadata of an answer: further members of its body, and the number of unreadable blocks."""
         found: JsonObject = {name: kept for name in names if (kept := raw_item(object_in(body, name)))}
         return {**found, "passed_over": self.passed_over} if self.passed_over else found
 
 
 def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, FinishReason]) -> FinishReason:
-    """Why an answer ended; one that calls tools has ended for that.
+    """The finish reason of an answer; `"tool_calls"` if it has calls and wasn't cut off.
 
     Args:
-        reason: The provider's word, of any type.
-        parts: What the answer came to.
-        finishes: What its words mean.
+        reason: The provider's reason, of any type.
+        parts: The parts of the answer.
+        finishes: The finish reasons by the provider's.
     """
     finish: FinishReason = finishes.get(reason, "other") if isinstance(reason, str) else "other"
     calls = any(isinstance(part, CallPart) for part in parts)
@@ -398,11 +398,11 @@ class StrictLimits:
 
 @define(eq=False)
 class StrictBudget(Entries):
-    """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss.
+    """Cache of exported tools that makes tools strict within the limits of a request, and others not, with a loss.
 
     Attributes:
-        schema_of: The schema of an entry that is strict, `None` of another.
-        limits: How much a request may hold.
+        schema_of: Returns the schema of a strict entry, `None` for another.
+        limits: The limits of a request.
     """
 
     schema_of: Callable[[JsonObject], JsonSchema | None] = field(kw_only=True)
@@ -410,7 +410,7 @@ class StrictBudget(Entries):
     _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
 
     def chooser(self, specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
-        """Tools that want to be strict themselves come before those that are by default."""
+        """Tools that set `strict` themselves come before those that are strict by default."""
         limits = (self.limits.tools, self.limits.optional, self.limits.unions)
         left = [math.inf if most is None else most for most in limits]
         first = {spec.name: spec for spec in reversed(specs)}
@@ -418,12 +418,12 @@ class StrictBudget(Entries):
         return lambda spec: wanted.get(spec) or self._chosen(spec, strict, left)
 
     def name_of(self, spec: ToolSpec) -> str:
-        """What the provider calls a tool: its own name for what it brings itself."""
+        """The provider's name of a tool; for its own tools, that may differ."""
         entry = self.one(spec).entry if spec.kind == "provider" else None
         return spec.name if entry is None else self.entry_name(entry) or spec.name
 
     def names_of(self, request: ModelRequest | None) -> dict[str, str]:
-        """What the provider calls the tools of a request that it brings itself, by their names here."""
+        """The provider's names of its own tools in a request, by their names here."""
         specs = () if request is None else (tool.spec for tool in request.offered)
         return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
 
@@ -438,13 +438,13 @@ class StrictBudget(Entries):
             left[:] = after
             return written
         plainly = self.written(spec, strict=False)
-        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
+        what = f"exported as not strict: a request may have {self.limits}, which other tools have used up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
     def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
         counts = self._counts.get(spec)
         if counts is None:
-            if len(self._counts) >= MOST_KEPT:
+            if len(self._counts) >= MOST_CACHED:
                 self._counts.clear()
             counts = self._counts[spec] = counts_of(schema)
         return counts

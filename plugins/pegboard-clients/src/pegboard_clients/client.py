@@ -1,4 +1,4 @@
-"""What clients of providers share: keys, secrets, errors, event loops, streams."""
+"""Shared code of provider clients: keys, secrets, errors, one client per event loop, streams."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ if TYPE_CHECKING:
 
 
 def usable_key(key: str, named: str, provider: str) -> str:
-    r"""A key without the space around it: files and shells leave a line's end behind it.
+    r"""Strips whitespace from a key: files and shells often append a newline.
 
     Args:
-        key: As it was given.
-        named: Where it comes from, for the error, such as `"the environment variable OPENAI_API_KEY"`.
+        key: The key.
+        named: Its source, for the error, such as `"the environment variable OPENAI_API_KEY"`.
         provider: For the error.
 
     Returns:
-        The key; `""` where nothing but space was given.
+        The key; `""` if it is blank.
 
     Raises:
-        ModelError: No header can hold it: what is left has control characters, or others than ASCII. The error doesn't
-            show the key, and it doesn't pass.
+        ModelError: No header can hold it: it has control characters, or characters that aren't ASCII. The error doesn't
+            show the key, and isn't retryable.
     """
     stripped = key.strip()
     if stripped.isascii() and stripped.isprintable():
         return stripped
     raise ModelError(
-        f"{named} holds characters that no key has: control characters, or others than ASCII",
+        f"{named} is not a valid key: it has control characters, or characters that aren't ASCII",
         provider=provider,
         code="invalid_api_key",
     )
 
 
 LONGEST_MESSAGE: Final = 2_000
-"""Characters of a message that are kept: where a proxy answers, it may be a whole page."""
+"""Characters of a message; further ones are cut, as a proxy may answer with a whole page."""
 
 _LATER: Final = frozenset({408, 409, 425, 429})
 _NEVER: Final = frozenset({501, 505})
@@ -81,16 +81,16 @@ def http_error(  # noqa: PLR0913  facts, all by name
     retryable: bool | None = None,
     request_id: str | None = None,
 ) -> ModelError:
-    """What a provider answered instead of what was asked.
+    """The `ModelError` for a failed request.
 
     Args:
-        message: The provider's text; cut where it is very long.
+        message: The provider's text; cut if it is very long.
         provider: The provider's name.
-        status: The HTTP status, or `None` where there was no answer: no connection, or none in time.
-        headers: Those of the answer; names in any case.
-        code: The provider's word for the error, passed over where it is no text.
-        retryable: Whether the same request may succeed later, where the caller knows better than the status and the
-            header `x-should-retry` do.
+        status: The HTTP status, or `None` if there was no answer: no connection, or a timeout.
+        headers: The headers of the answer, in any case.
+        code: The provider's error code; ignored if it isn't a text.
+        retryable: Whether the same request may succeed later; by default, depends on the header `x-should-retry` and
+            the status.
         request_id: The provider's id of the request.
     """
     sent = {name.lower(): value for name, value in headers.items()}
@@ -106,14 +106,14 @@ def http_error(  # noqa: PLR0913  facts, all by name
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds after which a request may be made again, never below 0; `None` where they are missing or unreadable.
+    """Seconds to wait before a retry, from 0; `None` if the headers are missing or invalid.
 
-    That is `retry-after-ms`, in milliseconds, as some providers send it; or `Retry-After`, a number of seconds or a
-    date (RFC 9110, section 10.2.3; fractions are taken, too).
+    From `retry-after-ms`, in milliseconds, which some providers send; or `Retry-After`, a number of seconds, also a
+    fraction, or a date (RFC 9110, section 10.2.3).
 
     Args:
         headers: Names in lower case.
-        now: Seconds since 1970; by default those of the clock.
+        now: Seconds since 1970; by default, the current time.
     """
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
@@ -127,18 +127,18 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def with_cause(error: BaseException) -> str:
-    """The text of an error, with its cause, which of a lost connection is more than an SDK's own error has."""
+    """The text of an error and its cause: for lost connections, the SDKs' own texts say too little."""
     text = str(error) or type(error).__name__
     cause = error.__cause__
     return text if cause is None or str(cause) == text else f"{text} ({type(cause).__name__}: {cause})"
 
 
 without_secrets: Final = partial(hide, mark="***")
-"""A text, such as an SDK's error or a server's answer, without these secrets."""
+"""Redacts secrets in a text, such as an SDK's error or a server's answer."""
 
 
 def _may_succeed_later(status: int | None, advice: str | None) -> bool:
-    """Whether a request is worth another attempt; the provider's advice counts more than its status."""
+    """Whether a request may be retried; the provider's advice overrides the status."""
     if advice in ("true", "false"):
         return advice == "true"
     return status is None or status in _LATER or (status >= 500 and status not in _NEVER)
@@ -167,17 +167,17 @@ _SECRET_HEADERS: Final = ("api-key", "authorization")  # as they are, or behind 
 
 @frozen
 class Secrets:
-    """The secrets of a client, and what they are kept out of: whatever an SDK, its transport or a server echoes.
+    """Redaction of a client's secrets in errors and answers: an SDK, its transport or a server may echo them.
 
     Attributes:
-        known: Gives them; it is asked anew each time, as keys may be renewed.
+        known: Returns the secrets; called each time, as keys may be renewed.
     """
 
     known: Callable[[], Iterable[str]]
 
     @contextmanager
     def kept(self) -> Generator[None]:
-        """A `ModelError` that leaves the block shows none, neither itself nor in the errors it is chained to."""
+        """Context manager that redacts a `ModelError` raised in the block, including the errors it is chained to."""
         try:
             yield
         except ModelError as error:
@@ -185,16 +185,16 @@ class Secrets:
             raise
 
     def kept_from(self, piece: P) -> P:
-        """A response, or a piece of one, whose error shows none."""
+        """The response, or a piece of one, with its error redacted."""
         if isinstance(piece, ModelResponse) and piece.error_message:
             return evolve(piece, error_message=without_secrets(piece.error_message, self.known()))
         return piece
 
     async def kept_from_all(self, pieces: AsyncGenerator[P]) -> AsyncGenerator[P]:
-        """The pieces of a stream, with both; closing it closes the stream.
+        """The pieces of a stream, redacted by both; closing it closes the stream.
 
         Raises:
-            ModelError: As the stream does.
+            ModelError: As the stream.
         """
         with self.kept():
             async with aclosing(pieces):
@@ -202,7 +202,7 @@ class Secrets:
                     yield self.kept_from(piece)
 
     def _keep_from(self, error: ModelError) -> None:
-        """Redacts the error in place. What it is chained to can't be: where that shows a secret, it is let go."""
+        """Redacts the error in place; drops the errors it is chained to if they show a secret."""
         known = list(self.known())
         error.args = tuple(without_secrets(str(each), known) for each in error.args)
         error.message = without_secrets(error.message, known)
@@ -214,7 +214,7 @@ class Secrets:
 
 
 def secrets_in(headers: Mapping[str, Any]) -> list[str]:
-    """What headers carry that are for credentials, with the scheme before it and without."""
+    """The values of credential headers, with and without the scheme."""
     sent = [
         value for name, value in headers.items() if name.lower().endswith(_SECRET_HEADERS) and isinstance(value, str)
     ]
@@ -226,11 +226,11 @@ Given = TypeVar("Given")
 
 @define(eq=False)
 class Clients(Generic[C]):
-    """One client of a provider's for each event loop: open connections belong to theirs, and fail in any other.
+    """One client per event loop: connections only work in the loop that opened them.
 
     Attributes:
         first: For the first loop, and for callers without one.
-        again: Makes one for a further loop; `None`: the first was given, serves all, and is its owner's to close.
+        again: Makes one for a further loop; `None`: `first` belongs to the caller, serves all loops, and isn't closed.
         close: Closes one.
     """
 
@@ -245,17 +245,17 @@ class Clients(Generic[C]):
 
     @staticmethod
     def of(given: Given | None, make: Callable[[], Given], close: Callable[[Given], Awaitable[None]]) -> Clients[Given]:
-        """The client that was given, for all loops; or those that are made, the first one now.
+        """The caller's client for all loops; or one made for each, the first one now.
 
         Args:
-            given: A client, or `None`.
+            given: The caller's client, or `None`.
             make: Makes one.
             close: Closes one that was made.
         """
         return Clients(make(), make, close) if given is None else Clients(given, None, close)
 
     def now(self) -> C:
-        """The client of the running loop. Loops may run in several threads."""
+        """The client of the running loop; thread-safe."""
         from asyncio import get_running_loop
 
         if self.again is None:
@@ -269,10 +269,7 @@ class Clients(Generic[C]):
             return found
 
     async def aclose(self) -> None:
-        """Closes the client of the running loop, unless it was given; those of other loops are theirs to close.
-
-        A later `now` makes another one.
-        """
+        """Closes the client of the running loop only, unless it is the caller's. A later `now` makes a new one."""
         from asyncio import get_running_loop
 
         if self.again is None:
@@ -284,33 +281,33 @@ class Clients(Generic[C]):
             await self.close(client)
 
 
-def check_alone(client: object, beside: Mapping[str, Any]) -> None:
-    """Checks that nothing is given beside a client, which has all that it needs.
+def check_alone(client: object, options: Mapping[str, Any]) -> None:
+    """Checks that no options for making a client are given together with a client.
 
     Args:
         client: The client, or `None`.
-        beside: What makes one, by name; `None` where it isn't given.
+        options: The options by name; `None` for those that aren't given.
 
     Raises:
-        TypeError: Something is given that the client would not use.
+        TypeError: There are options that the client would ignore.
     """
-    given = [name for name, value in beside.items() if value is not None]
+    given = [name for name, value in options.items() if value is not None]
     if client is not None and given:
         raise TypeError(f"client=... is used as it is; leave out {', '.join(given)}")
 
 
 @define(eq=False)
 class SDKMethod(Generic[C]):
-    """A method such as `client.messages.create`, as SDKs that are generated from a provider's description have it.
+    """Adapter for a method of a generated SDK, such as `client.messages.create`.
 
-    It takes the members of a body by name, further ones as `extra_body`, and `stream=True`; it gives data, or objects
-    with `to_dict`.
+    The method takes the members of a body by name, further ones as `extra_body`, and `stream=True`; it returns data, or
+    objects with `to_dict`.
 
     Attributes:
-        clients: Of whose the running loop's is asked.
+        clients: The clients, of which the running loop's is used.
         method: The method of a client.
-        error: Whatever the SDK, or its transport, has raised, as the error that hosts know.
-        event: Makes of the provider's body of an error the event of its streams.
+        error: Converts an exception of the SDK or its transport to a `ModelError`.
+        event: Converts the body of an error to an event of the provider's streams.
     """
 
     clients: Clients[C]
@@ -322,18 +319,18 @@ class SDKMethod(Generic[C]):
         """The answer in one piece, as JSON data.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return as_data(await self._sent({name: value for name, value in body.items() if name != "stream"}))
-        except Exception as error:  # the SDK, its transport and its reading of JSON raise all kinds
+        except Exception as error:  # the SDK, its transport and its JSON parser raise all kinds
             raise self.error(error) from error
 
     async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """The events of a stream, as JSON data; leaving early closes the connection.
+        """The events of a stream, as JSON data; closing it early closes the connection.
 
         Raises:
-            ModelError: The provider can't be asked or answered with an error, or the stream broke off. An error within
+            ModelError: The request failed, the provider answered with an error, or the stream broke off. An error in
                 the stream, which the SDK raises, comes as an event before.
         """
         try:
@@ -352,7 +349,7 @@ class SDKMethod(Generic[C]):
             await stream.close()
 
     def _sent(self, body: JsonObject) -> Awaitable[Any]:
-        """Asks with the body; members that this version of the SDK has no parameter for stand beside it."""
+        """Calls the method with the body; members without a parameter in this version of the SDK go in `extra_body`."""
         method = self.method(self.clients.now())
         parameters = signature(method).parameters
         if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
@@ -365,10 +362,10 @@ class SDKMethod(Generic[C]):
 
 
 def as_data(answer: Any) -> Any:
-    """What an SDK gives, as the JSON data that came: without what its models add, with what they don't know.
+    """The original JSON data of an SDK's object, without defaults, with unknown members.
 
     Raises:
-        ValueError: It is nested deeper than its models can be.
+        ValueError: It is nested deeper than its models allow.
     """
     to_dict: Any = getattr(answer, "to_dict", None)
     return answer if to_dict is None else to_dict(mode="json", warnings=False)
@@ -376,11 +373,11 @@ def as_data(answer: Any) -> Any:
 
 @define(eq=False)
 class _WholeCalls:
-    """The calls of a streamed answer that have come whole, though more of it is to come.
+    """Detector of complete calls in an answer that is still streaming.
 
     Attributes:
         reader: Reads the answer.
-        shown: How many calls have been given.
+        shown: The number of calls in earlier partial responses.
     """
 
     reader: ResponseReader
@@ -389,12 +386,12 @@ class _WholeCalls:
     _looks: int = field(default=0, init=False)
 
     def feed(self, delta: Delta) -> None:
-        """Takes in a piece of the answer."""
+        """Adds a piece of the answer."""
         if isinstance(delta, CallDelta) and self._ends.setdefault(delta.index, JsonEnd()).reached(delta.arguments):
             self._looks = _LOOKS
 
     def partial(self) -> ModelResponse | None:
-        """The answer up to the last call that is whole, as are those before it; `None` where that is nothing new."""
+        """The answer up to the last call with only complete calls before it; `None` if there is no new one."""
         if not self._looks:
             return None
         self._looks -= 1
@@ -412,8 +409,8 @@ class _WholeCalls:
         return ModelResponse(message, "tool_calls", model=response.model, id=response.id, partial=True, complete=False)
 
 
-_LOOKS: Final = 3  # a provider's end of a call may come some chunks behind its last piece
-_MOST_EARLY: Final = 100  # calls of an answer: each has all before it read once more
+_LOOKS: Final = 3  # a provider's end of a call may come some chunks after its last piece
+_MOST_EARLY: Final = 100  # calls of an answer: for each, all before it are read again
 
 
 async def streamed(
@@ -423,21 +420,20 @@ async def streamed(
     provider: str = "",
     start_early: bool = False,
 ) -> AsyncGenerator[Delta | ModelResponse]:
-    """Pieces as they come, and last the response; what a broken stream has brought is not lost.
+    """Yields deltas as they arrive, and last the response, which a broken stream has, too.
 
-    Where a stream breaks off before the first words or calls (thoughts don't count), there is nothing to lose, and
-    another attempt may do better: then the error is raised. A `ModelError` may come behind the event of the same error;
-    it knows more than the event does.
+    If a stream breaks off before the first text or call (reasoning doesn't count), nothing is lost by a retry: then the
+    error is raised. A `ModelError` may follow the event of the same error, with more details than the event.
 
     Args:
         chunks: The provider's events, as JSON data.
-        reader: The exporter's.
-        broken_by: What else than `ModelError` the provider's client raises where a stream breaks off.
-        provider: The provider's name, for an error of a stream that ends without one.
-        start_early: Whether partial responses come, too, each with one more call that is whole.
+        reader: The exporter's reader.
+        broken_by: Further exceptions that the client raises if a stream breaks off, besides `ModelError`.
+        provider: The provider's name, for the error of a stream without content.
+        start_early: Whether to yield partial responses, too, each with one more complete call.
 
     Raises:
-        ModelError: The provider answered with an error instead of words, or the stream ended without any.
+        ModelError: The provider answered with an error, or the stream ended, before the first text or call.
     """
     broken, whole = None, _WholeCalls(reader) if start_early else None
     try:
@@ -450,7 +446,7 @@ async def streamed(
                 yield partial_response
     except (ModelError, *broken_by) as error:
         broken = error
-    finally:  # the reader may leave in the middle
+    finally:  # the caller may close it early
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()
     response = reader.response(broken=None if broken is None else f"{type(broken).__name__}: {broken}")
@@ -464,15 +460,15 @@ async def streamed(
 
 
 class ProviderModel(ABC):
-    """A model behind a provider's client: an exporter writes and reads, and a subclass carries.
+    """Base class of models behind a provider's API: its exporter converts, a subclass does the transport.
 
-    A subclass sends one body: `_answer` for an answer in one piece, `_events` for a stream; and gives by
-    `_known_secrets` what its errors must not show.
+    A subclass sends a body with `_answer`, for an answer in one piece, and `_events`, for a stream; its
+    `_known_secrets` returns what errors must not show.
 
     Attributes:
         name: The model's name.
-        exporter: What writes its requests and reads its answers.
-        provider: The name of the exporter that writes for it.
+        exporter: Writes its requests and reads its answers.
+        provider: The name of its exporter.
         loads_deferred: Whether it searches and loads deferred tools itself.
     """
 
@@ -482,26 +478,26 @@ class ProviderModel(ABC):
         self._secrets = Secrets(self._known_secrets)
 
     def formats(self, request: ModelRequest) -> bool:
-        """Whether the answer will be in the format of the request's `output`, by the provider's own response format."""
+        """Whether the answer will be in the provider's response format for the request's `output`."""
         write = getattr(self.exporter, "response_format", None)
         return write is not None and write(request.evolve(model=request.model or self.name)) is not None
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
-        """The answer to a request; one that is cancelled closes the connection.
+        """The answer to a request; cancelling it closes the connection.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
             ExportError: The request can't be written for it.
         """
         return await self._whole(self._body(request), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
-        """Pieces as they come, and last the whole `ModelResponse`; leaving early closes the connection.
+        """Yields deltas as they arrive, and last the whole `ModelResponse`; closing it early closes the connection.
 
-        A stream that breaks off behind its first words ends with a response that is marked so.
+        A stream that breaks off after its first text ends with an interrupted response.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error before the first words.
+            ModelError: The request failed, or the provider answered with an error before the first text.
             ExportError: The request can't be written for it.
         """
         async with aclosing(self._pieces(self._body(request), request)) as pieces:
@@ -514,35 +510,35 @@ class ProviderModel(ABC):
 
     @abstractmethod
     async def _answer(self, body: JsonObject) -> Any:
-        """Asks for an answer in one piece.
+        """Requests an answer in one piece.
 
         Args:
-            body: What the exporter has written, and the model's name.
+            body: The exporter's body, with the model's name.
 
         Returns:
             The answer as JSON data.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
 
     @abstractmethod
     def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """Asks for a stream.
+        """Requests a stream.
 
         Args:
-            body: What the exporter has written, and the model's name.
+            body: The exporter's body, with the model's name.
 
         Returns:
             The events as JSON data; `aclose` closes the connection.
 
         Raises:
-            ModelError: The provider can't be asked or answered with an error, or the stream broke off. An error within
+            ModelError: The request failed, the provider answered with an error, or the stream broke off. An error in
                 the stream comes as an event before.
         """
 
     def _known_secrets(self) -> Iterable[str]:
-        """Keys and the like, which neither errors nor the error of an answer show, whatever echoes them."""
+        """Keys and other secrets, which are redacted in errors."""
         return ()
 
     def _body(self, request: ModelRequest) -> JsonObject:

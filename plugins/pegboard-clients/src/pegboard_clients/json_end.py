@@ -1,16 +1,16 @@
-"""The end of a JSON object that comes in pieces."""
+"""Incremental detection of the end of a JSON object."""
 
 from __future__ import annotations
 
 
 class JsonEnd:
-    """Finds the end of a JSON object that comes in pieces: counts brackets outside of texts, each character once."""
+    """Incremental scanner for the end of a streamed JSON object: counts brackets outside of strings."""
 
     def __init__(self) -> None:
         self._depth, self._has_begun, self._within, self._escaped = 0, False, False, False
 
     def reached(self, more: str) -> bool:
-        """Whether the text, with what has come since it was asked last, ends where an object does."""
+        """Scans more text; returns whether the object is complete."""
         for character in more:
             if self._escaped:
                 self._escaped = False

@@ -1,4 +1,4 @@
-"""Gemini's words: limits, media, results, ends and errors; what both ways share."""
+"""Shared code for Gemini's requests and answers: limits, media, results, finish reasons and errors."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from pegboard.wire import (
 )
 
 FAMILY: Final = "gemini"
-"""What both exporters call their provider in metadata, so that either gives back what the other has read."""
+"""The key of provider metadata of both exporters, so that they can read each other's."""
 
 OPTION_KEYS: Final = ("google", "gemini")
-"""What the provider is called in options, the later over the earlier, and before the dot of a `provider_id`."""
+"""The provider's keys in options, later ones overriding earlier ones, and prefixes of a `provider_id`."""
 
 UNVALIDATED: Final = "skip_thought_signature_validator"
-"""The signature that Gemini 3 takes on calls that it hasn't made itself (Gemini API: thought signatures)."""
+"""The signature that Gemini 3 accepts for calls of other models (Gemini API: thought signatures)."""
 
 
 @frozen
@@ -49,15 +49,13 @@ class GeminiLimits:
     """Limits of the provider.
 
     Attributes:
-        name: What a function's name has to match, as a regular expression.
-        functions: How many functions one request may declare.
-        result_media: Kinds of media that a function's result may hold, the first part of their type
-            (`"image"`) or all of it.
-        unvalidated: The signature for the first call of an answer that another provider gave; `None` to send none.
-            Not sent to models before Gemini 3, which take no signature but their own.
-        mixes: Whether functions and tools of Google's go into one request; models before Gemini 3 take only one kind.
-        dated: How the names of models begin that take a thinking budget instead of a level, and no signatures of
-            others.
+        name: The pattern of function names, as a regular expression.
+        functions: Maximum number of functions in one request.
+        result_media: Media that a function's result may have, by the first part of their type (`"image"`) or all of it.
+        unvalidated: The signature for the first call of another provider's answer; `None` to send none. Not sent to
+            models before Gemini 3, which only accept their own.
+        mixes: Whether a request may have both functions and Google's tools; before Gemini 3, it may not.
+        dated: Prefixes of models with a thinking budget instead of a level, and without foreign signatures.
     """
 
     name: str = "[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
@@ -70,15 +68,15 @@ class GeminiLimits:
     dated: tuple[str, ...] = ("gemini-1", "gemini-2")
 
     def takes_name(self, name: str) -> bool:
-        """Whether a function may be called so."""
+        """Whether it is a valid name of a function."""
         return re.fullmatch(self.name, name, re.ASCII) is not None
 
     def takes_in_results(self, mime_type: str) -> bool:
-        """Whether a function's result may hold media of this type."""
+        """Whether a function's result may have media of this type."""
         return mime_type in self.result_media or mime_type.partition("/")[0] in self.result_media
 
     def is_dated(self, model: str | None) -> bool:
-        """Whether this is a model of before Gemini 3."""
+        """Whether this is a model before Gemini 3."""
         return model is not None and model.rpartition("/")[2].startswith(self.dated)
 
 
@@ -102,33 +100,33 @@ DATA: Final = (
     "toolCall",
     "toolResponse",
 )
-"""What a part may hold; it holds one of these."""
+"""The members for the content of a part, which has one of them."""
 
 _OURS: Final = frozenset({ORIGINAL, "thought"})
 
 
 def metadata_of(part: JsonMapping, **more: Any) -> JsonObject:
-    """What a part carries beside its content, as metadata of the provider's."""
+    """The members of a part besides its content, as provider metadata."""
     beside = {key: value for key, value in part.items() if key not in DATA and value is not None}
     return {FAMILY: {**beside, **more}}
 
 
 def is_own(metadata: object) -> bool:
-    """Whether Gemini made the part: it may have nothing that Gemini wants to have back."""
+    """Whether Gemini made the part; the metadata may be empty."""
     return object_or_none(as_object(metadata).get(FAMILY)) is not None
 
 
 def beside(metadata: object) -> JsonObject:
-    """What stands in a part beside its content."""
+    """The members of a part besides its content."""
     return {key: value for key, value in facts_of(metadata, FAMILY).items() if key not in _OURS and key not in DATA}
 
 
 _STORED = ("gs://", "https://generativelanguage.googleapis.com/")
-"""How the addresses of files begin that Gemini has itself; other links are put in words."""
+"""Prefixes of the addresses of files stored at Google; other links become text."""
 
 
 def media_part(content: Content) -> JsonObject:
-    """A part that holds a content: inline, by its address where Gemini has it, else in words."""
+    """A part for a content: inline, by its address if Google stores it, or else as text."""
     if isinstance(content, LinkContent) and content.uri.startswith(_STORED):
         named = {} if content.mime_type is None else {"mimeType": content.mime_type}
         return {"fileData": {**named, "fileUri": content.uri}}
@@ -136,14 +134,14 @@ def media_part(content: Content) -> JsonObject:
 
 
 def inline_part(content: Content) -> JsonObject | None:
-    """A part with a content's bytes; `None` where it is words, or bytes of a kind that isn't known."""
+    """A part with a content's bytes; `None` for text, or bytes of an unknown type."""
     if isinstance(content, TextContent | LinkContent) or isinstance(content.data, str) or not content.mime_type:
         return None
     return {"inlineData": {"mimeType": content.mime_type, "data": base64.b64encode(content.data).decode()}}
 
 
 def media_of(part: JsonMapping) -> MediaPart | None:
-    """What a part of a model's holds; `None` where it can't be read."""
+    """The media of a model's part; `None` if it has none."""
     blob, file = object_in(part, "inlineData"), object_in(part, "fileData")
     if text_in(file, "fileUri"):
         uri = text_in(file, "fileUri")
@@ -175,17 +173,17 @@ _STANDARD = str.maketrans("-_", "+/")
 
 
 _WORDS = ("output", "error")
-"""The keys by which Gemini distinguishes an answer and an error (Gemini API: `FunctionResponse.response`)."""
+"""The keys that distinguish a result and an error (Gemini API: `FunctionResponse.response`)."""
 
 
 def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLimits) -> JsonObject:
     """The part that answers a call.
 
     Args:
-        name: The function's name as the call had it on the wire.
-        wire_id: The call's id there; `""` where it had none.
-        result: Its content goes out, and structured data where the content is the same; nothing else does.
-        limits: What media a result may hold; others are put in words.
+        name: The function's name on the wire.
+        wire_id: The call's id on the wire; `""` if it had none.
+        result: The result; its content is sent, or structured data if the content is the same.
+        limits: The limits on media; other media become text.
     """
     media = [part for item in result.content if (part := _media(item, limits)) is not None]
     texts = [render_text(item) for item in result.content if _media(item, limits) is None]
@@ -258,41 +256,35 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
     **dict.fromkeys(_FAILED, "error"),
 }
 CUT_OFF: Final = frozenset({"length", "content_filter", "error"})
-"""Reasons after which an answer isn't whole: its calls never run."""
+"""Finish reasons of an incomplete answer: its calls never run."""
 
 _RETRYABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 _SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
 
 
 def reason_of(word: str, *, calls: bool) -> FinishReason:
-    """Why an answer ended, by the provider's word.
+    """The finish reason of an answer.
 
     Args:
-        word: The `finishReason`; `""` where none was given.
+        word: The `finishReason`; `""` if there is none.
         calls: Whether it calls tools.
     """
     reason = _REASONS.get(word, "other" if word else "stop")
     return "tool_calls" if calls and reason == "stop" else reason
 
 
-def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error of a provider's body.
-
-    Args:
-        body: `{"error": {"code", "message", "status", "details"}}`, or whatever came instead.
-        status: The HTTP status, where it is known otherwise.
-        retry_after: Seconds, by a header.
-    """
+def error_of(body: Any) -> ModelError:
+    """The error of a body, `{"error": {"code", "message", "status", "details"}}` or any other value."""
     error = object_in(as_object(body), "error")
     code = error.get("code")
-    status = code if status is None and type(code) is int else status
+    status = code if type(code) is int else None
     return ModelError(
-        text_in(error, "message") or f"an answer that can't be read: {type(body).__name__}",
+        text_in(error, "message") or "the body is not an answer",
         provider=FAMILY,
         status=status,
         code=text_in(error, "status") or None,
         retryable=status in _RETRYABLE,
-        retry_after=_retry_after(error) if retry_after is None else retry_after,
+        retry_after=_retry_after(error),
     )
 
 

@@ -1,4 +1,4 @@
-"""Gemini's answers: parts, streams, grounding."""
+"""Parsers of Gemini's answers: parts, streams, grounding."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ from pegboard_google._gemini import (
 )
 
 MOST_PIECES: Final = 1 << 20
-"""Characters of values and places that one call's pieces may have."""
+"""Characters of values and paths in the pieces of one call."""
 
 _STEP: Final = re.compile(r"""\.([^.\[\]'"]+)|\[(\d{1,7})\]|\[(?:'([^']*)'|"([^"]*)")\]""", re.ASCII)
 _VALUES: Final = ("stringValue", "numberValue", "boolValue")
 
 
 class _MisplacedError(Exception):
-    """A place that can't be: no path, or one through a value that holds no others."""
+    """An invalid path, or one through a value that isn't a container."""
 
 
 @define(eq=False)
 class ArgumentPieces:
-    """Puts arguments together.
+    """Assembles streamed arguments.
 
     Attributes:
-        fault: What is wrong with them, or `None`; after the first fault nothing more is taken.
+        fault: The first fault, or `None`; nothing is added after it.
     """
 
     fault: str | None = field(default=None, init=False)
@@ -78,14 +78,14 @@ class ArgumentPieces:
     _words: list[str] = field(factory=list[str], init=False)
 
     def update(self, members: Mapping[str, Any]) -> None:
-        """Takes in members that came whole."""
+        """Adds complete members."""
         self._close()
         self._value.update(members)
 
     def feed(self, piece: JsonMapping) -> None:
-        """Takes in `{"jsonPath", "stringValue" | "numberValue" | "boolValue" | "nullValue"}`.
+        """Adds `{"jsonPath", "stringValue" | "numberValue" | "boolValue" | "nullValue"}`.
 
-        Texts at the same place, one after the other, are pieces of one text.
+        Consecutive texts at the same path are pieces of one text.
         """
         if self.fault is not None:
             return
@@ -106,7 +106,7 @@ class ArgumentPieces:
         return self._value
 
     def _close(self) -> None:
-        """Puts the text that came in pieces where it belongs."""
+        """Sets the text that was received in pieces."""
         if len(self._words) > 1:
             self._put(self._path, "".join(self._words))
         self._words = []
@@ -119,7 +119,7 @@ class ArgumentPieces:
                 holder = _opened(holder, step, [] if isinstance(after, int) else {})
             _set(holder, steps[-1], value)
         except _MisplacedError:
-            self.fault = f"{path[:100]!r} is no place for a value"
+            self.fault = f"{path[:100]!r} is not a valid path"
 
 
 def _value_of(piece: JsonMapping) -> Any:
@@ -145,7 +145,7 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _opened(holder: Any, step: str | int, new: Any) -> Any:
-    """What holds the next step, made where it isn't there."""
+    """The container for the next step, added if it is missing."""
     if _is_there(holder, step) and (isinstance(step, int) or step in holder):
         return holder[step]
     _set(holder, step, new)
@@ -162,18 +162,18 @@ def _set(holder: Any, step: Any, value: Any) -> None:
 
 
 def _is_there(holder: Any, step: str | int) -> bool:
-    """Whether a value may be put there: under any name of an object, in place of an item of an array."""
+    """Whether a value can be set there: under any name of an object, or an existing index of an array."""
     return is_object(holder) if isinstance(step, str) else is_array(holder) and step < len(holder)
 
 
 @define(eq=False)
 class OpenCall:
-    """A call whose arguments are still to come.
+    """A call whose arguments are still streaming.
 
     Attributes:
         name: The tool's name.
-        id: The id that it gets here.
-        metadata: What the provider wants to have back.
+        id: Its id here.
+        metadata: The provider metadata.
     """
 
     name: str
@@ -182,7 +182,7 @@ class OpenCall:
     _pieces: ArgumentPieces = field(factory=ArgumentPieces)
 
     def feed(self, call: JsonMapping) -> None:
-        """Takes in what has come."""
+        """Adds a piece."""
         args = call.get("args")
         if isinstance(args, Mapping):
             self._pieces.update(cast("JsonMapping", args))
@@ -190,13 +190,13 @@ class OpenCall:
             self._pieces.feed(piece)
 
     def call(self) -> ToolCall:
-        """The call with all that has come."""
+        """The complete call."""
         value, fault = self._pieces.value(), self._pieces.fault
         error = None if fault is None or not self.name else unreadable(fault)
         return made_call(self.name, value, self.id, self.metadata, error)
 
     def broken_off(self) -> ToolCall:
-        """The call as far as it came: it can't run."""
+        """The incomplete call, which can't run."""
         return made_call(self.name, self._pieces.value(), self.id, self.metadata, CALL_CUT_OFF)
 
 
@@ -206,14 +206,14 @@ _NAMES: Final[Mapping[str, str]] = {"executableCode": "code_execution", "codeExe
 
 @define(eq=False)
 class AnswerParts:
-    """Reads the parts of one answer.
+    """Parser of the parts of one answer.
 
-    Words without a signature that follow each other in a stream become one part; a part with a signature stays by
-    itself, as the signature is of that part (Gemini API: thought signatures).
+    Consecutive texts of a stream are joined, except for those with a signature, which is of that part only (Gemini API:
+    thought signatures).
 
     Attributes:
-        budget: What the answer may still bring, if it is streamed.
-        streamed: Whether parts may be pieces of one.
+        budget: The size budget of a streamed answer.
+        streamed: Whether the answer is streamed.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -226,11 +226,13 @@ class AnswerParts:
     _open: OpenCall | None = field(default=None, init=False)
 
     def add(self, part: JsonMapping) -> list[Delta]:
-        """Takes in one part, and gives what came with it."""
+        """Adds one part; returns its deltas."""
         if isinstance(part.get("functionCall"), Mapping):
             return self._called(part)
         if isinstance(part.get("text"), str):
             return self._text(text_in(part, "text"), part)
+        if not self._has_room():
+            return []
         self._close_words()
         other = _other(part)
         if other is not None:
@@ -238,13 +240,13 @@ class AnswerParts:
         return []
 
     def parts(self) -> list[Part]:
-        """Everything so far; a call that never ended is there, and can't run."""
+        """All parts so far; an incomplete call can't run."""
         self._close_words()
         return self._parts if self._open is None else [*self._parts, CallPart(self._open.broken_off())]
 
     def _text(self, text: str, part: JsonMapping) -> list[Delta]:
         thinking, metadata = part.get("thought") is True, metadata_of(part)
-        alone = not self.streamed or bool(metadata[FAMILY].keys() - {"thought"})
+        alone = not self.streamed or (bool(metadata[FAMILY].keys() - {"thought"}) and self._has_room())
         if alone or thinking is not self._thinking:
             self._close_words()
         self._thinking = thinking
@@ -254,6 +256,10 @@ class AnswerParts:
             self._parts.append(_words(text, thinking=thinking, metadata=metadata))
             self._words = TextBuffer(self.budget)
         return [ReasoningDelta(text) if thinking else TextDelta(text)] if text else []
+
+    def _has_room(self) -> bool:
+        """Takes the cost of one more part; parts of an answer that isn't streamed are free."""
+        return not self.streamed or self.budget.take_item()
 
     def _close_words(self) -> None:
         text = self._words.text
@@ -270,6 +276,8 @@ class AnswerParts:
         if self._open is not None:  # another one begins
             self._parts.append(CallPart(self._open.broken_off()))
             self._open = None
+        if not self._has_room():
+            return []
         call_id, wire = self._ids.take(piece.get("id"))
         metadata = metadata_of(part) if wire is None else metadata_of(part, **{ORIGINAL: wire})
         self._calls += 1
@@ -304,7 +312,7 @@ def _words(text: str, *, thinking: bool, metadata: dict[str, Any]) -> Part:
 
 
 def _other(part: JsonMapping) -> Part | None:
-    """Media, or what the provider did by itself, kept as it is; `None` of a part without content."""
+    """Media, or a part of the provider's own tools, unchanged; `None` for a part without content."""
     media = media_of(part)
     if media is not None:
         return media
@@ -319,18 +327,18 @@ def _other(part: JsonMapping) -> Part | None:
 
 
 MOST: Final = 1000
-"""Citations that are read of one answer; `grounding` holds whatever there was."""
+"""Citations that are read of one answer; `grounding` has all of them."""
 
 _SOURCES: Final = ("web", "retrievedContext", "maps", "image")
 
 
 @define(eq=False)
 class _Words:
-    """A part's text, whose places the provider counts in bytes of UTF-8.
+    """A part's text, with conversion of offsets in UTF-8 bytes, as the provider counts them.
 
     Attributes:
         text: The text.
-        place: Which of the answer's parts it is.
+        place: The index of the part.
     """
 
     text: str
@@ -344,7 +352,7 @@ class _Words:
         return len(self.text) if self.text.isascii() else self._byte_ends()[-1]
 
     def character(self, offset: int) -> int | None:
-        """The character that begins at a byte; `None` where none does."""
+        """The index of the character that starts at a byte; `None` if none does."""
         if self.text.isascii():
             return offset if offset <= len(self.text) else None
         from bisect import bisect_left
@@ -360,11 +368,11 @@ class _Words:
 
 
 def with_citations(parts: Sequence[Part], candidate: JsonMapping) -> list[Part]:
-    """The parts with what their words rest on.
+    """The parts with their citations.
 
     Args:
-        parts: The answer's.
-        candidate: With `groundingMetadata` and `citationMetadata`, where there are any.
+        parts: The parts of the answer.
+        candidate: The candidate, with optional `groundingMetadata` and `citationMetadata`.
     """
     texts = [_Words(part.text, place) for place, part in enumerate(parts) if isinstance(part, TextPart)]
     if not texts:
@@ -399,7 +407,7 @@ def _of_chunk(chunk: JsonMapping) -> Citation:
 
 
 def _cite(texts: list[_Words], segment: JsonMapping, named: Citation, raw: JsonMapping) -> None:
-    """Puts a citation to the part whose words it is of; where none fits, to the first, without its place."""
+    """Adds a citation to the part that has its text; if none does, to the first, without a position."""
     start, end = count_in(segment, "startIndex"), count_in(segment, "endIndex")
     text = text_in(segment, "text")
     wanted = count_in(segment, "partIndex")
@@ -412,7 +420,7 @@ def _cite(texts: list[_Words], segment: JsonMapping, named: Citation, raw: JsonM
 
 
 def _placed(words: _Words, start: int, end: int, text: str) -> tuple[int, int] | None:
-    """Where some bytes of a text are in characters; `None` where they aren't, or are another text."""
+    """Converts a range in bytes to characters; `None` if it is invalid, or has another text."""
     if not start < end <= words.length:
         return None
     first, last = words.character(start), words.character(end)
@@ -426,10 +434,10 @@ _BESIDE: Final = ("safetyRatings", "urlContextMetadata", "avgLogprobs", "logprob
 
 
 def response_of(raw: Any) -> ModelResponse:
-    """An answer; of several candidates the first.
+    """Parses an answer; of several candidates the first.
 
     Raises:
-        ModelError: It is no answer, or the provider's error.
+        ModelError: The body is not an answer, or is the provider's error.
     """
     candidate = first_candidate(as_object(raw))
     if not is_answer(raw) or none_readable(object_in(candidate, "content"), "parts"):
@@ -447,7 +455,7 @@ def is_answer(raw: Any) -> bool:
 
 
 def first_candidate(raw: JsonMapping) -> JsonMapping:
-    """The first candidate; an empty object where there is none."""
+    """The first candidate; an empty object if there is none."""
     candidates = objects_in(raw, "candidates")
     return candidates[0] if candidates else {}
 
@@ -458,12 +466,12 @@ def parts_of(candidate: JsonMapping) -> list[JsonMapping]:
 
 
 def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> ModelResponse:
-    """The response of an answer's parts, and of what stands beside them.
+    """Builds the response.
 
     Args:
-        parts: The answer's.
-        candidate: With its finish reason, grounding and citations.
-        raw: With its usage, ids and the feedback on the prompt.
+        parts: The parts of the answer.
+        candidate: The candidate, with finish reason, grounding and citations.
+        raw: The body, with usage, ids and feedback on the prompt.
     """
     word = text_in(candidate, "finishReason")
     blocked = text_in(object_in(raw, "promptFeedback"), "blockReason")
@@ -486,7 +494,7 @@ def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> Model
 
 
 def usage_of(raw: JsonMapping) -> Usage:
-    """What was used; tokens of tools that the provider ran count as the request's, thoughts as the answer's."""
+    """The token usage; the provider's own tools count as input, thoughts as output."""
     used = object_in(raw, "usageMetadata")
     thoughts = count_in(used, "thoughtsTokenCount")
     return Usage(
@@ -521,15 +529,15 @@ _LATEST: Final = (
 )
 _OF_ALL: Final = ("usageMetadata", "modelVersion", "responseId", "promptFeedback")
 _NOTHING_YET: Final[JsonObject] = {"content": {}}
-"""A candidate without content: an answer without any is the provider's fault, and one that broke off isn't."""
+"""An empty candidate, for a stream that broke off: a complete answer without a candidate is an error."""
 
 
 @define(eq=False)
 class GeminiReader:
-    """Reads one streamed answer.
+    """Parser of one streamed answer.
 
     Attributes:
-        budget: What the answer may still bring.
+        budget: The size budget of the answer.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -542,7 +550,7 @@ class GeminiReader:
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one chunk and gives what came with it. Never raises."""
+        """Parses one chunk; returns its deltas. Never raises."""
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 error = error_of(chunk)
@@ -556,7 +564,7 @@ class GeminiReader:
         return [delta for part in parts_of(candidate) for delta in self._spoken.add(part)]
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where no chunk had a finish reason.
+        """The answer as received so far; interrupted if no chunk had a finish reason.
 
         Args:
             broken: Why the stream ended early, for the operator.

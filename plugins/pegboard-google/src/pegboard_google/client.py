@@ -1,4 +1,4 @@
-"""`GoogleModel`: Gemini models, of the Gemini API and of Vertex AI, over Google's own SDK."""
+"""`GoogleModel`: Gemini models over the Gemini API or Vertex AI, and Google's SDK."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _TRANSPORTS: Final = {
     "httpx": ("TransportError",),
     "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
 }
-"""What the SDK may talk through, and what that raises where the connection is lost or takes too long."""
+"""The SDK's possible transports, and their exceptions for lost connections and timeouts."""
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, and whether and when to try again.
+    """Converts an exception of the SDK: status, the provider's code, and whether and when to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     if isinstance(error, ModelError):
         return error
@@ -54,18 +54,18 @@ def model_error(error: Exception, provider: str) -> ModelError:
 
 
 def body_of(error: Exception) -> Mapping[str, Any]:
-    """The provider's body of an error, `{"error": {...}}`; empty where there was none."""
+    """The body of an error, `{"error": {...}}`; empty if there is none."""
     details: Any = getattr(error, "details", None)
     return cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
 
 
 def _passes(error: Exception) -> bool:
-    """Whether an error without status may be gone with the next attempt; credentials' errors have it themselves."""
+    """Whether an error without status is retryable; errors of credentials say so themselves."""
     return isinstance(error, tuple(_passing())) or getattr(error, "retryable", False) is True
 
 
 def _passing() -> Iterator[type[Exception]]:
-    """Lost connections, and answers that are no JSON: a page of a proxy in their stead."""
+    """The exceptions for lost connections, and for answers that aren't JSON, such as a proxy's page."""
     from google.genai.errors import UnknownApiResponseError
 
     yield from (OSError, UnknownApiResponseError, JSONDecodeError)
@@ -80,23 +80,23 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""The environment variables that the key is taken from, the earlier before the later, as the SDK has it."""
+"""The environment variables of the key, by priority, as in the SDK."""
 
 _VERTEX: Final = ("enterprise", "vertexai")
-"""Options that have the SDK ask Vertex AI, which takes a project's credentials instead of a key."""
+"""Options for Vertex AI, which uses a project's credentials instead of a key."""
 
 _VERTEX_IN: Final = ("GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI")
 """Environment variables that do the same."""
 
 
 def made_client(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> Client:
-    """A client. The SDK is imported here.
+    """Makes a client, importing the SDK.
 
     Args:
         provider: For errors.
-        api_key: The key; by default what stands in the environment.
-        base_url: Where the server is; by default Google's.
-        options: What else `google.genai.Client` takes.
+        api_key: The key; by default the environment's.
+        base_url: The server's address; by default Google's.
+        options: Further options of `google.genai.Client`.
 
     Raises:
         ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
@@ -119,14 +119,14 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
 
 
 def secrets_of(client: Client) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     api: Any = client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public has it
     headers: Any = api._http_options.headers  # noqa: SLF001
     return [*([api.api_key] if api.api_key else []), *secrets_in(headers or {})]
 
 
 def _key_around(provider: str) -> str:
-    """The key that the environment holds, or `""`."""
+    """The key in the environment, or `""`."""
     for name in KEYS:
         if key := usable_key(os.environ.get(name, ""), f"the environment variable {name}", provider):
             return key
@@ -134,7 +134,7 @@ def _key_around(provider: str) -> str:
 
 
 def _instead_of_space(around: str) -> str | None:
-    """The key from the environment where the SDK would not find it behind a variable that holds nothing but space."""
+    """The environment's key, if a blank variable with a higher priority hides it from the SDK."""
     found = next(filter(None, (os.environ.get(name) for name in KEYS)), "")
     return around if around and not found.strip() else None
 
@@ -147,7 +147,7 @@ def _on_vertex(options: Mapping[str, Any]) -> bool:
 
 
 def _http_options(given: Any, base_url: str | None) -> HttpOptions:
-    """What the host asks of the transport. One attempt has to be asked for: some transports make two otherwise."""
+    """The host's HTTP options, with one attempt by default, as some transports would make two."""
     from google.genai.types import HttpOptions, HttpRetryOptions
 
     asked = HttpOptions.model_validate({} if given is None else given)
@@ -158,20 +158,20 @@ def _http_options(given: Any, base_url: str | None) -> HttpOptions:
 
 
 def methods(client: Client) -> Any:
-    """The SDK's methods, whose annotations name packages that needn't be there."""
+    """The SDK's methods, untyped: their annotations refer to optional packages."""
     return client.aio.models
 
 
 def as_data(answer: Any) -> JsonObject:
-    """What the SDK gives, as the JSON data that came."""
+    """The JSON data of an SDK's object."""
     return answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
 
 
 async def _leave(chunks: AsyncIterator[Any]) -> None:
-    """Closes the connection of a stream that may have been left in the middle.
+    """Closes the connection of a stream that may not have ended.
 
-    The SDK's generators hold each other in a circle: closing the outermost leaves the connection open until garbage is
-    collected. But one that is cancelled while it reads closes it at once. So the stream reads on, and is cancelled.
+    The SDK's generators form a reference cycle: closing the outermost leaves the connection open until garbage is
+    collected. But cancelling one while it reads closes it at once, so this reads on in a task, and cancels it.
     """
     reading = asyncio.ensure_future(_read_out(chunks))
     try:
@@ -188,14 +188,14 @@ async def _read_out(chunks: AsyncIterator[Any]) -> None:
 
 
 class GoogleModel(ProviderModel):
-    """A model that is asked through Google's own SDK.
+    """A model over Google's SDK.
 
     Args:
         model: Its name, such as `"gemini-3-pro"`.
         client: A client that is used as it is, and is not closed; make it without `retry_options`, as turns try again
             themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"gemini"`. `"gemini-schema"` is for models and
-            proxies that take no JSON Schema.
+        exporter: Writes requests and reads answers; by default the built-in `"gemini"`. `"gemini-schema"` is for models
+            and proxies that take no JSON Schema.
         api_key: By default what the environment variable `GOOGLE_API_KEY` or `GEMINI_API_KEY` holds.
         base_url: By default Google's.
         options: What else `google.genai.Client` takes, such as `vertexai`, `project` and `location`, or
@@ -203,7 +203,7 @@ class GoogleModel(ProviderModel):
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class GoogleModel(ProviderModel):
         """The names of the provider's models that converse.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             found = [model async for model in await methods(self._client).list()]
@@ -247,7 +247,7 @@ class GoogleModel(ProviderModel):
             raise model_error(error, self.provider) from error
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """The chunks; an error among them is one as well, before it is raised."""
+        """The chunks; an error in the stream is a chunk, too, before it is raised."""
         try:
             chunks = await methods(self._client).generate_content_stream(**body)
             try:
@@ -264,6 +264,6 @@ class GoogleModel(ProviderModel):
         return secrets_of(self._client)
 
     def _body(self, request: ModelRequest) -> JsonObject:
-        """The SDK's keywords; the exporter gets the model's name, as models differ in what they take."""
+        """The SDK's keyword arguments; the exporter gets the model's name, as its output depends on it."""
         named = request if request.model else request.evolve(model=self.name)
         return sdk_arguments(self.exporter.request(named))

@@ -1,4 +1,4 @@
-"""`Gemini`: Google's Gemini API, both ways."""
+"""`Gemini`: exporter for Google's Gemini API."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _OF_TYPE: Final = {
 
 @everywhere
 def keywords_of_type(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Drops keywords of objects and arrays where the type is another: they are about nothing there."""
+    """Drops keywords of objects and arrays from schemas of other types, where they have no effect."""
     kinds = schema.get("type")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if not kinds or all(_OF_TYPE.get(word, kinds[0]) in kinds for word in schema):
@@ -128,7 +128,7 @@ def null_apart(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 @everywhere
 def no_empty_description(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Drops a description without words."""
+    """Drops a blank description."""
     description = schema.get("description")
     if not isinstance(description, str) or description.strip():
         return schema
@@ -136,7 +136,7 @@ def no_empty_description(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 
 PROPERTY_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-"""What is taken as a property's name."""
+"""The property names that the provider accepts."""
 
 _GEMINI_READS: Final = {
     *SHAPE,
@@ -215,14 +215,14 @@ GEMINI_SCHEMA: Final = Dialect(
 def sdk_arguments(body: JsonMapping) -> JsonObject:
     """The keywords of `client.aio.models.generate_content` and `generate_content_stream`.
 
-    The SDK has all but model and contents in one `config`, the members of `generationConfig` at its top. Its own
-    calling of functions is turned off: here, calls are run by the registry.
+    The SDK has all but model and contents in one `config`, with the members of `generationConfig` at its top. Its
+    automatic function calling is turned off: the registry runs calls.
 
     Args:
-        body: What `Gemini.request` gave; left as it is.
+        body: The result of `Gemini.request`; not changed.
 
     Returns:
-        `{"model", "contents", "config"}`; `model` only where the body has one.
+        `{"model", "contents", "config"}`; `model` only if the body has one.
     """
     config: dict[str, Any] = {"automaticFunctionCalling": {"disable": True}}
     arguments: JsonObject = {}
@@ -238,7 +238,7 @@ def sdk_arguments(body: JsonMapping) -> JsonObject:
 
 FUNCTIONS: Final = "functionDeclarations"
 _LISTS: Final = frozenset({"mcpServers"})
-"""Native tools whose entry is a list; each provider tool is one item of it."""
+"""Native tools whose entry is a list with one item per tool."""
 
 
 _PLAIN: Final = (
@@ -248,12 +248,12 @@ _PLAIN: Final = (
     ("seed", "seed"),
 )
 _BUDGETS: Final = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
-"""Tokens that models before Gemini 3 may think, which know no levels."""
+"""Thinking budgets for models before Gemini 3, which have no levels."""
 _LEVELS: Final = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 
 
 def _generation_config(config: ModelConfig, model: str | None, limits: GeminiLimits) -> JsonObject:
-    """`generationConfig`; empty where nothing is asked."""
+    """`generationConfig`; empty by default."""
     facts: JsonObject = {wire: value for name, wire in _PLAIN if (value := getattr(config, name)) is not None}
     if config.stop:
         facts["stopSequences"] = list(config.stop)
@@ -268,18 +268,18 @@ def _thinking(reasoning: str, *, dated: bool) -> JsonObject:
 
 
 def _tool_config(choice: ToolChoice, exported: ExportedTools, *, strict: bool | None, exporter: str) -> JsonObject:
-    """`toolConfig`; empty where the provider's own behaviour is what is asked.
+    """`toolConfig`; empty by default.
 
-    Strictness is one of the modes: `VALIDATED` holds the model's calls to the schemas.
+    Strictness is one of the modes: `VALIDATED` enforces the schemas.
 
     Raises:
-        ExportError: A tool must be called that isn't among the functions, or any, where there is none.
+        ExportError: The tool choice can't be met.
     """
     functions = [function["name"] for entry in exported.entries for function in entry.get(FUNCTIONS, ())]
     check_choice(choice, functions, exporter)
     facts = without_empty({"functionCallingConfig": _calling(choice, functions, strict=bool(strict))})
     if functions and len(exported.entries) > 1:
-        # Gemini takes native tools beside functions only where it may report its own calls.
+        # Required for native tools together with functions.
         facts["includeServerSideToolInvocations"] = True
     return facts
 
@@ -301,12 +301,12 @@ _SIGNATURE: Final = "thoughtSignature"
 
 @define(eq=False)
 class Conversation:
-    """Writes messages as contents; the results of one turn's calls stand together, in the order of the calls.
+    """Writer of messages as contents; the results of one turn are together, in the order of the calls.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
         unvalidated: The signature for calls of other providers, or `None`.
-        contents: What has been written.
+        contents: The contents so far.
     """
 
     limits: GeminiLimits
@@ -317,7 +317,7 @@ class Conversation:
     _answers: list[ResultPart] = field(factory=list[ResultPart])
 
     def add(self, messages: Iterable[Message]) -> list[JsonObject]:
-        """Writes messages, and gives all contents so far."""
+        """Writes messages; returns all contents so far."""
         for message in messages:
             if message.role == "assistant":
                 self._answered()
@@ -328,7 +328,7 @@ class Conversation:
         return self.contents
 
     def _hear(self, message: Message) -> None:
-        """What comes from this side: results wait until all of the turn's have come, anything else is the user's."""
+        """Adds results, which are collected until the turn's are complete, and other parts as the user's."""
         results = message.results if message.role == "tool" else ()
         self._answers += results
         if len(results) < len(message.parts):
@@ -346,7 +346,7 @@ class Conversation:
             self.contents.append({"role": role, "parts": parts})
 
     def _answer_of(self, message: Message) -> list[JsonObject]:
-        """A model's turn; the first of calls that another provider's model has made is marked as not validated."""
+        """A model's turn; the first call of another provider gets the `unvalidated` signature."""
         parts = [written for part in message.parts if (written := self._part(part)) is not None]
         first = next((call for call in message.calls if not call.provider_executed), None)
         if first is not None and self.unvalidated is not None and not is_own(first.provider_metadata):
@@ -355,8 +355,8 @@ class Conversation:
         return parts
 
     def _part(self, part: Part) -> JsonObject | None:
-        """One part; `None` where it isn't for Gemini."""
-        if isinstance(part, TextPart):  # an empty text only where it carries something that has to go back
+        """One part; `None` if it isn't sent to Gemini."""
+        if isinstance(part, TextPart):  # an empty text is only sent with metadata
             carried = beside(part.provider_metadata)
             return {"text": part.text, **carried} if part.text or carried else None
         if isinstance(part, MediaPart):
@@ -380,7 +380,7 @@ class Conversation:
         return {"functionCall": written, **beside(call.provider_metadata)}
 
     def _answered(self) -> None:
-        """Writes the results that have come, in the order of their calls."""
+        """Writes the collected results, in the order of their calls."""
         if self._answers:
             ordered = in_call_order(self._answers, self._calls)
             self.contents.append({"role": "user", "parts": [self._answer(part) for part in ordered]})
@@ -394,13 +394,13 @@ class Conversation:
 
 @define(eq=False)
 class Gemini:
-    """Writes `generateContent` requests of the Gemini API and of Vertex AI, and reads their answers.
+    """Exporter for `generateContent` of the Gemini API and Vertex AI.
 
-    Bodies are those of the REST API, in camel case; `sdk.sdk_arguments` makes of one what `google-genai` takes.
-    Answers are the JSON of a `GenerateContentResponse`; of the SDK's own model any `model_dump()` will do.
+    Bodies are those of the REST API, in camel case; `sdk_arguments` converts one for `google-genai`. Answers are the
+    JSON of a `GenerateContentResponse`, such as the SDK's `model_dump()`.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
         output_schemas: Whether functions are declared with their output schemas.
     """
 
@@ -426,12 +426,12 @@ class Gemini:
         functions = {entry["name"]: entry for entry in plain.entries if "name" in entry}
         kept = list(functions.values())[: self.limits.functions]
         extra = list(functions)[self.limits.functions :]
-        what = f"a request may declare {self.limits.functions} functions, and so many stand before it"
+        what = f"a request may declare {self.limits.functions} functions, and as many are before it"
         losses = [Loss(name, "/name", "tools", what, refused=True) for name in extra]
         native = [entry for entry in plain.entries if "name" not in entry]
         if kept and native and not mixes:
             alone = sorted(plain.names.difference(functions))
-            what = "models before Gemini 3 take no tools of Google's beside functions"
+            what = "models before Gemini 3 don't support Google's tools together with functions"
             losses += [Loss(name, "/providerId", "providerId", what, refused=True) for name in alone]
             native, extra = [], [*extra, *alone]
         entries = (*([{FUNCTIONS: kept}] if kept else []), *native)
@@ -442,10 +442,10 @@ class Gemini:
         return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
-        """The body of `models/MODEL:generateContent`; the model's name stands beside it under `model`.
+        """The body of `models/MODEL:generateContent`, plus the model's name under `model`.
 
         Raises:
-            ExportError: There is nothing to send, or a tool must be called that isn't there.
+            ExportError: There is nothing to send, or the tool choice can't be met.
         """
         dated = self.limits.is_dated(request.model)
         specs = [tool.spec for tool in request.offered]
@@ -454,7 +454,7 @@ class Gemini:
         unvalidated = None if dated else self.limits.unvalidated
         contents = Conversation(self.limits, unvalidated).add(messages)
         if not contents:
-            raise ExportError("there is nothing to answer: no message has any content", exporter=self.name)
+            raise ExportError("there is nothing to send: no message has any content", exporter=self.name)
         facts = {
             "model": request.model,
             "systemInstruction": {"parts": [{"text": before}]} if before else None,
@@ -467,9 +467,9 @@ class Gemini:
         return merged(body, passthrough(request.config.provider_options, self.option_keys))
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """Members of `generationConfig`; `None` where the request's `output` can't be had by them.
+        """Members of `generationConfig`; `None` if there are none for the request's `output`.
 
-        Models before Gemini 3 take no schema beside tools.
+        Models before Gemini 3 don't support a schema together with tools.
         """
         schema = output_schema(request, self.dialect)
         if schema is None or (request.offered and self.limits.is_dated(request.model)):
@@ -477,15 +477,15 @@ class Gemini:
         return {"generationConfig": {"responseMimeType": "application/json", self.response_key: schema}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
-        """An answer, from the JSON of a `GenerateContentResponse`.
+        """Parses an answer, the JSON of a `GenerateContentResponse`.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         return response_of(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """What reads a streamed answer, whose chunks are each a `GenerateContentResponse`."""
+        """A parser for a streamed answer, whose chunks are each a `GenerateContentResponse`."""
         return GeminiReader()
 
     def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
@@ -493,7 +493,7 @@ class Gemini:
         if spec.kind == "provider":
             kind = hosted_type(spec, OPTION_KEYS)
             if kind is None or not kind.isidentifier() or camel(kind) == FUNCTIONS:
-                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Gemini hosts")
+                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is not one of Gemini's tools")
             arguments = {**spec.provider_arguments, **options}
             return Entry({camel(kind): [arguments] if camel(kind) in _LISTS else arguments})
         if not self.limits.takes_name(spec.name):
@@ -511,7 +511,7 @@ class Gemini:
         return schema.losses
 
     def _add_output(self, entry: JsonObject, schema: JsonSchema | None, spec: ToolSpec) -> tuple[Loss, ...]:
-        """Adds the output schema, where that is wanted; one that can't be written is left out."""
+        """Adds the output schema, if `output_schemas`; one that can't be converted is left out."""
         if schema is None or not self.output_schemas:
             return ()
         rewritten = self.dialect.rewrite(schema)
@@ -524,7 +524,7 @@ class Gemini:
 
 @define(eq=False)
 class GeminiSchema(Gemini):
-    """The same with the older subset of schemas (`parameters`), for models and proxies that take no JSON Schema."""
+    """`Gemini` with the older subset of schemas (`parameters`), for models and proxies without JSON Schema."""
 
     name: str = field(default="gemini-schema", init=False)
     dialect: ClassVar[Dialect] = GEMINI_SCHEMA
@@ -533,19 +533,19 @@ class GeminiSchema(Gemini):
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
 
     def _add_parameters(self, entry: JsonObject, schema: ConvertedSchema, spec: ToolSpec) -> tuple[Loss, ...]:
-        """Adds none where none are named: only objects within parameters may have no properties there."""
+        """Adds none for a tool without properties: they aren't allowed to be empty."""
         if schema.schema.get("properties"):
             return super()._add_parameters(entry, schema, spec)
         if spec.input_schema.get("additionalProperties") is False:
             return ()
-        what = "left out: parameters without properties have no form there, so that the model gives no arguments"
+        what = "left out: parameters without properties aren't allowed, so that the model gives no arguments"
         return (Loss(spec.name, INPUT, "properties", what), *(loss for loss in schema.losses if loss.path != INPUT))
 
 
 def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
-    """What stands before the conversation, and the conversation: system messages at its beginning belong to the first.
+    """The system prompt and the conversation; system messages at its beginning belong to the former.
 
-    Gemini knows no system in the midst of a conversation: there it is the user's.
+    Gemini has no later system messages: these become the user's.
     """
     messages = request.messages
     start = next((place for place, message in enumerate(messages) if message.role != "system"), len(messages))
@@ -555,17 +555,17 @@ def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
 
 @cache
 def exporter() -> Gemini:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Gemini()
 
 
 @cache
 def earlier_exporter() -> Gemini:
-    """For models before Gemini 3, which take functions or tools of Google's, not both."""
+    """The exporter for models before Gemini 3, which support functions or Google's tools, not both."""
     return Gemini(GeminiLimits(mixes=False))
 
 
 @cache
 def schema_exporter() -> GeminiSchema:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return GeminiSchema()

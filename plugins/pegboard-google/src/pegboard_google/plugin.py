@@ -11,7 +11,7 @@ from pegboard.lazy import lazy_call
 
 @hookimpl
 def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Brings `gemini` and `gemini-schema`; one process has one of each.
+    """Registers the exporters `gemini` and `gemini-schema`, one of each per process.
 
     Args:
         register: Registers a function that makes it.
@@ -22,7 +22,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
 
 @hookimpl
 def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
-    """Brings `google`, the Gemini models.
+    """Registers the models `google`, for Gemini.
 
     Args:
         register: Registers it with the registry.

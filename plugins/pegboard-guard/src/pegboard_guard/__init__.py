@@ -1,4 +1,4 @@
-"""pegboard-guard: guards round the calls of tools, each usable alone."""
+"""pegboard-guard: guards for tool calls, each usable alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`FileApprovals`: what people have allowed for longer than one call, and used answers, in one private file."""
+"""`FileApprovals`: file store of grants for longer than one call, and of used answers."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ MOST_FILE_USED: Final = 20_000
 LOCK_SECONDS: Final = 5.0
 _LOCK_POLL_SECONDS: Final = 0.01
 _CLOCK_STEP: Final = 1.0
-"""Seconds by which a clock is put back when it is only set right."""
+"""Seconds by which a clock may go back in an ordinary correction."""
 
 _Stamp = tuple[int, int, int]
 
 
 @define(eq=False)
 class FileApprovals:
-    """Grants in one private JSON file: written whole, under a file lock, and only by the user who owns it.
+    """Store of grants in one private JSON file: written whole, under a file lock, and only by its owner.
 
-    Calls without session and user have no owner beyond this process: what they are granted stays in memory.
+    Grants of calls without session and user stay in memory, as they belong to this process only.
 
-    Where the file can't be read, nothing is granted (a person is asked again, the log has the reason), and nothing can
-    be consumed. Where the clock was put back, whatever was allowed for some time has expired.
+    If the file can't be read, nothing is granted (a person is asked again, the log has the reason), and no answer can
+    be used. If the clock was put back, all grants with a time limit have expired.
 
     Attributes:
-        path: Of the file; it and its folder are made at the first write.
+        path: Of the file; it and its folder are created by the first write.
         clock: Seconds since 1970.
         lock_seconds: How long a change waits for another process.
     """
@@ -56,19 +56,19 @@ class FileApprovals:
     _cached: tuple[_Stamp | None, MemoryGrants] = field(factory=lambda: (None, MemoryGrants()), init=False)
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
-        """What a tool is allowed in this session now."""
+        """The grants of a tool in this session that haven't expired, as rules."""
         if session is None:
             return self._memory.rules(None, tool)
-        held = self._current()
-        now = held.clock()
-        if not all(grant.lasts(now) for grant in held.sessions.get(session, ())):
-            held.expire()  # for good, whatever the clock does later: in the file too, where that is possible
+        grants = self._current()
+        now = grants.clock()
+        if not all(grant.lasts(now) for grant in grants.sessions.get(session, ())):
+            grants.expire()  # permanently, even if the clock goes back; in the file too, if possible
             with suppress(OSError, PendingError), self._changed(0):
                 pass
-        return held.rules(session, tool)
+        return grants.rules(session, tool)
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
-        """Allows a tool what these rules allow, in this session, for so many seconds or for good.
+        """Grants a tool what these rules allow, in this session, for some seconds or without a time limit.
 
         Raises:
             PendingError: The file can't be read, or another process holds it.
@@ -77,21 +77,21 @@ class FileApprovals:
         if session is None:
             self._memory.add(None, tool, rules, seconds)
             return
-        with self._changed() as held:
-            held.add(session, tool, rules, seconds)
+        with self._changed() as grants:
+            grants.add(session, tool, rules, seconds)
 
     def consume(self, pending_id: str) -> bool:
-        """Notes that the answer to this pending call is used; true the first time, in whatever process.
+        """Records that the answer to this pending call is used; true only the first time, over all processes.
 
         Raises:
             PendingError: The file can't be read, another process holds it, or it is full.
             OSError: It can't be written.
         """
-        with self._changed() as held:
-            return held.consume(pending_id)
+        with self._changed() as grants:
+            return grants.consume(pending_id)
 
     def forget(self, context: ReadonlyContext) -> None:
-        """Takes back all that was allowed to this user in this session, as when it ends.
+        """Revokes all grants of this user in this session, for example when it ends.
 
         Raises:
             PendingError: The file can't be read, or another process holds it.
@@ -101,35 +101,35 @@ class FileApprovals:
         if session is None:
             self._memory.forget(context)
             return
-        with self._changed() as held:
-            held.forget(context)
+        with self._changed() as grants:
+            grants.forget(context)
 
-    def _held(self, seen: float, **facts: Any) -> MemoryGrants:
-        """What a file holds, by the time that was seen when it was written."""
+    def _grants(self, seen: float, **facts: Any) -> MemoryGrants:
+        """The content of a file, and the time at which it was written."""
         return MemoryGrants(
             partial(self._now, seen), most_sessions=MOST_FILE_SESSIONS, most_used=MOST_FILE_USED, **facts
         )
 
     def _now(self, seen: float) -> float:
-        """The time that grants expire by; later than all where the clock is behind what was seen."""
+        """The time for expiry; infinite if the clock is behind the latest time seen."""
         now, seen = self.clock(), max(self._seen, seen)
         self._seen = max(now, seen)
         return now if now >= seen - _CLOCK_STEP else inf
 
     @contextmanager
     def _changed(self, seconds: float | None = None) -> Generator[MemoryGrants]:
-        """What the file holds, to be changed, and written then; other threads and processes wait so many seconds."""
+        """Yields the content of the file to be changed, then writes it; waits at most `seconds` for the lock."""
         with self._locked(self.lock_seconds if seconds is None else seconds):
-            held = self._read()
-            held.expire()
-            self._seen = seen = self.clock() if held.clock() == inf else self._seen
-            held.clock = lambda: seen
-            yield held
-            self._write(held, seen)
+            grants = self._read()
+            grants.expire()
+            self._seen = seen = self.clock() if grants.clock() == inf else self._seen
+            grants.clock = lambda: seen
+            yield grants
+            self._write(grants, seen)
 
     @contextmanager
     def _locked(self, seconds: float) -> Generator[None]:
-        """Keeps other threads and processes from changing the file; a crash releases the lock."""
+        """Locks the file against other threads and processes; a crash releases the lock."""
         from filelock import FileLock, Timeout  # only a change of the file needs it
 
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -145,35 +145,34 @@ class FileApprovals:
             lock.release()
 
     def _current(self) -> MemoryGrants:
-        """What the file holds, read only where it has changed; nothing where it can't be read."""
+        """The content of the file, read only if it has changed; empty if it can't be read."""
         stamp = None
         try:
             stamp = _stamp(self.path)
-            cached, held = self._cached
+            cached, grants = self._cached
             if stamp == cached:
-                return held
-            held = self._read()
+                return grants
+            grants = self._read()
         except (OSError, PendingError) as error:
             log_failure(f"reading {self.path}", error)
-            held = MemoryGrants()  # kept: a file that can't be read is logged once
-        self._cached = (stamp, held)
-        return held
+            grants = MemoryGrants()  # cached: a file that can't be read is logged once
+        self._cached = (stamp, grants)
+        return grants
 
     def _read(self) -> MemoryGrants:
         try:
             read = _from_json(read_private(str(self.path), MOST_FILE))
         except FileNotFoundError:
-            return self._held(0.0)
+            return self._grants(0.0)
         except (OSError, ValueError, PendingError) as error:
             raise PendingError(f"{self.path} can't be read: {error}. Correct it, or move it away.") from error
-        return self._held(read.seen, sessions={**read.sessions}, used=read.used)
+        return self._grants(read.seen, sessions={**read.sessions}, used=read.used)
 
-    def _write(self, held: MemoryGrants, seen: float) -> None:
-        """Writes the file; where it would be too large, the grants of the sessions longest ago go."""
-        held.sessions = {session: grants for session, grants in held.sessions.items() if grants}
-        while len(data := _to_json(held, seen)) > MOST_FILE and held.sessions:
-            for session in list(held.sessions)[: len(held.sessions) // 2 + 1]:
-                del held.sessions[session]
+    def _write(self, grants: MemoryGrants, seen: float) -> None:
+        """Writes the file; if it would be too large, drops the grants of the oldest sessions."""
+        while len(data := _to_json(grants, seen)) > MOST_FILE and grants.sessions:
+            for session in list(grants.sessions)[: len(grants.sessions) // 2 + 1]:
+                del grants.sessions[session]
         if len(data) > MOST_FILE:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_FILE:,} bytes", str(self.path))
         write_whole(str(self.path), data, mode=0o600, sync=True)
@@ -190,7 +189,7 @@ class _FileJson:
 
 
 def _from_json(data: bytes) -> _FileJson:
-    """What a file holds. One of version 1 granted to anyone who knew a session's id: only its used answers count."""
+    """Parses a file. Version 1 granted to anyone who knew a session's id: only its used answers are read."""
     what = "a file of approvals"
     value: dict[str, Any] = parsed(data, MOST_FILE, what)
     if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
@@ -201,18 +200,18 @@ def _from_json(data: bytes) -> _FileJson:
         raise PendingError(f"not {what}: {error}") from None
     for grants in read.sessions.values():
         for grant in grants:
-            _ = grant.rule  # raises where it is none
+            _ = grant.rule  # raises if it is invalid
     return read
 
 
-def _to_json(held: MemoryGrants, seen: float) -> bytes:
-    sessions = {session: [attrs.asdict(grant) for grant in grants] for session, grants in held.sessions.items()}
-    written = {"version": 2, "seen": seen, "sessions": sessions, "used": held.used}
+def _to_json(store: MemoryGrants, seen: float) -> bytes:
+    sessions = {session: [attrs.asdict(grant) for grant in grants] for session, grants in store.sessions.items()}
+    written = {"version": 2, "seen": seen, "sessions": sessions, "used": store.used}
     return json.dumps(written, separators=(",", ":")).encode()
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """What changes with each write; `None` where there is no file."""
+    """Identifies one version of the file; `None` if there is no file."""
     try:
         facts = path.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -25,14 +25,14 @@ def guard_command() -> None:
 
 @guard_command.command("verify")
 @click.argument("file", type=_FILE)
-@click.option("--head", metavar="HASH", help="The hash of a record that has to be there: shows what was cut off.")
+@click.option("--head", metavar="HASH", help="Hash of a record that must be there: shows whether the end was cut off.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def verify_command(file: Path, head: str | None, as_json: bool) -> int:
-    """Tell whether a journal is as it was written.
+    """Check that a journal is unchanged.
 
-    Exits with 1 where it isn't, and names the first broken record.
+    Exits with 1 if it was changed, and names the first broken record.
 
-    FILE is the journal's latest file; those that were put aside (FILE.1, FILE.2, ...) are read before it.
+    FILE is the journal's latest file; its rotated files (FILE.1, FILE.2, ...) are read before it.
     """
     reports = verify_all(file, head=head)
     is_missing = head is not None and not any(report.has_head for report in reports)
@@ -53,14 +53,13 @@ def verify_command(file: Path, head: str | None, as_json: bool) -> int:
 def log_command(file: Path, as_json: bool) -> int:
     """Show the records of a journal's file.
 
-    Exits with 1 where a line is no record. Only each record by itself is looked at; 'verify' finds out whether they are
-    all there.
+    Exits with 1 if a line is not a record. Only single records are checked; 'verify' checks that none is missing.
     """
     return _show(file, None, as_json=as_json)
 
 
 def logs_command(journal: Path | None) -> click.Command:
-    """`registry logs`, for the journal that the settings name; `None`: they name none."""
+    """`registry logs`, for the journal in the settings, if there is one."""
 
     @click.command("logs")
     @click.argument("file", type=_FILE, required=False)
@@ -70,11 +69,11 @@ def logs_command(journal: Path | None) -> click.Command:
         """Show which tools were called: the records of the audit journal.
 
         Nothing is recorded until the configuration names a file: [plugins.guard.journal] file = "~/audit.jsonl".
-        FILE is another journal's. Exits with 1 where a line is no record.
+        FILE is another journal's. Exits with 1 if a line is not a record.
         """
         path = file or journal
         if path is None:
-            text = 'no journal is kept. To keep one: [plugins.guard.journal] file = "~/audit.jsonl" in pegboard.toml'
+            text = 'no journal is configured: set [plugins.guard.journal] file = "~/audit.jsonl" in pegboard.toml'
             raise click.UsageError(text)
         if not path.exists():
             click.echo(f"{path}: no call was recorded yet", err=True)
@@ -85,7 +84,7 @@ def logs_command(journal: Path | None) -> click.Command:
 
 
 def _show(file: Path, count: int | None, *, as_json: bool) -> int:
-    """Prints the last so many records; the exit code."""
+    """Prints the last `count` records, or all; returns the exit code."""
     is_whole = True
     with file.open("rb") as lines:
         numbered = enumerate(iter(partial(lines.readline, MOST_LINE), b""), 1)
@@ -93,9 +92,9 @@ def _show(file: Path, count: int | None, *, as_json: bool) -> int:
             record = decode_or_none(line)
             if record is None:
                 is_whole = False
-                click.echo(f"line {number} is no record; see 'registry guard verify'", err=True)
+                click.echo(f"line {number} is not a record; see 'registry guard verify'", err=True)
             else:
-                click.echo(json.dumps(record.facts) if as_json else visible(_told(record)))
+                click.echo(json.dumps(record.facts) if as_json else visible(_row(record)))
     return 0 if is_whole else 1
 
 
@@ -110,7 +109,7 @@ def _line(report: Report) -> str:
     return f"{report.file}: whole: {', '.join(parts)}"
 
 
-def _told(record: Record) -> str:
+def _row(record: Record) -> str:
     """One line for people: `2025-03-01T09:30:00.125000Z  ok  read_file  0.002 s  session a1`."""
     facts = record.facts
     parts = [str(facts.get("at"))]

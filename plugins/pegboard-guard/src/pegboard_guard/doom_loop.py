@@ -1,4 +1,4 @@
-"""Doom loops: the same call over and over in one session, counted and stopped."""
+"""Doom loop guard: counts repeated calls in a session, and stops them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class _Row:
-    """The same call in a row: its digest, and how many times."""
+    """Counter of the same call in a row, by its digest."""
 
     call: str = ""
     times: int = 0
@@ -33,14 +33,14 @@ _COUNTED: Final = "pegboard_guard.doom_loop"
 
 @define(eq=False)
 class DoomLoop:
-    """From some same call in a row on, asks a person, or denies.
+    """Guard that asks a person about the same call in a row, or denies it.
 
-    Two calls are the same where tool and arguments are, whatever the order of the keys. Any other call of the session
-    that gets as far ends the row; calls that tools make (a batch) have rows of their own. Calls that name neither a
-    session nor a turn aren't counted: they may be anybody's.
+    Two calls are the same if tool and arguments are, whatever the order of the keys. Any other call of the session that
+    gets as far ends the row; calls that tools make (a batch) have rows of their own. Calls that name neither a session
+    nor a turn aren't counted, as they may have different users.
 
     Attributes:
-        times: From which call on, counted in a row: with 3, two run and the third is stopped.
+        times: The first call in a row to be stopped: with 3, two run and the third is stopped.
         action: `"ask"` asks for the permission `doom_loop` of the tool's name, and denies without an approver;
             `"deny"` never asks.
     """
@@ -54,11 +54,11 @@ class DoomLoop:
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
-        """Counts the call, and stops it where it is one too many."""
+        """Counts the call, and stops it if it is one too many."""
         session, digest = streak_of(context.request), digest_or_none([tool.name, dict(arguments)])
         if session is None or digest is None:
             return None
-        streak = (session, context.depth)  # a call, and those that it makes in its turn, don't end each other's rows
+        streak = (session, context.depth)  # a call and those that it makes don't end each other's rows
         context.values[of_call(_COUNTED, context)] = (streak, digest)
         with self._lock:
             row = self._rows.of(streak)
@@ -68,7 +68,7 @@ class DoomLoop:
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
-        """Takes a call back that waits for an answer: it is counted when it is run after all."""
+        """Uncounts a call that waits for an answer: it is counted again when it is resumed."""
         counted = context.values.pop(of_call(_COUNTED, context), None)
         if counted is None or result.kind != "confirmation_required":
             return
@@ -90,7 +90,7 @@ class DoomLoop:
         try:
             await context.ask(PERMISSION, [tool.name], metadata={"times": times})
         except CallError as error:
-            if error.kind == "denied":  # by a rule, or without an approver: the model gets what helps it
+            if error.kind == "denied":  # by a rule, or without an approver: this text helps the model more
                 return refusal
             return error.result()  # a person's answer, or that the answer comes later
         return None

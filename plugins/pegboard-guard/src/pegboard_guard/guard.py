@@ -1,4 +1,4 @@
-"""The plugin: `Guard`, made of the guards that its settings switch on."""
+"""The plugin: `Guard`, which combines the guards that its settings enable."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _journal(table: Any) -> Journal | None:
 
 @frozen(eq=False)
 class GuardSettings:
-    """The settings of one registry's guard: what isn't named is off, but for doom loops.
+    """Settings of one registry's guard: what isn't set is off, except for doom loops.
 
     Attributes:
-        doom_loop: From which call on, counted in a row, calls of one tool with the same arguments are stopped: with
-            3, two run and the third doesn't. 0 is off.
+        doom_loop: The first call in a row, of one tool with the same arguments, to be stopped: with 3, two run and the
+            third doesn't. 0 is off.
         doom_loop_action: `"ask"`: a person may let it run; `"deny"`: without asking.
-        log_arguments: Whether the arguments are in the log, without what looks like a secret.
+        log_arguments: Whether the arguments are logged, with what looks like a secret redacted.
         limits: A list of tables, each as `Limit`; or `None`.
         order: As `OrderTable`; or `None`.
         journal: As `Journal`; or `None`.
@@ -104,25 +104,25 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Guard:
-    """Stops a model that makes the same call over and over; logs, limits, orders and records calls, by its settings.
+    """Plugin that stops repeated calls, and logs, limits, orders and records calls, by its settings.
 
-    Each registry has a guard of its own, so that two in one process share nothing. All hooks stand in front
-    (`tryfirst`): behind a plugin that answers, they would not be asked, and the clocks would start too late.
+    Each registry has a guard of its own, so that two in one process share nothing. All hooks run first (`tryfirst`):
+    after a plugin that answers, they would not run, and the clocks would start too late.
 
-    A call that order or limits refuse isn't counted among the same ones in a row, and no person is asked about it.
+    A call that order or limits refuse isn't counted as repeated, and no person is asked about it.
 
     Attributes:
         log: Writes one line a call to `logging`.
         journal: Writes a record a call to a file, or `None`.
-        order: Keeps calls in order, or `None`.
+        order: Enforces the order of calls, or `None`.
         limits: Limits calls, or `None`.
-        doom_loop: Stops the same call over and over, or `None`.
+        doom_loop: Stops repeated calls, or `None`.
 
     Args:
         settings: As `GuardSettings`.
 
     Raises:
-        ValueError: A setting that there isn't, or a value that isn't allowed.
+        ValueError: An unknown setting, or a value that isn't allowed.
         TypeError: A value of the wrong type.
     """
 
@@ -139,7 +139,7 @@ class Guard:
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
-        """Asks each guard; the first that denies ends it."""
+        """Runs each guard, up to the first that denies."""
         await self.log.pegboard_before_tool(context)
         if self.journal is not None:
             await self.journal.pegboard_before_tool(context, tool, arguments)
@@ -151,7 +151,7 @@ class Guard:
 
     @hookimpl(tryfirst=True)
     async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
-        """Keeps what was raised for the log."""
+        """Passes the error on to the log."""
         await self.log.pegboard_on_tool_error(context, error)
 
     @hookimpl(tryfirst=True)
@@ -169,12 +169,12 @@ class Guard:
 
     @hookimpl
     def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
-        """Lets a turn go on that lacks a required call; `None` lets it end."""
+        """Continues a turn that lacks a required call; `None` lets it end."""
         return None if self.order is None else self.order.pegboard_on_stop(context)
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:
-        """Has no call run where it has settings and isn't loaded."""
+        """Denies every call if the plugin has settings and isn't loaded."""
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:

@@ -1,4 +1,4 @@
-"""The audit journal: a guard that writes down every call, in a thread of its own, with secrets left out."""
+"""The audit journal: a guard that records every call, in a thread of its own, with secrets left out."""
 
 from __future__ import annotations
 
@@ -30,25 +30,24 @@ LINGER_SECONDS: Final = 5.0
 """How long the thread waits for another record before it ends."""
 
 EXIT_SECONDS: Final = 5.0
-"""How long the end of the program waits, at most, for what is still to be written."""
-
+"""How long the program waits at its end, at most, for records to be written."""
 
 _Waiting: TypeAlias = tuple[Facts, Callable[[], None] | None]
-"""A record, and what is called once it is written."""
+"""A record, and a callback for when it is written."""
 
 
 @define(eq=False)
 class Writer:
-    """Hands records to `append` in a thread of its own, in order. Never raises: who writes is never disturbed.
+    """Background writer: passes records to `append` in a thread of its own, in order. Never raises.
 
-    The thread is made at the first record, ends when nothing has come for a while, and doesn't keep the program from
-    ending. Records that can't be written are counted, and the journal itself records how many they were as soon as it
-    can be written again. The operator is warned when that begins, and when it ends.
+    The thread starts with the first record, ends after a while without any, and doesn't keep the program from ending.
+    Records that can't be written are counted, and the journal itself records their number as soon as it can be written
+    again. The operator is warned when that begins, and when it ends.
 
     Attributes:
         append: Writes some records, or raises.
         name: Of the journal, for the operator.
-        most: How many records may wait; more are lost.
+        most: How many records may wait; any more are lost.
     """
 
     append: Callable[[Sequence[Facts]], None]
@@ -63,17 +62,17 @@ class Writer:
     _is_failing: bool = field(default=False, init=False)
 
     def put(self, facts: Facts, done: Callable[[], None] | None = None) -> bool:
-        """Takes a record.
+        """Queues a record.
 
         Args:
             facts: Its data.
             done: Called in the thread once the record has been written, or couldn't be.
 
         Returns:
-            Whether it was taken; `done` isn't called for one that wasn't.
+            Whether it was queued; if not, `done` isn't called.
         """
         if self._process != os.getpid():
-            self._begin_anew()
+            self._reset()
         with self._changed:
             cause = self._refusal()
             if cause is None:
@@ -86,7 +85,7 @@ class Writer:
         return cause is None
 
     def flush(self, seconds: float) -> bool:
-        """Waits until everything is written, at most so long; whether it is."""
+        """Waits until everything is written, with a time limit; returns whether it is."""
         until = time.monotonic() + seconds
         with self._changed:
             while self._waiting or self._is_busy:
@@ -97,7 +96,7 @@ class Writer:
     # The thread --------------------------------------------------------------------------------------------------
 
     def _refusal(self) -> str | None:
-        """Makes sure that there is a thread; why the record can't be taken, or `None`."""
+        """Starts the thread if there is none; returns why a record can't be queued, or `None`."""
         if len(self._waiting) >= self.most:
             return f"{self.most} records wait to be written"
         if not self._has_thread:
@@ -114,7 +113,7 @@ class Writer:
             self._write(batch)
 
     def _next(self) -> list[_Waiting]:
-        """What there is to write, once there is something; nothing where the thread shall end."""
+        """Waits for the next records to write; nothing if the thread should end."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
@@ -128,7 +127,7 @@ class Writer:
         gap: list[Facts] = [{"kind": "lost", "records": lost}] if lost else []
         try:
             self.append([*gap, *(facts for facts, _ in batch)])
-        except Exception as error:  # noqa: BLE001  whatever it is: a journal that fails disturbs no call
+        except Exception as error:  # noqa: BLE001  a journal that fails must not affect a call
             with self._changed:
                 self._lost += len(batch)
             self._failed(f"{type(error).__name__}: {error}")
@@ -147,8 +146,8 @@ class Writer:
             self._is_failing = True
             warn(f"the journal {self.name} isn't written: {cause}. Calls go on without it; lost records are counted")
 
-    def _begin_anew(self) -> None:
-        """In a forked child: what waits is its parent's to write, and the thread isn't there."""
+    def _reset(self) -> None:
+        """In a forked child: the waiting records are written by its parent, and there is no thread."""
         self._process = os.getpid()
         self._waiting, self._changed = deque(), threading.Condition()
         self._has_thread = self._is_busy = False
@@ -178,11 +177,11 @@ MOST_ARGUMENTS: Final = 2000
 
 CLOSE_SECONDS: Final = 5.0
 _UNREAD: Final = ("unknown_tool", "not_offered", "invalid_arguments", "cut_off", "skipped", "not_executed")
-"""Kinds of results of calls whose arguments may never have been read: no arguments are known of them."""
+"""Kinds of results of calls whose arguments may never have been read, and so aren't known."""
 
 
 def _as_path(value: Any) -> Any:
-    """An absolute path: where the program goes later makes no difference."""
+    """An absolute path, which doesn't depend on a later change of the working folder."""
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) and str(value) else value
 
 
@@ -193,23 +192,23 @@ def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
 
 @define(eq=False)
 class Journal:
-    """Appends a record of each call to a file: who called what when, and how it went.
+    """Audit journal: appends a record of each call to a file, with its user, tool, time and outcome.
 
-    Nothing is opened before the first call. A journal that can't be written disturbs no call: the operator is warned
-    once, and what is missing is counted in the journal itself as soon as it can be written again.
+    The file is opened by the first call. A journal that can't be written affects no call: the operator is warned once,
+    and the number of missing records is recorded in the journal itself as soon as it can be written again.
 
     Attributes:
-        file: The file. Several processes may write it. `~` is the home folder; a relative path starts from where the
-            program is when this object is made.
-        fsync: `"each"`: a record is on the disk before the call's result is given back; `"never"`: it is written soon
+        file: The file. Several processes may write it. `~` is the home folder; a relative path starts in the working
+            folder at the time when this object is made.
+        fsync: `"each"`: a record is on the disk before the call's result is returned; `"never"`: it is written soon
             after, and what the system hasn't put on the disk is lost when the machine stops.
-        starts: Whether a record is written before the tool runs as well, so that a call that never ended is known.
+        starts: Whether a record is also written before the tool runs, so that a call that never ended is known.
         arguments: Whether the arguments are in it, without secrets and cut at 2,000 characters; their digest always
-            is, keyed by `FILE.key` beside the file.
+            is, keyed by `FILE.key` next to the file.
         redact: Further patterns of keys whose values are secrets, such as `*ssn*`.
-        redact_values: Further regular expressions; what they match in a text is taken out.
-        rotate_bytes: From which size on the file is put aside as `FILE.1`, `FILE.2`, ...; 0: never.
-        keep: How many files that were put aside are kept; 0: all.
+        redact_values: Further regular expressions; what they match in a text is redacted.
+        rotate_bytes: The size from which the file is rotated to `FILE.1`, `FILE.2`, ...; 0: never.
+        keep: How many rotated files to keep; 0: all.
         wait_seconds: How long a call waits for its record at most; then it goes on, and the operator is warned.
         now: Seconds since 1970.
     """
@@ -238,14 +237,14 @@ class Journal:
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
-        """Starts the clock; writes down that the call is about to run, where that is asked for."""
+        """Starts the clock; with `starts`, records that the call is about to run."""
         context.values[of_call(self._key, context)] = time.monotonic()
         if self.starts:
             await self._put({"kind": "start", **self._facts(context, tool.name, arguments)})
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, arguments: Mapping[str, Any], result: ToolResult) -> None:
-        """Writes down how the call went."""
+        """Records the result of the call."""
         started = context.values.pop(of_call(self._key, context), None)
         facts = {"kind": "call", **self._facts(context, context.tool, arguments)}
         if not arguments and result.kind in _UNREAD:
@@ -262,7 +261,7 @@ class Journal:
         """Waits until everything is written, and closes the file; a later call opens it again.
 
         Returns:
-            Whether everything is written.
+            Whether everything is written; if not, the file stays open.
         """
         is_written = self._writer.flush(seconds)
         if is_written:
@@ -270,7 +269,7 @@ class Journal:
         return is_written
 
     def _append(self, records: Sequence[Facts]) -> None:
-        """In the writer's thread: a digest that everyone could work out would let short secrets be guessed."""
+        """In the writer's thread. Digests are keyed, or short secrets could be guessed from them."""
         self._target.append([{**facts, **self._keyed(facts)} for facts in records])
 
     def _keyed(self, facts: Facts) -> dict[str, str]:

@@ -33,17 +33,17 @@ Facts: TypeAlias = Mapping[str, Any]
 
 FORMAT: Final = 1
 START: Final = "0" * 64
-"""What the first record of all holds instead of an earlier one's hash."""
+"""The previous hash in the very first record."""
 
 TORN: Final = b"#torn\n"
-"""What is put behind bytes that a crash has left, right before the record that reports them.
+"""Mark that is written after bytes left by a crash, right before the record that reports them.
 
-No change of one byte makes it of a record's end, and a crash while it is written leaves no line end: so what was torn
-can be distinguished from what was changed.
+No change of one byte turns the end of a record into it, and a crash while it is written leaves no line end: so torn
+bytes can be distinguished from changed ones.
 """
 
 MOST_LINE: Final = 256 * 1024
-"""Bytes of a line; a longer one is no record."""
+"""Bytes of a line; a longer one isn't a record."""
 
 _AFTER_DAMAGED: Final = ("afterDamaged", "after_damaged")  # the last: journals of 0.1
 _TAIL: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\Z')
@@ -52,11 +52,11 @@ _write: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=
 
 @frozen
 class Record:
-    """A record that was read, and whose hash fits.
+    """Record that was read, and whose hash is correct.
 
     Attributes:
-        number: Its place in the journal, from 1; it goes on over all files of the journal.
-        previous: The hash of the record before, as it holds it.
+        number: Its number in the journal, from 1, continued over all files of the journal.
+        previous: The hash of the record before, as stored in it.
         hash: Its own.
         facts: All its data, the above included.
     """
@@ -78,40 +78,40 @@ def time_text(seconds: float) -> str:
 
 
 def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, str]:
-    """A record's line, its line end included, and its hash."""
+    """The line of a record, with its line end, and its hash."""
     body = _write({"n": number, "at": at, **facts, "prev": previous}).encode("ascii")
     digest = sha256(body).hexdigest()
     return b'%b,"hash":"%b"}\n' % (body[:-1], digest.encode()), digest
 
 
 class NoRecordError(ValueError):
-    """A line is no record, or was changed; the text names the evidence."""
+    """A line isn't a record, or was changed; the message says how that shows."""
 
 
 def decode(line: bytes) -> Record:
     """Reads a line, without its line end.
 
     Raises:
-        NoRecordError: It is none, or its content doesn't fit its hash.
+        NoRecordError: It isn't one, or its content doesn't match its hash.
     """
     tail = _TAIL.search(line[-80:])
     if tail is None:
         raise NoRecordError("it doesn't end with a hash")
     body, given = line[: -len(tail.group())] + b"}", tail.group(1).decode()
     if sha256(body).hexdigest() != given:
-        raise NoRecordError("its content doesn't fit its hash")
+        raise NoRecordError("its content doesn't match its hash")
     try:
         facts = json.loads(body)
         number, previous = facts["n"], facts["prev"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise NoRecordError("it is no JSON object with n and prev") from None
+        raise NoRecordError("it isn't a JSON object with n and prev") from None
     if type(number) is not int or not isinstance(previous, str):
-        raise NoRecordError("its n is no number, or its prev no text")
+        raise NoRecordError("its n isn't a whole number, or its prev isn't a string")
     return Record(number, previous, given, {**facts, "hash": given})
 
 
 def decode_or_none(line: bytes) -> Record | None:
-    """Reads a line, with or without its line end; `None` where it is no record."""
+    """Reads a line, with or without its line end; `None` if it isn't a record."""
     try:
         return decode(line.removesuffix(b"\n"))
     except NoRecordError:
@@ -119,12 +119,12 @@ def decode_or_none(line: bytes) -> Record | None:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files that were put aside, the oldest first."""
+    """The rotated files, the oldest first."""
     return [path.with_name(f"{path.name}.{number}") for number in _numbers(path)]
 
 
 def next_part(path: Path) -> Path:
-    """Where the file is put aside next."""
+    """The next name for a rotated file."""
     return path.with_name(f"{path.name}.{max(_numbers(path), default=0) + 1}")
 
 
@@ -140,23 +140,23 @@ def _numbers(path: Path) -> list[int]:
 _FIRST: Final = b'{"n":'
 _MOST_BEGINNING: Final = 4096
 MOST_TAIL: Final = 4 * 1024 * 1024
-"""How many bytes at a file's end may be no records before it is held to be no journal."""
+"""How many bytes at the end of a file are searched for a record; without one the file isn't a journal."""
 
 
 class JournalError(Exception):
-    """The journal can't be written; the text gives the reason and what to do."""
+    """The journal can't be written; the message gives the reason and what to do."""
 
 
 @frozen
 class Torn:
-    """Bytes at a file's end that are no record: what a crash left of one that was being written.
+    """Torn bytes at the end of a file: the part of a record that was written before a crash.
 
     Attributes:
         bytes: How many.
         sha256: Of them.
-        lacks_mark: Whether `TORN` has still to be put behind them. Not where it is there already, as a crash came
-            before the record that reports them; nor where they end with a line end, which no crash leaves: then they
-            were changed, and are left as they are.
+        lacks_mark: Whether `TORN` still has to be written after them. Not if it is there already, as a crash came
+            before the record that reports them; nor if they end with a line end, which no crash leaves: then they
+            were changed, and stay as they are.
     """
 
     bytes: int
@@ -165,12 +165,12 @@ class Torn:
 
     @classmethod
     def of(cls, data: bytes) -> Torn:
-        """What stands for these bytes."""
+        """Describes these bytes."""
         torn = data.removesuffix(TORN)
         return cls(len(torn), sha256(torn).hexdigest(), not data.endswith(b"\n"))
 
     def to_json(self) -> dict[str, Any]:
-        """As the record that repairs them holds it."""
+        """As in the record that reports them."""
         return {"bytes": self.bytes, "sha256": self.sha256}
 
 
@@ -180,10 +180,10 @@ class Head:
 
     Attributes:
         size: Of the file, in bytes.
-        number: Of the last record; 0 where there is none.
-        hash: Of the last record; zeros where there is none.
-        torn: What stands behind the last record, or `None`.
-        lacks_line_end: Whether the last record is whole but for its line end.
+        number: Of the last record; 0 if there is none.
+        hash: Of the last record; zeros if there is none.
+        torn: What follows the last record, or `None`.
+        lacks_line_end: Whether the last record lacks only its line end.
     """
 
     size: int
@@ -194,35 +194,35 @@ class Head:
 
 
 def read_head(fd: int, size: int, name: str) -> Head:
-    """Looks for the last record of an open file.
+    """Finds the last record of an open file.
 
     Raises:
-        JournalError: There is none among its last bytes, and it isn't the beginning of a first one either.
+        JournalError: There is none in its last bytes, and it isn't the beginning of a first one either.
     """
     start = max(0, size - MOST_TAIL)
     data = os.pread(fd, size - start, start)
     end = len(data)
     while end:
-        line_start = data.rfind(b"\n", 0, end - 1) + 1  # that of the last byte itself is the line's own
+        line_start = data.rfind(b"\n", 0, end - 1) + 1  # the last byte may be the line's own end
         if (start == 0 or line_start) and (record := decode_or_none(data[line_start:end])) is not None:
             rest = data[end:]
             return Head(size, record.number, record.hash, Torn.of(rest) if rest else None, data[end - 1 : end] != b"\n")
         end = line_start
     if start or not _is_beginning(data):
-        raise JournalError(f"{name} is no journal: it ends with something else; name another file, or move it away")
+        raise JournalError(f"{name} isn't a journal: it ends with something else; name another file, or move it away")
     return Head(size, torn=Torn.of(data) if data else None)
 
 
 def _is_beginning(data: bytes) -> bool:
-    """Whether a file without any record may be what crashes have left of its first one."""
+    """Whether a file without any record may be the rest of its first one after crashes."""
     if len(data) > _MOST_BEGINNING or (data.endswith(b"\n") and not data.endswith(TORN)):
         return False
-    pieces = [piece.partition(TORN[:1])[0] for piece in data.split(TORN)]  # the mark may be torn in its turn
+    pieces = [piece.partition(TORN[:1])[0] for piece in data.split(TORN)]  # the mark may be torn too
     return all(piece[: len(_FIRST)] == _FIRST[: len(piece)] or not piece.strip(b"\x00") for piece in pieces)
 
 
 LOCK_SECONDS: Final = 5.0
-"""How long another process may hold the file before a record is given up."""
+"""How long to wait for another process to release the file."""
 
 _PAUSE: Final = 0.002
 
@@ -231,10 +231,10 @@ _KEY_BYTES: Final = 32
 
 
 def _key_in(path: Path) -> bytes:
-    """The key in a file, which is made whole at once: several processes get the same.
+    """The key in a file, which is created atomically, so that several processes get the same.
 
     Raises:
-        OSError: It can't be made or read, or isn't private.
+        OSError: It can't be created or read, or isn't private.
     """
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,23 +245,22 @@ def _key_in(path: Path) -> bytes:
         new.unlink()
     key = read_private(str(path), _KEY_BYTES)
     if len(key) < _KEY_BYTES:
-        raise OSError(f"{path} holds no key")
+        raise OSError(f"{path} has no key in it")
     return key
 
 
 @define(eq=False)
 class JournalFile:
-    """One journal's file, opened at the first record.
+    """Append-only journal file, opened by the first record.
 
-    Each `append` takes the file's lock (`flock`), looks whether another process has written since, writes all of its
-    lines at once, and gives the lock back: so several processes may write one journal. One instance is for one
-    thread at a time.
+    Each `append` locks the file (`flock`), checks whether another process has written since, writes all of its lines at
+    once, and unlocks it: so several processes may write one journal. Not thread-safe.
 
     Attributes:
-        path: The file; its folder is made where it isn't there.
-        sync: Whether `append` comes back only when the records are on the disk.
-        rotate_bytes: From which size on the file is put aside and a new one begun; 0: never.
-        keep: How many files that were put aside are kept; 0: all.
+        path: The file; its folder is created if necessary.
+        sync: Whether `append` returns only when the records are on the disk.
+        rotate_bytes: The size from which the file is rotated; 0: never.
+        keep: How many rotated files to keep; 0: all.
         now: Seconds since 1970.
     """
 
@@ -273,27 +272,27 @@ class JournalFile:
     _fd: int | None = field(default=None, init=False)
     _process: int = field(default=0, init=False)
     _head: Head | None = field(default=None, init=False)
-    _has_told: bool = field(default=False, init=False)
+    _has_warned: bool = field(default=False, init=False)
     _key: bytes | None = field(default=None, init=False, repr=False)
 
     def append(self, records: Sequence[Facts]) -> None:
-        """Writes records behind all that is there, repairing what a crash has left.
+        """Appends records, and repairs what a crash has left.
 
         Raises:
             OSError: The file can't be opened, locked or written. What was written in part is repaired the next time.
-            JournalError: It is no file, no journal, or locked for too long.
+            JournalError: It isn't a regular file or a journal, or is locked for too long.
         """
         with self._locked() as fd:
-            head = self._looked_at(fd)
-            if not (self.rotate_bytes and head.number and head.size >= self.rotate_bytes and self._put_aside()):
+            head = self._current_head(fd)
+            if not (self.rotate_bytes and head.number and head.size >= self.rotate_bytes and self._rotate()):
                 self._write(fd, head, records)
                 return
         self.append(records)
 
     def key(self) -> bytes:
-        """The secret behind the digests in this journal: beside it, in `FILE.key`, for its owner's eyes only.
+        """The secret key of the digests in this journal, stored next to it in the private file `FILE.key`.
 
-        One of this process alone where it can't be kept there, or another user may read it.
+        A random one for this process if it can't be stored there, or another user may read it.
         """
         if self._key is None:
             path = self.path.with_name(f"{self.path.name}.key")
@@ -316,7 +315,7 @@ class JournalFile:
 
     @contextmanager
     def _locked(self) -> Generator[int]:
-        """The open file, locked; sure to be the one that the path names now."""
+        """Opens and locks the file, and makes sure that the path still names it."""
         import fcntl
 
         until = time.monotonic() + LOCK_SECONDS
@@ -325,7 +324,7 @@ class JournalFile:
             _lock(fd, until, self.path)
             if _is_at(fd, self.path):
                 break
-            self.close()  # it was put aside, or removed; closing it gives the lock back
+            self.close()  # it was rotated or removed; closing it releases the lock
         try:
             yield fd
         finally:
@@ -334,23 +333,23 @@ class JournalFile:
 
     def _opened(self) -> int:
         if self._process != os.getpid():
-            self.close()  # a forked child shares its parent's lock: it needs a file of its own
+            self.close()  # a forked child shares its parent's lock: it needs its own file descriptor
             self._process = os.getpid()
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Not to wait for a reader, should it be a pipe.
+            # Non-blocking, so as not to wait for the reader of a pipe.
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
             fd = os.open(self.path, flags, 0o600)
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
-                raise JournalError(f"{self.path} is no ordinary file; name another")
+                raise JournalError(f"{self.path} isn't a regular file; name another")
             self._fd = fd
         return self._fd
 
     # Writing -----------------------------------------------------------------------------------------------------
 
-    def _looked_at(self, fd: int) -> Head:
-        """The head, read anew where another process has written since, or where it isn't known."""
+    def _current_head(self, fd: int) -> Head:
+        """The head, read again if another process has written since, or if it isn't known."""
         size = os.fstat(fd).st_size
         if self._head is None or self._head.size != size:
             self._head = read_head(fd, size, str(self.path))
@@ -382,7 +381,7 @@ class JournalFile:
         self._head = Head(head.size + len(data), number, digest)
 
     def _first(self, head: Head) -> tuple[Facts, int, str]:
-        """What a new file begins with; it goes on from the last one that was put aside."""
+        """The first record of a new file, its number and the hash before, continued from the last rotated file."""
         first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": os.urandom(16).hex(), "part": 1}
         if head.torn is not None:
             first["torn"] = head.torn.to_json()
@@ -394,14 +393,14 @@ class JournalFile:
             return {**first, "part": len(parts) + 1, "afterDamaged": parts[-1].name}, 0, head.hash
         return {**first, "id": began["id"], "part": began["part"] + 1}, last.number, last.hash
 
-    def _put_aside(self) -> bool:
-        """Gives the file its number, and takes away those that are too many; whether that could be done."""
+    def _rotate(self) -> bool:
+        """Renames the file, and deletes the oldest ones beyond `keep`; returns whether it was renamed."""
         try:
             self.path.rename(next_part(self.path))
-        except OSError as error:  # the file grows on: better than no record
-            if not self._has_told:
-                self._has_told = True
-                warn(f"the journal {self.path} can't be put aside, and grows on: {error.strerror}")
+        except OSError as error:  # a file that keeps growing is better than no record
+            if not self._has_warned:
+                self._has_warned = True
+                warn(f"the journal {self.path} can't be rotated, and keeps growing: {error.strerror}")
             return False
         self.close()
         if self.keep:
@@ -432,7 +431,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes sure that the new file's name is on the disk too."""
+    """Puts the name of a new file on the disk too."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -441,23 +440,23 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _ends_of(path: Path) -> tuple[Head | None, Facts | None]:
-    """The head of a file that was put aside, and its first record; `None` for what can't be read."""
+    """The head and the first record of a rotated file; `None` for each if one can't be read."""
     try:
         with path.open("rb") as file:
-            began = decode(file.readline(4096).removesuffix(b"\n")).facts
+            first = decode(file.readline(4096).removesuffix(b"\n")).facts
             head = read_head(file.fileno(), os.fstat(file.fileno()).st_size, path.name)
     except (OSError, NoRecordError, JournalError):
         return None, None
-    is_ours = began.get("kind") == "journal" and type(began.get("part")) is int and isinstance(began.get("id"), str)
-    return (head, began) if is_ours and head.torn is None else (None, None)
+    is_valid = first.get("kind") == "journal" and type(first.get("part")) is int and isinstance(first.get("id"), str)
+    return (head, first) if is_valid and head.torn is None else (None, None)
 
 
 @frozen
 class Broken(JsonRecord):
-    """The first place where a journal isn't as it was written.
+    """First place where a journal was changed.
 
     Attributes:
-        record: The number of the record that should stand there.
+        record: The number of the record that should be there.
         line: Of the file, from 1.
         offset: Of the file, in bytes.
         reason: What is wrong.
@@ -478,16 +477,16 @@ class Report(JsonRecord):
 
     Attributes:
         file: Its path.
-        id: Of the journal, the same in all its files; `None` where the first record is broken.
-        part: Which of the journal's files it is, from 1.
-        created: When the file was begun.
-        records: How many are whole, up to the first broken one.
-        number: Of the last whole record; numbers go on from file to file.
-        head: The hash of the last whole record. Kept elsewhere, it shows later that nothing was cut off.
-        mended: How many times a crash had left a torn record, which a later one reports.
+        id: Of the journal, the same in all its files; `None` if the first record is broken.
+        part: Number of the file within the journal, from 1.
+        created: When the file was created.
+        records: How many are valid, up to the first broken one.
+        number: Of the last valid record; numbers continue from file to file.
+        head: The hash of the last valid record. Stored elsewhere, it later shows whether anything was cut off.
+        mended: How many torn records a crash has left, as later ones report.
         lost: How many records could not be written, as later ones report.
         broken: The first broken record, or `None`.
-        has_head: Whether the record that was asked for is among them; `None` where none was.
+        has_head: Whether the requested record is among them; `None` if none was requested.
     """
 
     file: str
@@ -508,33 +507,33 @@ class Report(JsonRecord):
         return self.broken is None
 
     def to_json(self) -> dict[str, Any]:
-        """All facts by name."""
+        """All attributes by name, with `ok`."""
         return {**super().to_json(), "ok": self.ok}
 
 
 def verify(path: str | Path, *, head: str | None = None, previous: Report | None = None) -> Report:
-    """Reads a file from its first byte to its last.
+    """Verifies a file from its first byte to its last.
 
-    Any changed, added or removed byte is found, except that whole records may be missing at the end: that only the
-    hash of a later record shows, `head`. A process that can write the file can also write a new, sound one: keep a head
-    where it can't.
+    Any changed, added or removed byte is found, except whole records missing at the end: only the hash of a later
+    record, `head`, shows those. A process that can write the file can also write a new, valid one: store a head where
+    it can't.
 
     Args:
         path: The file.
-        head: The hash of a record that has to be there.
-        previous: The report of the file before, of which this one has to be the continuation.
+        head: The hash of a record that must be there.
+        previous: The report of the file before, which this one must continue.
 
     Raises:
         OSError: The file can't be read.
     """
     if not stat.S_ISREG(Path(path).stat().st_mode):  # to open a pipe would wait for its writer
-        raise OSError(f"{path} is no ordinary file")
+        raise OSError(f"{path} isn't a regular file")
     with Path(path).open("rb") as file:
         return _Check(str(path), head, previous).run(file)
 
 
 def verify_all(path: str | Path, *, head: str | None = None) -> tuple[Report, ...]:
-    """The reports of all files of a journal, those that were put aside first: each has to continue the one before.
+    """The reports of all files of a journal, rotated ones first: each must continue the one before.
 
     Raises:
         OSError: One can't be read.
@@ -547,7 +546,7 @@ def verify_all(path: str | Path, *, head: str | None = None) -> tuple[Report, ..
 
 @define
 class _Region:
-    """Bytes that are no record, from the end of the last one on; their hash is kept without their last few bytes."""
+    """Bytes after the last record that are not a record themselves; `hasher` lags behind by the last few bytes."""
 
     offset: int
     line: int
@@ -564,19 +563,19 @@ class _Region:
 
     @property
     def last_reason(self) -> str:
-        """What is wrong, where no record comes behind it."""
+        """The reason if no record follows."""
         is_torn = not self.last.endswith(b"\n")
         return f"{self.reason}; it is the last one: torn by a crash, or changed" if is_torn else self.reason
 
-    def is_told_of_by(self, record: Record) -> bool:
-        """Whether it is what this record reports a crash to have left, and the mark that was put behind it."""
+    def is_reported_by(self, record: Record) -> bool:
+        """Whether this record reports it as torn by a crash, and it ends with the mark."""
         torn = {"bytes": self.size, "sha256": self.hasher.hexdigest()}
         return self.last == TORN and record.facts.get("torn") == torn
 
 
 @define
 class _Check:
-    """The reading of one file."""
+    """Verifier of one file."""
 
     file: str
     head: str | None
@@ -603,7 +602,7 @@ class _Check:
         return self._report(None)
 
     def _take(self, line: bytes, offset: int, number: int) -> Broken | None:
-        """Reads one line; what is broken, as soon as that is sure."""
+        """Reads one line; returns what is broken, once that is sure."""
         try:
             record = decode(line.removesuffix(b"\n"))
         except NoRecordError as error:
@@ -613,28 +612,28 @@ class _Check:
             return None
         region, self.region = self.region, None
         if region is not None:
-            if not region.is_told_of_by(record):
+            if not region.is_reported_by(record):
                 return self._broken(region.offset, region.line, region.reason)
             self.mended += 1
         elif "torn" in record.facts:
-            return self._broken(offset, number, "what it reports a crash to have left isn't there")
+            return self._broken(offset, number, "the torn bytes that it reports aren't there")
         reason = self._misplaced(record)
         if reason is not None:
             return self._broken(offset, number, reason)
-        self._note(record)
+        self._count(record)
         return None
 
     def _misplaced(self, record: Record) -> str | None:
-        """Why this record can't stand here."""
+        """Why this record can't be here, or `None`."""
         if self.last is None:
-            return self._no_beginning(record)
+            return self._wrong_first(record)
         if record.kind == "journal":
             return "another file begins here"
         if record.previous != self.last.hash or record.number != self.last.number + 1:
-            return "it doesn't follow the record before: one was taken out, put in or moved"
+            return "it doesn't follow the record before: one was removed, inserted or moved"
         return None
 
-    def _no_beginning(self, record: Record) -> str | None:
+    def _wrong_first(self, record: Record) -> str | None:
         facts, before = record.facts, self.before
         if record.kind != "journal" or facts.get("format") != FORMAT or type(facts.get("part")) is not int:
             return "a journal begins with another record"
@@ -642,10 +641,10 @@ class _Check:
             return f"it doesn't continue {Path(before.file).name}"
         is_first = facts["part"] == 1 or not facts.keys().isdisjoint(_AFTER_DAMAGED)
         if is_first and (record.previous, record.number) != (START, 1):
-            return "it isn't the journal's first record, though it is marked so"
+            return "it isn't the journal's first record, although marked as such"
         return None
 
-    def _note(self, record: Record) -> None:
+    def _count(self, record: Record) -> None:
         self.first = self.first or record
         self.last = record
         self.records += 1

@@ -21,20 +21,20 @@ log.addHandler(logging.NullHandler())  # silent where the program has set up no 
 
 
 def warn(text: str) -> None:
-    """Warns the operator that something doesn't work as it was asked for.
+    """Warns the operator that something doesn't work as configured.
 
-    Where the program has set up no logging it goes to standard error, as Python's own logging does it: a journal that
-    silently isn't written would be worse than none.
+    If the program has set up no logging, it goes to standard error, as in Python's own logging: a journal that silently
+    isn't written would be worse than none.
     """
     log.warning("%s", text)
-    if not _is_heard() and logging.lastResort is not None:
+    if not _has_handler() and logging.lastResort is not None:
         logging.lastResort.handle(
             log.makeRecord(log.name, logging.WARNING, __file__, 0, f"{log.name}: {text}", (), None)
         )
 
 
-def _is_heard() -> bool:
-    """Whether any handler but a silent one gets what this logger is given."""
+def _has_handler() -> bool:
+    """Whether this logger has any handler but a `NullHandler`."""
     logger: logging.Logger | None = log
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
@@ -44,10 +44,10 @@ def _is_heard() -> bool:
 
 
 def unknown_turn(rule: str) -> None:
-    """Warns that a rule can't be held against calls without a turn."""
+    """Warns that a rule can't be applied to calls without a turn."""
     warn(
-        f"{rule} counts by turns, and a call came that names none (invocation or message in its context): "
-        "it was let through, and so are all such"
+        f"{rule} counts by turns, and a call has none (invocation or message in its context): "
+        "it was let through, as are all such calls"
     )
 
 
@@ -59,10 +59,10 @@ MOST_LOGGED: Final = 2000
 
 @define(eq=False)
 class CallLog:
-    """Writes one line a call to the logger `pegboard.guard`: `INFO` where it went well, `WARNING` where it failed.
+    """Writes one line a call to the logger `pegboard.guard`: `INFO` if it succeeded, `WARNING` if it failed.
 
     Attributes:
-        log_arguments: Whether the arguments are in it, without what looks like a secret.
+        log_arguments: Whether the arguments are logged, with what looks like a secret redacted.
     """
 
     log_arguments: bool = field(default=False, validator=flag)
@@ -78,7 +78,7 @@ class CallLog:
 
     @hookimpl(tryfirst=True)
     async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
-        """Keeps the type of what was raised; its text may hold anything."""
+        """Stores the type of the error for the line; its text may hold anything."""
         context.values[of_call(RAISED, context)] = type(error).__name__
 
     @hookimpl(tryfirst=True)
@@ -91,7 +91,7 @@ class CallLog:
         if not log.isEnabledFor(level):
             return
         facts: dict[str, Any] = {
-            # An unknown name is the model's own words: escaped, so that it can't forge a line of the log.
+            # An unknown name comes from the model: escaped, so that it can't forge a line of the log.
             "tool": tool.name if tool is not None else ascii(context.tool[:80]),
             "outcome": (result.kind or "error") if result.is_error else "ok",
             "raised": raised if result.kind == "tool_failure" else None,
@@ -104,12 +104,12 @@ class CallLog:
 
 
 def of_call(key: str, context: ToolContext) -> str:
-    """A key among the values of a turn that is this call's alone."""
+    """A key in the values of a turn for this call only."""
     return f"{key}.{id(context)}"
 
 
 def _line(facts: Mapping[str, Any]) -> str:
-    """The facts as text for people: `read_file: tool_failure (OSError) in 0.012 s, session 'a1'`."""
+    """The facts as one line: `read_file: tool_failure (OSError) in 0.012 s, session 'a1'`."""
     line = f"{facts['tool']}: {facts['outcome']}"
     if facts["raised"] is not None:
         line += f" ({facts['raised']})"

@@ -1,8 +1,8 @@
-"""Order rules: what comes first, what excludes what, what needs a pause, what can't be left out.
+"""Order rules: tools that come first, exclude each other, need a pause, or are required.
 
-Rules may contradict each other: some tool could never be called, whatever is called before it. As patterns stand for
-tools that aren't known yet, the rules are tried on representatives: each name that they hold, and for each pattern a
-name that matches it and as little else as possible.
+Rules may contradict each other, so that some tool could never be called. As patterns match tools that aren't known yet,
+the rules are tried on representatives: each name in them, and for each pattern a name that matches it and as little
+else as possible.
 """
 
 from __future__ import annotations
@@ -48,29 +48,28 @@ class _OfTools:
 class ComesAfter(_OfTools):
     """Some tools may be called only after others have succeeded.
 
-    A tool that is itself one of those that are waited for isn't held: `ComesAfter("*", after="log_in")` is everything
-    but `log_in`.
+    A tool doesn't wait for itself: `ComesAfter("*", after="log_in")` is everything but `log_in`.
 
     Attributes:
         tools: Names, or patterns with `*` and `?`, of those that have to wait.
-        after: What each of them waits for: of every name or pattern, one call has to have succeeded.
-        within: Whether it has to have been in the same `"turn"`, or in the same `"session"`.
+        after: What each of them waits for: one successful call for every name or pattern.
+        within: Whether that has to be in the same `"turn"`, or in the same `"session"`.
     """
 
     after: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="session", validator=one_of(WITHIN))
 
     def tracker(self) -> AfterTracker:
-        """The rule at work, nothing called yet."""
+        """A new tracker of this rule."""
         return AfterTracker(self.after, self.within, held=self.names)
 
 
 @frozen
 class ComesBefore(_OfTools):
-    """Some tools have to have succeeded before others may be called: `ComesAfter` from the other end.
+    """Some tools must succeed before others may be called: the reverse of `ComesAfter`.
 
     Attributes:
-        tools: Names, or patterns with `*` and `?`; of each, one call has to succeed first.
+        tools: Names, or patterns with `*` and `?`; one call for each has to succeed first.
         before: Names, or patterns, of those that have to wait.
         within: As for `ComesAfter`.
     """
@@ -79,8 +78,8 @@ class ComesBefore(_OfTools):
     within: Within = field(default="session", validator=one_of(WITHIN))
 
     @property
-    def turned(self) -> ComesAfter:
-        """The same from the end of those that wait."""
+    def reversed(self) -> ComesAfter:
+        """The equivalent `ComesAfter`."""
         return ComesAfter(self.before, self.tools, self.within)
 
 
@@ -102,12 +101,12 @@ class _Successes(Tracker):
         self._names = tuple(Names((pattern,)) for pattern in self.patterns)
 
     def missing(self, scope: Scope) -> list[Names]:
-        """Those without a successful call."""
+        """The names and patterns without a successful call."""
         met = self._met.known(scope) or ()
         return [names for place, names in enumerate(self._names) if place not in met]
 
     def end(self, call: Call, _token: None, result: ToolResult) -> None:
-        """Notes a call that succeeded."""
+        """Records a successful call."""
         scope = course_of(call.request, self.within)
         places = [place for place, names in enumerate(self._names) if call.is_of(names)]
         if not result.is_error and scope is not None and places:
@@ -116,7 +115,7 @@ class _Successes(Tracker):
 
 @define(eq=False)
 class AfterTracker(_Successes):
-    """A `ComesAfter` at work: the tools that are `held` wait for the others."""
+    """Tracker of a `ComesAfter`: the `held` tools wait for the others."""
 
     held: Names = field(kw_only=True)
 
@@ -140,8 +139,8 @@ class Cooldown(_OfTools):
 
     Attributes:
         tools: Names, or patterns with `*` and `?`; each tool that matches has a pause of its own.
-        seconds: How long it is: from the end of one call, or its start while it is under way, to the start of the next.
-        calls: How many calls of other tools have to come between.
+        seconds: Its length: from the end of one call, or its start while it is running, to the start of the next.
+        calls: How many calls of other tools have to come in between.
     """
 
     seconds: float = field(default=0, validator=seconds())
@@ -152,13 +151,13 @@ class Cooldown(_OfTools):
             raise ValueError(f"a cooldown of {self.names} needs seconds, or calls, or both")
 
     def tracker(self) -> CooldownTracker:
-        """The rule at work, nothing called yet."""
+        """A new tracker of this rule."""
         return CooldownTracker(self)
 
 
 @define(eq=False)
 class _Session:
-    """Counters of a session: its calls, and of each tool that needs a pause, when and as which it was called last."""
+    """Counters of a session: its calls, and for each tool with a pause, the time and number of its last call."""
 
     calls: int = 0
     last: dict[Hashable, tuple[float, int]] = field(factory=dict[Hashable, "tuple[float, int]"])
@@ -166,7 +165,7 @@ class _Session:
 
 @define(eq=False)
 class CooldownTracker(Tracker):
-    """A `Cooldown` at work."""
+    """Tracker of a `Cooldown`."""
 
     rule: Cooldown
     _sessions: Recent[Scope, _Session] = field(factory=lambda: Recent[Scope, _Session](_Session), init=False)
@@ -185,21 +184,21 @@ class CooldownTracker(Tracker):
         return f"it needs a pause between two calls. It may be called again {' and '.join(waits)}." if waits else None
 
     def begin(self, call: Call) -> _Begun:
-        """Counts the call; one of a tool that needs a pause starts it."""
+        """Counts the call; a tool with a pause starts it."""
         session = self._sessions.of(scope_of(call.request, "session"))
         session.calls += 1
-        before, mine = session.last.get(call.tool), (call.now, session.calls)
+        before, current = session.last.get(call.tool), (call.now, session.calls)
         if call.is_of(self.rule.names):
-            session.last[call.tool] = mine
-        return session, before, mine
+            session.last[call.tool] = current
+        return session, before, current
 
     def end(self, call: Call, token: _Begun, result: ToolResult) -> None:
-        """Starts the pause anew, as it begins at the end; takes everything back where the tool didn't run."""
-        session, before, mine = token
+        """Restarts the pause at the end of the call; undoes `begin` if the tool didn't run."""
+        session, before, current = token
         did_run = ran(result)
         session.calls -= not did_run
-        if session.last.get(call.tool) is mine:
-            last = (call.now, mine[1]) if did_run else before
+        if session.last.get(call.tool) is current:
+            last = (call.now, current[1]) if did_run else before
             if last is None:
                 del session.last[call.tool]
             else:
@@ -207,43 +206,43 @@ class CooldownTracker(Tracker):
 
 
 _Begun: TypeAlias = tuple[_Session, tuple[float, int] | None, tuple[float, int]]
-"""A call that has begun: its session, and when its tool was called before, and now."""
+"""A call that has begun: its session, and the time and number of its tool's call before, and of this one."""
 
 
 @frozen
 class Exclusive(_OfTools):
-    """Of a group of tools, only one is used: the first that is called, as often as it is called.
+    """Only one of a group of tools may be used: the first that is called, any number of times.
 
     Attributes:
-        tools: Names, or patterns with `*` and `?`; those that match one are the group.
-        within: Whether the choice holds for a `"turn"` or for a `"session"`.
+        tools: Names, or patterns with `*` and `?`, of the group.
+        within: Whether the choice is for a `"turn"` or for a `"session"`.
     """
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
 
     def tracker(self) -> ExclusiveTracker:
-        """The rule at work, nothing chosen yet."""
+        """A new tracker of this rule."""
         return ExclusiveTracker(self)
 
 
 @define(eq=False)
 class _Choice:
-    """Choice of one tool: for good once a call of it ran, until then for as long as one is under way."""
+    """Choice of one tool: permanent once a call of it ran, until then as long as one is running."""
 
     first: Call | None = None
-    under_way: int = 0
+    running: int = 0
     is_final: bool = False
 
 
 @define(eq=False)
 class ExclusiveTracker(Tracker):
-    """An `Exclusive` at work."""
+    """Tracker of an `Exclusive`."""
 
     rule: Exclusive
     _choices: Recent[Scope, _Choice] = field(factory=lambda: Recent[Scope, _Choice](_Choice), init=False)
 
     def refusal(self, call: Call) -> str | None:
-        """Which one was chosen."""
+        """The tool that was chosen instead."""
         scope = self._scope(call)
         choice = None if scope is None else self._choices.known(scope)
         if choice is None or choice.first is None or choice.first.tool == call.tool:
@@ -254,23 +253,23 @@ class ExclusiveTracker(Tracker):
             f"Go on with {choice.first.name}; {call.name} may be called {again}."
         )
 
-    def begin(self, call: Call) -> Scope:
-        """Chooses the tool, unless it was chosen before."""
+    def begin(self, call: Call) -> _Choice | None:
+        """Chooses the tool."""
         scope = self._scope(call)
-        if scope is not None:
-            choice = self._choices.of(scope)
-            choice.first = call
-            choice.under_way += 1
-        return scope
+        if scope is None:
+            return None
+        choice = self._choices.of(scope)
+        choice.first = call
+        choice.running += 1
+        return choice
 
-    def end(self, _call: Call, token: Scope, result: ToolResult) -> None:
-        """Leaves the choice open again where nothing ran after all."""
-        choice = None if token is None else self._choices.known(token)
+    def end(self, _call: Call, choice: _Choice | None, result: ToolResult) -> None:
+        """Undoes the choice if nothing ran after all."""
         if choice is None:
             return
-        choice.under_way -= 1
+        choice.running -= 1
         choice.is_final = choice.is_final or ran(result)
-        if not choice.is_final and choice.under_way <= 0:
+        if not choice.is_final and not choice.running:
             choice.first = None
 
     def _scope(self, call: Call) -> Scope:
@@ -281,28 +280,28 @@ class ExclusiveTracker(Tracker):
 
 @frozen
 class Required(_OfTools):
-    """Tools that have to have been called, with success, before a turn may end.
+    """Tools that must be called successfully before a turn may end.
 
     Attributes:
-        tools: Names, or patterns with `*` and `?`; of each, one call.
-        within: Whether in every `"turn"` anew, or once in the `"session"`.
+        tools: Names, or patterns with `*` and `?`; one call for each.
+        within: Whether in every `"turn"`, or once in the `"session"`.
     """
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
 
     def tracker(self) -> _Successes:
-        """The rule at work, nothing called yet; it holds nothing back."""
+        """A new tracker of this rule, which refuses no call."""
         return _Successes(self.tools, self.within)
 
 
-_ANY: Final = "\x00"  # stands in no tool's name
+_ANY: Final = "\x00"  # in no tool's name
 
 
 def check_order(after: Sequence[ComesAfter], exclusive: Sequence[Exclusive], required: Sequence[Required]) -> None:
     """Refuses rules that contradict each other.
 
     Raises:
-        ValueError: A tool could never be called, or nothing could do all that is required; with the rules at fault.
+        ValueError: A tool could never be called, or not all that is required; names the rules.
     """
     waits = [_Wait(Names(rule.tools), Names((need,)), rule) for rule in after for need in rule.after]
     named = _named(after, exclusive, required)
@@ -318,7 +317,7 @@ def check_order(after: Sequence[ComesAfter], exclusive: Sequence[Exclusive], req
 
 @frozen
 class _Wait:
-    """One tool, or pattern, that others wait for."""
+    """A tool or pattern that others wait for."""
 
     held: Names
     need: Names
@@ -335,7 +334,7 @@ class _Group:
 
 
 def _named(*families: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
-    """A representative of each name and pattern, in the order in which they stand there."""
+    """A representative of each name and pattern, in their order."""
     patterns = [
         pattern
         for family in families
@@ -356,7 +355,7 @@ def _check_pointless(wait: _Wait) -> None:
 
 
 def _possible(named: Sequence[str], waits: Sequence[_Wait]) -> set[str]:
-    """Those that can be called sooner or later: first those that wait for nothing, then those that waited for them."""
+    """The names that can be called at some time: those that wait for nothing, then those that waited for them."""
     possible: set[str] = set()
     while True:
         more = {name for name in named if name not in possible and not list(_unmet(name, waits, possible))}
@@ -386,7 +385,7 @@ def _circle(name: str, named: Sequence[str], waits: Sequence[_Wait], possible: s
 
 
 def _check_group(group: _Group, named: Sequence[str], waits: Sequence[_Wait], required: Sequence[Required]) -> None:
-    """Refuses a group of which one member needs another, or of which two are required."""
+    """Refuses a group in which one member needs another, or two are required."""
     near = [wait for wait in waits if _is_within(wait.rule.within, group.rule.within)]
     for name in named:
         _check_members(group, _forced([name], named, near), f"{_shown(name)} needs ")
@@ -410,7 +409,7 @@ def _check_members(group: _Group, forced: Sequence[str], before: str) -> None:
 
 
 def _forced(names: Sequence[str], named: Sequence[str], waits: Sequence[_Wait]) -> list[str]:
-    """The names, and all that have to be called for their sake; what could be done in several ways is left out."""
+    """The names with all that must be called before them, as far as there is only one way."""
     forced = list(names)
     for name in forced:
         for wait in waits:
@@ -421,7 +420,7 @@ def _forced(names: Sequence[str], named: Sequence[str], waits: Sequence[_Wait]) 
 
 
 def _is_within(inner: str, outer: str) -> bool:
-    """Whether what has to be done in the one has to be done in the other too: a turn lies in a session."""
+    """Whether what must be done within `inner` must be done within `outer` too: a turn is part of a session."""
     return inner in (outer, "turn")
 
 
@@ -429,37 +428,37 @@ Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required
 
 
 class OrderRules(Rules):
-    """Denies a call that comes too early, beside another, or too soon again; finds what a turn still lacks.
+    """Guard that denies calls that are too early, excluded or too soon, and finds what a turn still lacks.
 
-    Each rule remembers the 1,000 turns or sessions that have called last.
+    Each rule tracks the 1,000 turns or sessions with the latest calls.
 
     Args:
-        rules: A call has to keep all of them.
-        clock: Seconds that only go forward.
+        rules: All of them apply.
+        clock: Monotonic clock, in seconds.
 
     Raises:
         ValueError: The rules contradict each other: some tool could never be called.
     """
 
     def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
-        turned = [rule.turned if isinstance(rule, ComesBefore) else rule for rule in rules]
-        trackers = [rule.tracker() for rule in turned]
+        uniform = [rule.reversed if isinstance(rule, ComesBefore) else rule for rule in rules]
+        trackers = [rule.tracker() for rule in uniform]
         check_order(
-            [rule for rule in turned if isinstance(rule, ComesAfter)],
-            [rule for rule in turned if isinstance(rule, Exclusive)],
-            [rule for rule in turned if isinstance(rule, Required)],
+            [rule for rule in uniform if isinstance(rule, ComesAfter)],
+            [rule for rule in uniform if isinstance(rule, Exclusive)],
+            [rule for rule in uniform if isinstance(rule, Required)],
         )
         super().__init__(trackers, clock=clock)
         self.rules = rules
-        pairs = zip(turned, trackers, strict=True)
+        pairs = zip(uniform, trackers, strict=True)
         self._required = [each for rule, each in pairs if isinstance(rule, Required) and isinstance(each, _Successes)]
 
     def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
         """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
 
         Args:
-            request: What the calls ran for: its `invocation` and its `session` count. Without an invocation nothing
-                is known to be missing in a turn.
+            request: The context of the calls: its `invocation` and its `session` count. Without an invocation nothing
+                is missing in a turn.
         """
         with self._lock:
             scopes = [(tracker, course_of(request, tracker.within)) for tracker in self._required]
@@ -467,11 +466,11 @@ class OrderRules(Rules):
         return tuple(dict.fromkeys(missing))
 
     def reminder(self, request: ReadonlyContext) -> str | None:
-        """What the model has to read before the turn may end, or `None`."""
+        """The message for the model if calls are missing, else `None`."""
         missing = self.missing(request)
         return f"Before you finish, call {listed(missing, 'and')}." if missing else None
 
     @hookimpl
     def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
-        """Lets the turn go on with words that name what is missing; `None` lets it end."""
+        """Continues the turn with a message that names the missing calls; `None` lets it end."""
         return self.reminder(context)

@@ -1,4 +1,4 @@
-"""Redaction: what stands under the key of a secret, or looks like one, is taken out of texts and JSON data."""
+"""Redaction of secrets in texts and JSON data: values of secret keys, and what looks like a secret."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ _FORMATS: Final = (
 
 @define
 class _Room:
-    """Size budget in characters; less than none once something was cut off."""
+    """Size budget in characters; negative once something was cut off."""
 
     left: int
 
-    def taken(self, text: str) -> str:
-        """The text; its characters are used up."""
+    def spend(self, text: str) -> str:
+        """Spends the length of the text, and returns it."""
         self.left -= len(text) + 1
         return text
 
-    def kept(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, for as long as there is room."""
+    def limited(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, as long as there is room."""
         for item in items:
             if self.left < 0:
                 return
@@ -83,14 +83,14 @@ class _Room:
 
 
 class Redactor:
-    """Takes out what stands under the keys of secrets, and what looks like one.
+    """Redacts the values of secret keys, and what looks like a secret.
 
     Args:
         keys: Further patterns of keys.
-        values: Further regular expressions; what they match is taken out of texts.
+        values: Further regular expressions; what they match in texts is redacted.
 
     Raises:
-        ValueError: One of `values` is no regular expression.
+        ValueError: One of `values` isn't a regular expression.
     """
 
     def __init__(self, keys: Iterable[str] = (), values: Iterable[str] = ()) -> None:
@@ -102,29 +102,29 @@ class Redactor:
         self._secret = [matcher(_plain(key)) for key in self.keys]
 
     def is_secret(self, key: str) -> bool:
-        """Whether what stands under this key is taken out."""
+        """Whether the value of this key is redacted."""
         names = {_plain(key), _plain(_SEPARATORS.split(key)[-1])}  # `DB_PASS` is a `pass`
         return any(matches(name) for matches in self._secret for name in names)
 
     def text(self, text: str, most: int = 200) -> str:
-        """A text without what looks like a secret, cut to so many characters."""
+        """A text with secrets redacted, cut to `most` characters."""
         text, was_cut = _cut(text, most)
         for value in self._values:
             text = value.sub(REDACTED, text)
         text = self._named.sub(lambda match: f"{match[1] or match[2]}{REDACTED}", text)
-        for _ in range(_MOST_GIVEN):
-            text = _GIVEN.sub(rf"\1{REDACTED}", text)
+        for _ in range(_MOST_OPTIONS):
+            text = _OPTION.sub(rf"\1{REDACTED}", text)
         return text + CUT if was_cut else text
 
     def data(self, value: Any, most: int = 2000) -> tuple[Any, bool]:
-        """JSON data likewise: what stands under a secret's key is gone as a whole.
+        """JSON data with secrets redacted; the value of a secret key as a whole.
 
         Args:
             value: The data.
-            most: How many characters are kept, keys and texts together; what comes later is cut off.
+            most: How many characters of keys and texts there may be; the rest is cut off.
 
         Returns:
-            The rest, and whether anything was cut off.
+            The data, and whether anything was cut off.
         """
         room = _Room(most)
         return self._data(value, room, _MOST_DEPTH), room.left < 0
@@ -145,56 +145,56 @@ class Redactor:
         return f"({type(value).__name__})"
 
     def _items(self, values: Sequence[Any], room: _Room, depth: int) -> Iterator[Any]:
-        """The items; a text that is a secret by those before it, as in `["--password", "x"]`, is gone as a whole."""
+        """The items; a text that is a secret because of those before it, as in `["--password", "x"]`, is redacted."""
         before, is_pair = "", len(values) == 2  # a name and its value
-        for item in room.kept(values):
+        for item in room.limited(values):
             if isinstance(item, str) and len(item) <= _MOST_INNER:
                 line = before + item
                 hides = (is_pair and self.is_secret(before.strip())) or not self.text(line, len(line)).endswith(item)
                 before = f"{line[-_MOST_BEFORE:]} "
                 if hides and item and self.text(item, len(item)) == item:
-                    yield room.taken(REDACTED)
+                    yield room.spend(REDACTED)
                     continue
             yield self._data(item, room, depth - 1)
 
     def _text(self, value: str, room: _Room, depth: int) -> str:
         inner = _inner(value) if depth else None
         if inner is None:
-            return room.taken(self.text(value, max(room.left, 0)))
+            return room.spend(self.text(value, max(room.left, 0)))
         return json.dumps(self._data(inner, room, depth - 1))
 
     def _members(self, value: Mapping[Any, Any], room: _Room, depth: int) -> Iterator[tuple[str, Any]]:
-        for key in room.kept(value):
+        for key in room.limited(value):
             name = str(key)
-            shown = room.taken(self.text(name, max(room.left, 0)))
+            shown = room.spend(self.text(name, max(room.left, 0)))
             yield shown, REDACTED if self.is_secret(name) else self._data(value[key], room, depth - 1)
 
 
 _HEADER: Final = r"(\b(?:(?:proxy-)?authorization|(?:set-)?cookie)\s{0,5}:\s{0,5})[^\r\n]+?(?=[\"'](?:\s|\Z)|[\r\n]|\Z)"
-"""A header whose value is a secret up to the line's end: it may have several parts."""
+"""A header whose value is a secret up to the end of the line, as it may have several parts."""
 
 _QUOTED: Final = "|".join(
     rf"\\{{1,3}}{each}[^{each}]*(?:{each}|\Z)|{each}(?:[^{each}\\]|\\[\s\S]?)*(?:{each}|\Z)" for each in "\"'"
 )
 _VALUE: Final = rf"""{_QUOTED}|(?:bearer|basic|token)\s{{1,5}}\S+|[^\s"'&,;}}\]]+"""
 _ON: Final = r"\b[^\n;|&]{0,200}?\s"
-_GIVEN: Final = re.compile(
+_OPTION: Final = re.compile(
     rf"""(\bcurl{_ON}(?:-[A-Za-z]{{0,5}}u|--(?:proxy-)?user)[\s=]{{0,5}}(?:(?=["'])|[^\s:"']{{1,200}}:)"""
     rf"|\b(?:mysql\w*|mariadb[\w-]*|mongo\w*|sshpass|(?:un)?zip|7za?|(?:docker|podman)\s{{1,5}}login){_ON}-p\s{{0,5}}"
     rf"|\b(?:curl{_ON}-b|redis-cli{_ON}-a|ldap\w+{_ON}-w)\s{{0,5}}"
     rf"|-pass(?:in|out)?\s{{1,5}}pass:)(?!\[redacted\]|[\"']\[redacted\])(?:{_VALUE})",
     re.IGNORECASE,
 )
-"""Options of commands, with the secret that they are given: `curl -u user:password`, `mysql -pPASSWORD`."""
+"""Options of commands with a secret as their value: `curl -u user:password`, `mysql -pPASSWORD`."""
 
-_MOST_GIVEN: Final = 4  # of one command
+_MOST_OPTIONS: Final = 4  # of one command
 
 
 def _compiled(value: str) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        raise ValueError(f"what is no regular expression can't be redacted: {error}") from None
+        raise ValueError(f"redact_values: {value!r:.80} isn't a regular expression: {error}") from None
 
 
 def _named(keys: Iterable[str]) -> re.Pattern[str]:
@@ -207,12 +207,12 @@ def _named(keys: Iterable[str]) -> re.Pattern[str]:
 
 
 def _is_plain_number(value: Any) -> bool:
-    """Whether JSON can say it, and shortly."""
-    return isinstance(value, int | float) and abs(value) < _MOST_NUMBER  # NaN is less than nothing
+    """Whether this is a number that JSON can represent in a few characters."""
+    return isinstance(value, int | float) and abs(value) < _MOST_NUMBER  # false for NaN
 
 
 def _inner(text: str) -> Any:
-    """The object or array that a text is the JSON of, such as the body of a request; `None` for other texts."""
+    """The object or array in a JSON text, such as the body of a request; `None` for other texts."""
     if len(text) > _MOST_INNER or text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -226,7 +226,7 @@ def _plain(key: str) -> str:
 
 
 def _word(pattern: str) -> str:
-    """What a pattern of keys looks for in a text; nothing where it has no word, or more than one."""
+    """The regular expression for a key pattern in a text; empty unless it has exactly one word."""
     parts = [part for part in pattern.split("*") if part]
     if len(parts) != 1 or "?" in pattern:
         return ""

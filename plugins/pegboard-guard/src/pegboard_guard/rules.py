@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def digest_or_none(value: Any) -> str | None:
-    """`"sha256:..."` over JSON data, the same for the same call; `None` where it isn't JSON."""
+    """`"sha256:..."` over JSON data, the same for the same call; `None` if it isn't JSON."""
     try:
         return digest_of(value)
     except (TypeError, ValueError, RecursionError):
@@ -30,7 +30,7 @@ def digest_or_none(value: Any) -> str | None:
 
 
 class Names:
-    """The tools whose names match one of some patterns: `*` is any run of characters, `?` is one.
+    """Set of tools by name patterns: `*` is any run of characters, `?` is one.
 
     Args:
         patterns: Names and patterns.
@@ -60,35 +60,33 @@ MOST: Final = 1000
 
 @define(eq=False)
 class Recent(Generic[K, V]):
-    """A value for each key, for so many keys; the one that has been left alone the longest is forgotten first.
-
-    Not locked: who shares one locks it.
+    """LRU cache of a value for each key. Not thread-safe.
 
     Attributes:
-        make: Makes the value of a key that isn't there.
-        most: How many keys are kept.
+        make: Makes the value of a new key.
+        most: How many keys are stored; the least recently used is dropped first.
     """
 
     make: Callable[[], V]
     most: int = MOST
-    _kept: OrderedDict[K, V] = field(factory=OrderedDict[K, V], init=False)
+    _values: OrderedDict[K, V] = field(factory=OrderedDict[K, V], init=False)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def of(self, key: K) -> V:
-        """The value of a key, made where there is none."""
-        value = self._kept.pop(key, None)
+        """The value of a key, made if there is none."""
+        value = self._values.pop(key, None)
         if value is None:
             value = self.make()
-        self._kept[key] = value
-        if len(self._kept) > self.most:
-            self._kept.popitem(last=False)
+        self._values[key] = value
+        if len(self._values) > self.most:
+            self._values.popitem(last=False)
         return value
 
     def known(self, key: K) -> V | None:
-        """The value of a key, or `None`; nothing is made."""
-        return self._kept.get(key)
+        """The value of a key, or `None`; doesn't count as a use."""
+        return self._values.get(key)
 
 
 Within: TypeAlias = Literal["turn", "session"]
@@ -96,14 +94,14 @@ Per: TypeAlias = Literal["turn", "session", "user", "registry"]
 WITHIN: Final[tuple[Within, ...]] = get_args(Within)
 PER: Final[tuple[Per, ...]] = get_args(Per)
 Scope: TypeAlias = Hashable
-"""What stands for all calls that count together; `None` where a context doesn't say which turn it is of."""
+"""Key of all calls that count together; `None` if a context doesn't name its turn."""
 
 
 def scope_of(request: ReadonlyContext, per: Per) -> Scope:
-    """What stands for all calls that count together with one of this context.
+    """The key of all calls that count together with one of this context.
 
-    A turn is what the host calls an invocation, or else one message of the model's. Sessions and turns are
-    each user's own. Calls without a session are of one nameless session.
+    A turn is the host's invocation, or else one message of the model's. Sessions and turns are separate for each user.
+    Calls without a session share one unnamed session.
     """
     if per == "registry":
         return "registry"
@@ -116,14 +114,14 @@ def scope_of(request: ReadonlyContext, per: Per) -> Scope:
 
 
 def course_of(request: ReadonlyContext, within: Within) -> Scope:
-    """What stands for the calls of a session, or of a whole turn: never those of one message only."""
+    """The key of the calls of a session, or of a whole turn, never of one message only."""
     if within == "session":
         return scope_of(request, within)
     return None if request.invocation is None else scope_of(request, within)
 
 
 def streak_of(request: ReadonlyContext) -> Scope:
-    """Whose calls stand in one row: the session's, or else the turn's; `None`: they may be anybody's."""
+    """The key of the calls that form one row: of the session, or else the turn; `None` if neither is known."""
     return scope_of(request, "turn" if request.session is None else "session")
 
 
@@ -141,18 +139,18 @@ NOT_RUN: Final = frozenset(
         "limit",
     )
 )
-"""Kinds of results that tell for sure that the tool did not run."""
+"""Kinds of results for which the tool surely did not run."""
 
 
 @frozen
 class Call:
-    """Call, as rules see it.
+    """Call as rules see it.
 
     Attributes:
         name: The name that the tool is offered under.
         request: Its user, session and turn.
         now: Of the rules' clock, in seconds.
-        former_names: Those that it had before it was renamed, its own first: no renaming escapes a rule.
+        former_names: Those that it had before it was renamed, its own first: renaming doesn't bypass a rule.
         owner: The distribution, else the plugin, that brings the tool; `""` for the host's own.
     """
 
@@ -169,7 +167,7 @@ class Call:
 
     @property
     def tool(self) -> tuple[str, str]:
-        """What stands for the tool, under whatever names it is offered."""
+        """Identifies the tool, whatever name it is offered under."""
         return self.owner, (*self.former_names, self.name)[0]
 
     def is_of(self, names: Names) -> bool:
@@ -183,40 +181,38 @@ def ran(result: ToolResult) -> bool:
 
 
 class Tracker:
-    """One rule and what it remembers. Only one thread at a time is in any of these methods."""
+    """One rule with its state. Only one thread at a time is in any of these methods."""
 
-    _has_told = False
+    _has_warned = False
 
     def scope(self, call: Call, per: Per, rule: str) -> Scope:
-        """What counts together with a call; the operator is told once where a context doesn't name its turn."""
+        """The key of what counts together with a call; warns once of a context that doesn't name its turn."""
         scope = scope_of(call.request, per)
-        if scope is None and not self._has_told:
-            self._has_told = True
+        if scope is None and not self._has_warned:
+            self._has_warned = True
             unknown_turn(rule)
         return scope
 
     def refusal(self, call: Call, /) -> str | None:
-        """Why the call may not start now, as sentences for the model; `None` where it may. Changes nothing."""
+        """Why the call may not start now, as sentences for the model; `None` if it may. Changes nothing."""
 
     def begin(self, call: Call, /) -> Any:
-        """Notes that the call starts; what it gives comes back at its end."""
+        """Records the start of the call; the return value is passed to `end`."""
 
     def end(self, call: Call, token: Any, result: ToolResult, /) -> None:
-        """Notes how the call went; its `now` is the time of its end."""
+        """Records the result of the call; its `now` is the time of its end."""
 
 
-MOST_TOLD: Final = 3
+MOST_REFUSALS: Final = 3
 
 
 @define(eq=False)
 class Rules:
-    """Lets a call start where no tracker refuses it; all of them learn of it, or none.
-
-    May be used from several threads at once.
+    """Lets a call start if no tracker refuses it; either all of them record it or none. Thread-safe.
 
     Attributes:
         trackers: The rules.
-        clock: Seconds that only go forward.
+        clock: Monotonic clock, in seconds.
     """
 
     trackers: Sequence[Tracker]
@@ -229,7 +225,7 @@ class Rules:
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool) -> Deny | None:
-        """Denies the call, or notes that it starts."""
+        """Denies the call, or records its start."""
         with self._lock:
             call = Call.of(tool, context.request, self.clock())
             refusals = [text for tracker in self.trackers if (text := tracker.refusal(call)) is not None]
@@ -238,11 +234,11 @@ class Rules:
                 return None
         from pegboard import Deny
 
-        return Deny(" ".join(refusals[:MOST_TOLD]))
+        return Deny(" ".join(refusals[:MOST_REFUSALS]))
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
-        """Notes how the call went; one that didn't run gives back what it took."""
+        """Records the result of the call; one that didn't run doesn't count."""
         tokens: list[Any] | None = context.values.pop(of_call(self._key, context), None)
         if tokens is None or tool is None:
             return
@@ -253,9 +249,9 @@ class Rules:
 
 
 MOST_CALLS: Final = 100_000
-_MOST_KEPT: Final = 1_000_000  # times kept by one limit, over all sessions
+_MOST_TIMES: Final = 1_000_000  # stored by one limit, over all sessions
 _AGAIN: Final = {
-    "turn": "again in the next turn, once the user has spoken; until then, go on without it",
+    "turn": "again in the next turn, after the user's next message; until then, go on without it",
     "session": "no more in this session; go on without it",
     "user": "no more for this user; go on without it",
     "registry": "no more; go on without it",
@@ -267,14 +263,14 @@ _WHERE: Final = {"turn": " in one turn", "session": " in one session", "user": "
 
 @frozen
 class Limit:
-    """So many calls of some tools, counted together.
+    """Limit on the number of calls of some tools.
 
     Attributes:
-        calls: How many there may be.
-        tools: Names, or patterns with `*` and `?`, of the tools that it holds for; all by default.
-        per: What is counted apart: each `"turn"`, `"session"`, `"user"`, or nothing (`"registry"`).
-        seconds: The time in which there may be so many, which slides on; `None`: there are no more later either.
-        each: Whether each of the tools has so many for itself, or all of them together.
+        calls: The largest number of calls.
+        tools: Names, or patterns with `*` and `?`, of the limited tools; all by default.
+        per: What is counted separately: each `"turn"`, `"session"`, `"user"`, or nothing (`"registry"`).
+        seconds: Sliding time window for these calls; `None`: the limit is never reset.
+        each: Whether it applies to each of the tools by itself, or to all of them together.
     """
 
     calls: int = field(validator=whole(1, MOST_CALLS))
@@ -289,13 +285,13 @@ class Limit:
             seconds(least=0.001)(self, attribute, value)
 
     def tracker(self) -> LimitTracker:
-        """The limit at work, with nothing counted yet."""
+        """A new tracker of this limit."""
         return LimitTracker(self)
 
 
 @define(eq=False)
 class _Tally:
-    """Tally of what one session, say, has used: the times of its calls, or only their number."""
+    """Usage of one scope, such as a session: the times of its calls, or only their number."""
 
     used: int = 0
     times: deque[float] = field(factory=deque[float])
@@ -303,7 +299,7 @@ class _Tally:
 
 @define(eq=False)
 class LimitTracker(Tracker):
-    """A `Limit` at work."""
+    """Tracker of a `Limit`."""
 
     limit: Limit
     _names: Names = field(init=False)
@@ -311,11 +307,11 @@ class LimitTracker(Tracker):
 
     def __attrs_post_init__(self) -> None:
         self._names = Names(self.limit.tools)
-        most = MOST if self.limit.seconds is None else max(10, min(MOST, _MOST_KEPT // self.limit.calls))
+        most = MOST if self.limit.seconds is None else max(10, min(MOST, _MOST_TIMES // self.limit.calls))
         self._tallies = Recent(_Tally, most)
 
     def refusal(self, call: Call) -> str | None:
-        """How many there may be, and when the next may come."""
+        """The limit, and when the next call is allowed."""
         key = self._key(call)
         tally = None if key is None else self._tallies.known(key)
         if tally is None or self._left(tally, call.now) > 0:
@@ -329,8 +325,8 @@ class LimitTracker(Tracker):
             f"It may be called {self._again(tally, call.now)}."
         )
 
-    def begin(self, call: Call) -> tuple[Scope, float] | None:
-        """Takes one of the calls."""
+    def begin(self, call: Call) -> tuple[_Tally, float] | None:
+        """Counts the call."""
         key = self._key(call)
         if key is None:
             return None
@@ -339,20 +335,20 @@ class LimitTracker(Tracker):
             tally.used += 1
         else:
             tally.times.append(call.now)
-        return key, call.now
+        return tally, call.now
 
-    def end(self, _call: Call, token: tuple[Scope, float] | None, result: ToolResult) -> None:
-        """Gives it back where the tool didn't run."""
-        tally = None if token is None or ran(result) else self._tallies.known(token[0])
-        if tally is None or token is None:
+    def end(self, _call: Call, token: tuple[_Tally, float] | None, result: ToolResult) -> None:
+        """Uncounts the call if the tool didn't run."""
+        if token is None or ran(result):
             return
+        tally, started = token
         if self.limit.seconds is None:
             tally.used -= 1
-        elif token[1] in tally.times:
-            tally.times.remove(token[1])
+        elif started in tally.times:
+            tally.times.remove(started)
 
     def _key(self, call: Call) -> Scope:
-        """What counts together with this call; `None` where the limit doesn't hold for it."""
+        """The key of what counts together with this call; `None` if the limit doesn't apply to it."""
         if not call.is_of(self._names):
             return None
         scope = self.scope(call, self.limit.per, f"the limit of {self.limit.calls} calls of {self._names}")
@@ -373,19 +369,19 @@ class LimitTracker(Tracker):
 
 
 def wait_text(wait: float) -> str:
-    """A time to wait, in whole seconds, rounded up: `1 s`."""
+    """A waiting time in whole seconds, rounded up: `1 s`."""
     return f"{max(1, math.ceil(wait))} s"
 
 
 class CallLimits(Rules):
-    """Denies a call that is one more than some limit allows, with the time when it may be made again.
+    """Guard that denies calls beyond a limit, and states when the call may be made again.
 
-    A call that did not run after all (denied by another guard, rejected by a person) gives back what it took. Each
-    limit remembers the 1,000 turns, sessions or users that have called last.
+    A call that did not run after all (denied by another guard, rejected by a person) doesn't count. Each limit tracks
+    the 1,000 turns, sessions or users with the latest calls.
 
     Args:
-        limits: A call has to keep all of them.
-        clock: Seconds that only go forward.
+        limits: All of them apply.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(self, *limits: Limit, clock: Callable[[], float] = time.monotonic) -> None:

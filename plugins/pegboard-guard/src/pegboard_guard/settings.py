@@ -18,14 +18,14 @@ _CALLED: Final[Mapping[type[Any], str]] = {str: "a string", list: "a list", tupl
 
 
 def kind_of(value: Any) -> str:
-    """What a wrong value is, for errors; a text isn't shown: it may be a secret that stands in the wrong place."""
+    """Describes a wrong value for errors; a string isn't shown, as it may be a misplaced secret."""
     if not value or isinstance(value, int | float):
         return repr(value)
     return _CALLED.get(type(value), type(value).__name__)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
-    """Takes whole numbers from `least` to `most`."""
+    """Validator for whole numbers from `least` to `most`."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if type(value) is not int:
@@ -37,7 +37,7 @@ def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
 
 
 def seconds(*, least: float = 0.0) -> Check:
-    """Takes finite numbers from `least` on."""
+    """Validator for finite numbers from `least` on."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if type(value) not in (int, float):
@@ -49,13 +49,13 @@ def seconds(*, least: float = 0.0) -> Check:
 
 
 def flag(_instance: Any, attribute: Any, value: Any) -> None:
-    """Takes true and false."""
+    """Validator for true and false."""
     if type(value) is not bool:
         raise TypeError(f"{attribute.name} must be true or false, got {kind_of(value)}")
 
 
 def one_of(choices: tuple[T, ...]) -> Callable[[Any, Any, T], Any]:
-    """Takes one of these words."""
+    """Validator for one of these words."""
 
     def check(_instance: Any, attribute: Any, value: T) -> None:
         if value not in choices:
@@ -66,14 +66,14 @@ def one_of(choices: tuple[T, ...]) -> Callable[[Any, Any, T], Any]:
 
 
 def as_texts(value: Any) -> Any:
-    """A text, or a list of them, as a tuple; anything else as it is, for `texts` to refuse."""
+    """A string or a list of strings as a tuple; anything else unchanged, for `texts` to refuse."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def texts(*, least: int = 1) -> Check:
-    """Takes a tuple of at least so many texts, none of them empty."""
+    """Validator for a tuple of at least `least` strings, none of them empty."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
@@ -85,7 +85,7 @@ def texts(*, least: int = 1) -> Check:
 
 
 NOT_A_SETTING: Final[Mapping[str, bool]] = {"setting": False}
-"""The metadata of a field that only Python can fill in, such as a clock."""
+"""Metadata of a field that can be set only from Python, such as a clock."""
 
 
 def read_table(cls: type[T], table: Any, place: str) -> T:
@@ -93,8 +93,8 @@ def read_table(cls: type[T], table: Any, place: str) -> T:
 
     Args:
         cls: An attrs class; its validators check the values.
-        table: What stands in the file.
-        place: Where, for errors, such as `journal` or `limits[2]`; `""` for the plugin's own table.
+        table: The table from the file.
+        place: Its place for errors, such as `journal` or `limits[2]`; `""` for the plugin's own table.
 
     Raises:
         ValueError: A key is unknown or missing, or a value isn't allowed.
@@ -120,7 +120,7 @@ def read_tables(cls: type[T], tables: Any, place: str) -> tuple[T, ...]:
 
     Raises:
         ValueError: As `read_table`.
-        TypeError: As `read_table`, or it is no list.
+        TypeError: As `read_table`, or it isn't a list.
     """
     if not isinstance(tables, list | tuple):
         raise TypeError(f"{place}: must be a list of tables ([[plugins.guard.{place}]]), got {kind_of(tables)}")

@@ -22,30 +22,30 @@ from pegboard.tools.content import Content
 from pegboard.tools.stores import _checked_name  # pyright: ignore[reportPrivateUsage]
 
 MOST_BYTES: Final = 64 << 20
-"""Bytes of one version, as it is written."""
+"""Bytes of one version's file."""
 
 _USER: Final = "user:"
 _VERSION: Final = re.compile(r"([1-9][0-9]*)\.json")
-_LEFT_BEHIND: Final = 3_600.0  # seconds after which a file that a killed program was writing is swept
+_LEFT_BEHIND: Final = 3_600.0  # seconds after which an unfinished file of a killed program is deleted
 
 
 @frozen
 class DirectoryArtifacts(Artifacts):
-    """Artifacts in a folder, which threads and processes share.
+    """Artifacts in a folder, which threads and processes can share.
 
-    The folders are named by digests of user, conversation and name, so that no name leads anywhere. A version is
-    written beside its place and then put there whole, under the next number that is free.
+    The folders are named by digests of user, conversation and name, so that no name can lead out of it. A version is
+    written to a temporary file, and then linked atomically under the next free number.
 
     Attributes:
-        folder: Where; made by the first save, for its owner alone.
-        most_bytes: How long one version may be.
+        folder: The folder; made by the first save, for its owner alone.
+        most_bytes: The size limit of one version.
     """
 
     folder: Path = field(converter=Path)
     most_bytes: int = MOST_BYTES
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; the first is 1."""
+        """Stores a new version; the first is 1."""
         return await off_loop(self._save, name, content, user, session)
 
     async def load(
@@ -59,7 +59,7 @@ class DirectoryArtifacts(Artifacts):
         return await off_loop(self._list, user, session)
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Forgets all versions at once; does nothing where there are none."""
+        """Deletes all versions at once; does nothing where there are none."""
         await off_loop(self._delete, name, user, session)
 
     def _save(self, name: str, content: Content, user: str | None, session: str | None) -> int:
@@ -67,8 +67,8 @@ class DirectoryArtifacts(Artifacts):
         if len(data) > self.most_bytes:
             raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
         place = self._place(_checked_name(name), user, session)
-        with _told(name):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
+        with _as_artifact_errors(name):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(place)
             _put(place, ["name"], name.encode())
@@ -79,7 +79,7 @@ class DirectoryArtifacts(Artifacts):
         place = self._place(_checked_name(name), user, session)
         wanted = version if version is not None else max(_versions(place), default=0)
         try:
-            with _told(name):
+            with _as_artifact_errors(name):
                 (part,) = json.loads((place / f"{wanted}.json").read_bytes())
                 return ToolResult.from_data({"content": [part]}).content[0]
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class DirectoryArtifacts(Artifacts):
 
     def _list(self, user: str | None, session: str | None) -> tuple[str, ...]:
         names: set[str] = set()
-        with _told(""):
+        with _as_artifact_errors(""):
             for scope in {self._scope(name, user, session) for name in ("", _USER)}:
                 for place in scope.glob("*/name"):
                     with suppress(FileNotFoundError):
@@ -100,8 +100,8 @@ class DirectoryArtifacts(Artifacts):
     def _delete(self, name: str, user: str | None, session: str | None) -> None:
         place = self._place(_checked_name(name), user, session)
         gone = self.folder / f"gone-{uuid4().hex}"
-        with _told(name), suppress(FileNotFoundError):
-            place.rename(gone)  # at once; what is left of it after a kill is no artifact
+        with _as_artifact_errors(name), suppress(FileNotFoundError):
+            place.rename(gone)  # atomic; what a killed program leaves of it isn't an artifact
         shutil.rmtree(gone, ignore_errors=True)
 
     def _scope(self, name: str, user: str | None, session: str | None) -> Path:
@@ -124,9 +124,9 @@ def _versions(place: Path) -> Generator[int]:
 
 
 def _put(place: Path, names: Iterable[str], data: bytes) -> int:
-    """Writes a file whole under the first of some names that is free; gives that one's index.
+    """Writes a file atomically under the first free one of some names; returns its index.
 
-    Where the only name is taken, what is there stays.
+    Where no name is free, it returns -1, and existing files stay.
     """
     draft = place / f"draft-{uuid4().hex}"
     try:
@@ -144,7 +144,7 @@ def _put(place: Path, names: Iterable[str], data: bytes) -> int:
 
 
 def _sweep(place: Path) -> None:
-    """Removes what killed programs were writing."""
+    """Deletes the unfinished files of killed programs."""
     for draft in place.glob("draft-*"):
         with suppress(FileNotFoundError):
             if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
@@ -152,8 +152,8 @@ def _sweep(place: Path) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Generator[None]:
-    """An error of the file system in words; a file that isn't there goes on as it is."""
+def _as_artifact_errors(name: str) -> Generator[None]:
+    """Context manager that turns errors of the file system into `ArtifactError`, except `FileNotFoundError`."""
     try:
         yield
     except FileNotFoundError:

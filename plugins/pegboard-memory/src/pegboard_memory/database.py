@@ -1,4 +1,4 @@
-"""`Database`: one SQLite file that threads and processes share."""
+"""`Database`: one SQLite file that threads and processes can share."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 @frozen
 class Database:
-    """A SQLite database for memory, whole texts and messages.
+    """SQLite database for memory, whole texts of results and messages.
 
-    Each piece of work has a connection and a transaction of its own, so that threads, forked processes and other
-    programs may use the file at the same time, and one that is killed leaves all of its work, or none.
+    Each piece of work has its own connection and transaction, so that threads, forked processes and other programs can
+    use the file at the same time, and one that is killed leaves all of its work, or none.
 
     Attributes:
         path: The file; it and its folder are made by the first work, for their owner alone.
@@ -61,27 +61,27 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever kept."""
+        """Whether anything was ever stored."""
         return self.path.exists()
 
     def check(self) -> None:
-        """Goes on where the whole file can be read, or there is none.
+        """Checks the integrity of the whole file, if there is one.
 
         Raises:
             ToolError: As `work`.
         """
         if self.exists:
             with self.work() as connection:
-                (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if said != "ok":
-                raise self._fault(sqlite3.SQLITE_CORRUPT, said)
+                (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if result != "ok":
+                raise self._fault(sqlite3.SQLITE_CORRUPT, result)
 
     @contextmanager
     def work(self, *, write: bool = False) -> Generator[sqlite3.Connection]:
-        """A transaction: committed at the end, undone where it fails.
+        """A transaction: committed at the end, rolled back where it fails.
 
         Args:
-            write: Whether it writes; then no other program writes meanwhile.
+            write: Whether it writes; then no other program can write at the same time.
 
         Raises:
             ToolError: The file is locked, damaged or can't be used; nothing was changed.
@@ -94,7 +94,7 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             cause = error.strerror if isinstance(error, OSError) else error
             raise self._fault(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error
-        except (zlib.error, ValueError, TypeError) as error:  # a row doesn't hold what was put there
+        except (zlib.error, ValueError, TypeError) as error:  # a row's content is damaged
             raise self._fault(sqlite3.SQLITE_CORRUPT, error) from error
 
     def _connected(self) -> sqlite3.Connection:
@@ -112,9 +112,9 @@ class Database:
         return connection
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
-        """Makes the tables, unless another program has made them meanwhile."""
+        """Makes the tables, unless another program has just made them."""
         deadline = time.monotonic() + self.seconds
-        while True:  # SQLite waits for no one where the journal's mode is changed
+        while True:  # SQLite's own timeout doesn't apply to changes of the journal mode
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 break
@@ -133,7 +133,7 @@ class Database:
         connection.execute("COMMIT")
 
     def _fault(self, code: int, cause: object) -> ToolError:
-        """What a person or a model reads of an error; where the file is, only `registry doctor` says."""
+        """The error for users and models; only `registry doctor` shows the path of the file."""
         what = _FAULTS.get(code, f"can't be used: {cause}").format(seconds=self.seconds)
         hint = "Try again later." if code in _PASSING else "Go on without it, and tell the user to run registry doctor."
         return ToolError(f"The memory {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint)

@@ -1,4 +1,4 @@
-"""What is remembered, in SQLite: blocks that a model edits, entries that a search finds, and whole texts of results."""
+"""Memory in SQLite: blocks that a model edits, entries with full-text search, and whole texts of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard.tools.visible import looks_of
 from pegboard_memory.database import Database
 
 MOST_CHARACTERS: Final = 20_000
-"""Characters of one block, and of one entry; the rest of a longer entry is cut off."""
+"""Characters of one block, and of one entry; longer entries are truncated."""
 
 MOST_BLOCKS: Final = 100
 """Blocks of one user and agent."""
@@ -29,7 +29,7 @@ _OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY
 
 
 def plain(text: str) -> str:
-    """A text that SQLite keeps as it is: no lone surrogates, no zero characters."""
+    """A text that SQLite can store: lone surrogates and zero characters are replaced."""
     return writable(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -38,10 +38,10 @@ def plain(text: str) -> str:
 
 @frozen
 class Blocks:
-    """Blocks of text by name, of one user and agent: what an agent always has before it.
+    """Blocks of text by name, of one user and agent, which every request of the agent contains.
 
     Attributes:
-        database: Where they are kept.
+        database: Where they are stored.
         core: The names of those that can't be archived.
     """
 
@@ -57,7 +57,7 @@ class Blocks:
             return dict(sorted(rows))
 
     def create(self, user: str | None, agent: str | None, name: str, content: str) -> str:
-        """Makes a block; gives its text.
+        """Makes a block; returns its text.
 
         Raises:
             ToolError: The name isn't allowed or is taken, or there are too many blocks, or too much text.
@@ -77,14 +77,14 @@ class Blocks:
             return text
 
     def change(self, user: str | None, agent: str | None, name: str, content: str, old: str | None = None) -> str:
-        """Changes a block; gives its text.
+        """Changes a block; returns its text.
 
         Args:
-            user: Whose.
-            agent: Which agent's.
+            user: The user.
+            agent: The agent.
             name: The block.
-            content: What is added at its end, behind a blank line; or stands in the place of `old`.
-            old: What is replaced, which has to be in it exactly once; `""`: all of it. `None` adds.
+            content: Appended after a blank line, or the replacement of `old`.
+            old: What is replaced, which has to be in it exactly once; `""`: all of it. `None` appends.
 
         Raises:
             ToolError: There is no such block, or `old` isn't in it once, or there is too much text.
@@ -97,7 +97,7 @@ class Blocks:
             return text
 
     def archive(self, user: str | None, agent: str | None, session: str | None, name: str, label: str | None) -> str:
-        """Takes a block out of what the agent has before it, into what it can search; gives its label there.
+        """Moves a block into the entries, which a search finds; returns its label there.
 
         Raises:
             ToolError: There is no such block, or it can't be archived.
@@ -128,10 +128,10 @@ class Blocks:
 
 
 def changed(before: str, name: str, content: str, old: str | None) -> str:
-    """The text of a block with something added (`old` is `None`) or replaced.
+    """The text of a block with something appended (`old` is `None`) or replaced.
 
     Raises:
-        ToolError: What is to be replaced isn't in it exactly once.
+        ToolError: `old` isn't in it exactly once.
     """
     if old is None:
         return f"{before}\n\n{content}" if before else content
@@ -160,10 +160,10 @@ def _scope(user: str | None, agent: str | None) -> str:
 
 @frozen
 class SqliteMemory(Memory):
-    """pegboard's `Memory`, found by SQLite's full-text index FTS5.
+    """pegboard's `Memory`, searched by SQLite's full-text index FTS5.
 
     Attributes:
-        database: Where it is kept.
+        database: Where it is stored.
     """
 
     database: Database
@@ -177,14 +177,14 @@ class SqliteMemory(Memory):
         limit: int = 10,
         agent: str | None = None,
     ) -> tuple[MemoryEntry, ...]:
-        """What shares words with a query, the best first; in English, forms of a word are one.
+        """The entries that share words with a query, best first; English words are stemmed.
 
         Args:
-            query: In plain words; nothing in it is syntax.
-            user: Whose entries.
-            session: Only what came up in this conversation.
+            query: In plain words, without syntax.
+            user: The user whose entries are searched.
+            session: Only entries of this conversation.
             limit: How many at most.
-            agent: Leaves out what other agents of the user have archived; `None`: what all of them have.
+            agent: Leaves out what other agents of the user have archived; `None` leaves out nothing.
         """
         return await off_loop(self._found, query, user, session, limit, agent)
 
@@ -197,7 +197,7 @@ class SqliteMemory(Memory):
         author: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryEntry:
-        """Remembers the first 20,000 characters of a text."""
+        """Stores the first 20,000 characters of a text."""
         entry = MemoryEntry(plain(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
         await off_loop(self._add, entry)
         return entry
@@ -233,18 +233,18 @@ class SqliteMemory(Memory):
 
 @frozen
 class SqliteTexts(ResultTexts):
-    """pegboard's `ResultTexts`: whole texts of results that were cut, compressed.
+    """pegboard's `ResultTexts`: whole texts of truncated results, compressed.
 
     Attributes:
-        database: Where they are kept.
-        most_bytes: How many bytes they take in all; the oldest go first, and a longer one is refused.
+        database: Where they are stored.
+        most_bytes: How many bytes they take in all; the oldest are deleted first, and a longer one is refused.
     """
 
     database: Database
     most_bytes: int = field(default=256 << 20, kw_only=True)
 
     def keep(self, key: str, text: str, *, session: str | None) -> None:
-        """Keeps a text; the oldest go where there is no room."""
+        """Stores a text; deletes the oldest to make room."""
         data = zlib.compress(text.encode(errors="surrogatepass"), 1)
         if len(data) > self.most_bytes:
             raise ToolError(f"The text is too long to be kept: over {self.most_bytes:,} bytes.")
@@ -255,7 +255,7 @@ class SqliteTexts(ResultTexts):
             connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, session, time.time(), data))
 
     def load(self, key: str, *, session: str | None) -> str | None:
-        """The text, if it was kept for this session and is still there."""
+        """The text, if it was stored for this session and is still there."""
         if not self.database.exists:
             return None
         with self.database.work() as connection:

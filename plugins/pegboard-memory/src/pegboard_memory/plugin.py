@@ -1,4 +1,4 @@
-"""The hooks that bring the tools, the request processor and the services."""
+"""The hooks that register the tools, the request processor and the services."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Plugin:
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Brings the tools, and one by which a model reads on in results that were cut."""
+        """Registers the tools, and one by which a model reads the rest of truncated results."""
         register(self.tools)
         register(kept_result_tool(lambda context: context.service(ToolRegistry).kept))
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
-        """Brings `preload_memory`."""
+        """Registers `preload_memory`."""
         if self.tools.settings.preload:
             register("preload_memory", self.tools.preload_memory)
 
@@ -46,13 +46,13 @@ class Plugin:
         except ToolError as error:
             path = shlex.quote(str(database.path))
             saved = f"save what can be read (sqlite3 {path} .recover | sqlite3 saved.db)"
-            anew = f"Restore {path}; or {saved} and move it away, with -wal and -shm beside it: a new one is made."
-            fix = f"End the program that uses {path}." if error.retryable else anew
+            restore = f"Restore {path}; or {saved} and move it away, with its -wal and -shm: a new one is made."
+            fix = f"End the program that uses {path}." if error.retryable else restore
             report(error.text.removesuffix(" Nothing was changed."), fix)
 
     @hookimpl
     def pegboard_register_services(self, register: Callable[[Any, Any], None]) -> None:
-        """Brings what keeps memory, artifacts, whole texts of results and messages."""
+        """Registers the stores of memory, artifacts, whole texts of results and messages."""
         register(Memory, self.tools.memory)
         register(Artifacts, self.tools.artifacts)
         register(ResultTexts, self.tools.texts)

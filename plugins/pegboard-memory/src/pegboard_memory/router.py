@@ -1,4 +1,4 @@
-"""`MessageRouter`: delivers an agent's messages; in this process, or by an outbox that another program empties."""
+"""`MessageRouter`: delivers an agent's messages; in this process, or through an outbox for another program."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ TARGET_TYPES: Final[tuple[str, ...]] = get_args(TargetType)
 
 @frozen
 class Message:
-    """One message.
+    """One message of an agent.
 
     Attributes:
-        target_type: Whom it is for: `"user"`, `"agent"`, `"group"` or `"channel"`.
-        target_id: Which one.
+        target_type: The type of its recipient: `"user"`, `"agent"`, `"group"` or `"channel"`.
+        target_id: The recipient's id.
         content: The text.
-        metadata: JSON data beside it.
-        user: Whose agent sends it, or `None`.
-        agent: Which agent sends it, or `None`.
-        session: In which conversation, or `None`.
+        metadata: JSON data sent with it.
+        user: The user of the agent that sends it, or `None`.
+        agent: The agent that sends it, or `None`.
+        session: The conversation, or `None`.
         time: When it was sent, in seconds since 1970 (UTC).
-        id: Its own.
+        id: The message's id.
     """
 
     target_type: TargetType
@@ -50,15 +50,15 @@ class Message:
 
     @property
     def target(self) -> str:
-        """`"agent:planner"`, as permission rules see it."""
+        """Its recipient for permission rules: `"agent:planner"`."""
         return f"{self.target_type}:{self.target_id}"
 
 
 class MessageRouter(Protocol):
-    """Delivers messages; a host brings its own by `registry.provide(MessageRouter, ...)`."""
+    """Delivers messages; a host provides its own by `registry.provide(MessageRouter, ...)`."""
 
     async def send(self, message: Message) -> str:
-        """Delivers a message, or keeps it for another to deliver; gives what has become of it, in words.
+        """Delivers a message, or stores it for another program to deliver; returns its state, in words.
 
         Raises:
             ToolError: It can't be delivered.
@@ -71,13 +71,13 @@ Receiver: TypeAlias = Callable[[Message], "Awaitable[object] | object"]
 
 @define(eq=False)
 class LocalRouter(MessageRouter):
-    """Delivers messages to functions of this process."""
+    """Router of messages to functions of this process."""
 
     _receivers: dict[str, tuple[Receiver, ...]] = field(factory=dict[str, tuple[Receiver, ...]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def receive(self, target_type: TargetType, target_id: str, function: Receiver) -> Callable[[], None]:
-        """Has a function, plain or async, get the messages for a target; gives what ends that.
+        """Subscribes a function, plain or async, to the messages for a target; returns a function that ends that.
 
         Raises:
             ValueError: There is no such type of target.
@@ -98,10 +98,10 @@ class LocalRouter(MessageRouter):
         return end
 
     async def send(self, message: Message) -> str:
-        """Calls every function that receives for the target, in their order.
+        """Calls every function subscribed to the target, in their order.
 
         Raises:
-            ToolError: None does.
+            ToolError: There is none.
         """
         receivers = self._receivers.get(message.target, ())
         if not receivers:
@@ -119,23 +119,23 @@ _LEASE: Final = 60.0
 
 @frozen
 class OutboxRouter(MessageRouter):
-    """Keeps messages in a database until a program that delivers them has taken them out, in their order.
+    """Queue of messages in a database, for a program that delivers them, in their order.
 
     Attributes:
-        database: Where.
+        database: Where they are stored.
     """
 
     database: Database
 
     async def send(self, message: Message) -> str:
-        """Keeps a message; it is there once this has come back, whatever happens to the process."""
+        """Stores a message durably before it returns."""
         await off_loop(self._put, message)
         return "put into the outbox"
 
     def take(self, limit: int = 100, *, seconds: float = _LEASE) -> tuple[Message, ...]:
-        """Messages to deliver, the oldest first; for so long, no other program is given them.
+        """Leases messages to deliver, the oldest first: for so many seconds, no other program gets them.
 
-        What isn't marked as `sent` by then is given again: each message is delivered at least once.
+        Those that aren't marked as `sent` then are leased again: each message is delivered at least once.
         """
         now = time.time()
         with self.database.work(write=True) as connection:
@@ -147,7 +147,7 @@ class OutboxRouter(MessageRouter):
             return tuple(Message(**json.loads(row[1])) for row in rows)
 
     def sent(self, messages: Iterable[Message]) -> None:
-        """Takes messages out that have been delivered."""
+        """Deletes delivered messages."""
         with self.database.work(write=True) as connection:
             ids = [(message.id,) for message in messages]
             connection.executemany("DELETE FROM outbox WHERE json_extract(message, '$.id') = ?", ids)

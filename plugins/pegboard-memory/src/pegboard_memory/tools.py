@@ -1,4 +1,4 @@
-"""The tools, the request processor and the settings. Docstrings and parameters are what a model reads."""
+"""The tools, the request processor and the settings. The tools' docstrings and parameters are for the model."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Settings:
     """The plugin's settings.
 
     Attributes:
-        folder: Where everything is kept.
-        preload: Whether requests are given the blocks, and what fits the user's words.
-        entries: How many entries a request is given at most.
+        folder: Where everything is stored.
+        preload: Whether the blocks, and entries that match the user's words, are added to requests.
+        entries: How many entries are added to a request at most.
         core: The names of blocks that can't be archived.
     """
 
@@ -71,7 +71,7 @@ class MemoryTools:
     """The tools, over one folder.
 
     Args:
-        settings: How they work.
+        settings: The plugin's settings.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -85,7 +85,7 @@ class MemoryTools:
         self.artifacts = DirectoryArtifacts(folder / "artifacts")
 
     def _block_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
-        """What a person is asked: what would stand in the block."""
+        """The preview for an approval: the change of the block."""
         name, operation = str(arguments["name"]), arguments["operation"]
         before = self.blocks.all(context.user, context.agent).get(name, "")
         content, old = arguments.get("content") or "", arguments.get("old_content") or ""
@@ -140,8 +140,8 @@ class MemoryTools:
             text = self.blocks.create(call.user, call.agent, name, content)
         else:
             text = self.blocks.change(call.user, call.agent, name, content, _old_of(operation, old_content))
-        said = {"create": "Created", "append": "Appended to", "replace": "Replaced text in"}[operation]
-        return ToolResult(f"{said} block {name!r}: {len(text):,} characters.", metadata={"block": name, "text": text})
+        done = {"create": "Created", "append": "Appended to", "replace": "Replaced text in"}[operation]
+        return ToolResult(f"{done} block {name!r}: {len(text):,} characters.", metadata={"block": name, "text": text})
 
     @tool(title="Search the memory", read_only=True, idempotent=True, open_world=False, tags=("memory",))
     async def load_memory(
@@ -172,7 +172,7 @@ class MemoryTools:
     async def preload_memory(
         self, request: ModelRequest, context: ReadonlyContext, services: ToolContext
     ) -> ModelRequest | None:
-        """Adds the memory blocks, and what is remembered that fits the user's words."""
+        """Adds the memory blocks, and entries that match the user's words."""
         blocks = await off_loop(self.blocks.all, context.user, context.agent)
         parts: list[str] = []
         if blocks:
@@ -184,12 +184,12 @@ class MemoryTools:
         if words and self.settings.entries:
             found = await memory.search(words, user=context.user, limit=self.settings.entries, **more)
             if found:
-                lines = (f"Time: {_time(each)}\n{_safe(_said(each))}" for each in found)
+                lines = (f"Time: {_time(each)}\n{_safe(_entry_text(each))}" for each in found)
                 parts.append(f"<PAST_CONVERSATIONS>\n{_within(lines)}\n</PAST_CONVERSATIONS>")
         return request.with_instructions(*parts) if parts else None
 
     def _artifact_preview(self, arguments: Mapping[str, Any]) -> Preview:
-        """What a person is asked: the text that would be kept."""
+        """The preview for an approval: the text to store."""
         content = str(arguments["content"])
         return Preview(f"Save {arguments['name']} ({len(content):,} characters)", content)
 
@@ -270,7 +270,7 @@ class MemoryTools:
         return {"target_id": f"{arguments['target_type']}:{target}"}
 
     def _message_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
-        """What a person is asked: to whom, and what."""
+        """The preview for an approval: the recipient and the message."""
         return Preview(f"Send a message to {self._target(arguments, context)['target_id']}", str(arguments["content"]))
 
     @tool(
@@ -307,8 +307,8 @@ class MemoryTools:
         target = target_id or (context.user if target_type == "user" else None)
         if not target:
             raise ToolError(f"A message to target_type {target_type!r} needs a target_id.")
-        if visible(target_id) != target_id or target_id.strip() != target_id:  # it would pass for another's
-            raise ToolError(f"target_id {target_id!a} has hidden characters or line ends, or blanks round it.")
+        if visible(target_id) != target_id or target_id.strip() != target_id:  # it would look like another's
+            raise ToolError(f"target_id {target_id!a} has hidden characters, line breaks, or spaces around it.")
         facts = dict(metadata), context.user, context.agent, context.session
         message = Message(target_type, target, content, *facts)
         router = await context.use_or(MessageRouter, lambda: self.outbox)
@@ -324,22 +324,22 @@ def _time(entry: MemoryEntry) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.time))
 
 
-def _said(entry: MemoryEntry) -> str:
+def _entry_text(entry: MemoryEntry) -> str:
     cut = "" if len(entry.text) <= _MOST_ENTRY else f" [... {len(entry.text) - _MOST_ENTRY:,} more characters]"
     return f"{entry.author or 'unknown'}: {entry.text[:_MOST_ENTRY]}{cut}"
 
 
 def _line(entry: MemoryEntry) -> str:
-    return f"[{_time(entry)}] {_said(entry)}"
+    return f"[{_time(entry)}] {_entry_text(entry)}"
 
 
 def _safe(text: str) -> str:
-    """A text that ends none of the marks round it."""
+    """A text escaped for use between XML tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
 def _within(texts: Iterable[str]) -> str:
-    """As many of the texts as a request takes."""
+    """As many of the texts as fit into a request."""
     taken: list[str] = []
     left = _MOST_PRELOADED
     for text in texts:

@@ -1,7 +1,7 @@
-"""`OllamaModel`: models that an Ollama server runs, over Ollama's own SDK.
+"""`OllamaModel`: models of an Ollama server, over Ollama's SDK.
 
-The SDK's `chat` writes tools by models of its own, which drop most of a schema (`anyOf`, nested properties, ids of
-calls). So bodies are sent as the exporter writes them, by the connection that the SDK's client has made.
+The SDK's `chat` converts tools to its own types, which drop most of a schema (`anyOf`, nested properties, ids of
+calls). So the exporter's bodies are sent unchanged, over the HTTP client of the SDK's client.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from ollama import AsyncClient
 
 KEY: Final = "OLLAMA_API_KEY"
-"""The environment variable that the key is taken from; a server of one's own wants none."""
+"""The environment variable of the key; your own server needs none."""
 
 _PATH: Final = "/api/chat"
 _SECONDS: Final = 600.0
-"""How long the server may be silent: it may have to load the model first."""
+"""Read timeout: the server may have to load the model first."""
 
 
 class OllamaModel(ProviderModel):
-    """A model that an Ollama server runs.
+    """A model of an Ollama server.
 
     Args:
         model: Its name, such as `"qwen3:8b"`.
         client: A client that is used as it is, and is not closed. By default one is made.
-        exporter: What writes and reads; by default the shared `"ollama"`.
+        exporter: Writes requests and reads answers; by default the shared `"ollama"`.
         api_key: By default what the environment variable `OLLAMA_API_KEY` holds; none is needed.
         base_url: By default what `OLLAMA_HOST` holds, or this machine's port 11434.
         options: What else `ollama.AsyncClient` takes, such as `timeout` or `headers`.
 
     Raises:
         ModelError: The key can't be sent, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OllamaModel(ProviderModel):
         """The names of the server's models.
 
         Raises:
-            ModelError: The server can't be asked, or answered with an error.
+            ModelError: The request failed, or the server answered with an error.
         """
         try:
             response = await self._http().get("/api/tags")
@@ -86,7 +86,7 @@ class OllamaModel(ProviderModel):
             raise self._error(error) from error
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """The lines; an error among them is one as well, before it is raised."""
+        """The lines; an error in the stream is a line, too, before it is raised."""
         try:
             async with self._http().stream("POST", _PATH, json={**body, "stream": True}) as response:
                 if response.is_error:
@@ -107,18 +107,18 @@ class OllamaModel(ProviderModel):
         return sdk._client  # noqa: SLF001  see the module
 
     def _check(self, response: Any) -> None:
-        """Raises what the server answered instead of an answer."""
+        """Raises an error status as a `ModelError`."""
         if response.is_error:
             text = text_in(as_object(_json(response)), "error") or f"HTTP {response.status_code}"
             raise http_error(text, provider=self.provider, status=response.status_code, headers=response.headers)
 
     def _check_event(self, event: Any) -> None:
-        """Raises an error within a stream: it has no status, so it may pass."""
+        """Raises an error in a stream; as it has no status, it is retryable."""
         if text := text_in(as_object(event), "error"):
             raise http_error(text, provider=self.provider, retryable=True)
 
     def _error(self, error: Exception) -> ModelError:
-        """Whatever the transport has raised, as the error that hosts know."""
+        """Converts an exception of the transport to a `ModelError`."""
         if isinstance(error, ModelError):
             return error
         from httpx import ConnectError, TransportError
@@ -139,7 +139,7 @@ def _json(response: Any) -> Any:
 
 
 def _made(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncClient:
-    """A client. The SDK is imported here."""
+    """Makes a client, importing the SDK."""
     from ollama import AsyncClient
 
     key = usable_key(api_key or "", "api_key=...", provider)

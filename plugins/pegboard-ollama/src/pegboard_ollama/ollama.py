@@ -1,4 +1,4 @@
-"""`Ollama`: Ollama's chat, both ways."""
+"""`Ollama`: exporter for Ollama's chat API."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "ima
 
 
 def image_of(raw: Any) -> ImageContent | None:
-    """A picture from base64; its kind is read from its first bytes, as Ollama has none. `None` of anything else."""
+    """A picture from base64, with the type from its first bytes, as Ollama sends none; `None` for other values."""
     if not isinstance(raw, str):
         return None
     try:
@@ -93,10 +93,12 @@ FAMILY: Final = "ollama"
 def written(spec: ToolSpec, strict: bool | None) -> Entry:
     """`{"type": "function", "function": {"name", "description", "parameters"}}`.
 
-    Ollama hosts no tools and holds no calls to schemas; it takes every name that a spec can have.
+    Ollama hosts no tools and enforces no schemas; it accepts every name of a spec.
     """
     if spec.kind == "provider":
-        return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Ollama hosts")
+        return refusal(
+            spec, "/providerId", "providerId", f"{spec.provider_id!r} isn't supported: Ollama hosts no tools"
+        )
     schema = convert_schema(spec, OLLAMA, None, strict)
     if schema.refused:
         return Entry(None, schema.losses)
@@ -110,15 +112,14 @@ def written(spec: ToolSpec, strict: bool | None) -> Entry:
 
 
 _REASONS: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "": "stop"}
-_RETRYABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 @define(eq=False)
 class OllamaReader:
-    """Reads one answer, whole or in lines: both have the same shape.
+    """Parser of one answer, whole or streamed in lines of the same shape.
 
     Attributes:
-        budget: What the answer may still bring.
+        budget: The size budget of the answer.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -132,7 +133,7 @@ class OllamaReader:
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one line and gives what came with it. Never raises."""
+        """Parses one line; returns its deltas. Never raises."""
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 self._end.failed(None, error_of(chunk).message)
@@ -141,13 +142,15 @@ class OllamaReader:
         if chunk.get("done") is True:
             self._last, self._end.reached = chunk, True
         message = object_in(chunk, "message")
-        self._media += [MediaPart(image) for raw in list_in(message, "images") if (image := image_of(raw)) is not None]
+        images = (image for raw in list_in(message, "images") if (image := image_of(raw)) is not None)
+        self._media += [MediaPart(image) for image in images if self.budget.take_item()]
         deltas: list[Delta] = []
         if thought := self._thoughts.add(message.get("thinking")):
             deltas.append(ReasoningDelta(thought))
         if text := self._text.add(message.get("content")):
             deltas.append(TextDelta(text))
-        return [*deltas, *(self._called(each) for each in objects_in(message, "tool_calls"))]
+        calls = objects_in(message, "tool_calls")
+        return [*deltas, *(self._called(each) for each in calls if self.budget.take_item())]
 
     def _called(self, raw: JsonMapping) -> CallDelta:
         call_id, wire = self._ids.take(raw.get("id"))
@@ -158,7 +161,7 @@ class OllamaReader:
         return CallDelta(len(self._calls) - 1, shown(call.arguments), call.id, call.name)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where no line was the last.
+        """The answer as received so far; interrupted if no line was the last.
 
         Args:
             broken: Why the stream ended early, for the operator.
@@ -185,10 +188,10 @@ class OllamaReader:
 
 
 def response_of(raw: Any) -> ModelResponse:
-    """An answer that came whole.
+    """Parses a whole answer.
 
     Raises:
-        ModelError: It is no answer, or the provider's error.
+        ModelError: The body is not an answer, or is the provider's error.
     """
     message = as_object(raw).get("message", {})
     content = as_object(message).get("content")
@@ -205,24 +208,17 @@ def is_answer(raw: Any) -> bool:
     return not read.get("error") and ("message" in read or "done" in read)
 
 
-def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error of a body.
-
-    Args:
-        body: `{"error": "..."}`, or whatever came instead.
-        status: The HTTP status.
-        retry_after: Seconds, by a header.
-    """
-    message = text_in(as_object(body), "error") or f"an answer that can't be read: {type(body).__name__}"
-    return ModelError(message, provider=FAMILY, status=status, retryable=status in _RETRYABLE, retry_after=retry_after)
+def error_of(body: Any) -> ModelError:
+    """The error of a body, `{"error": "..."}` or any other value."""
+    return ModelError(text_in(as_object(body), "error") or "the body is not an answer", provider=FAMILY)
 
 
 @define(eq=False)
 class Conversation:
-    """Writes messages; each result of a turn is a message of its own, in the order of the calls.
+    """Writer of messages; each result of a turn is a separate message, in the order of the calls.
 
     Attributes:
-        messages: What has been written.
+        messages: The messages so far.
     """
 
     messages: list[JsonObject] = field(factory=list[JsonObject])
@@ -231,7 +227,7 @@ class Conversation:
     _answers: list[ResultPart] = field(factory=list[ResultPart])
 
     def add(self, messages: Iterable[Message]) -> list[JsonObject]:
-        """Writes messages, and gives all so far."""
+        """Writes messages; returns all so far."""
         for message in messages:
             if message.role == "assistant":
                 self._answered()
@@ -274,7 +270,7 @@ class Conversation:
             self.messages.append({"role": role, "content": text, **({"images": images} if images else {})})
 
     def _answered(self) -> None:
-        """Writes the results that have come, in the order of their calls."""
+        """Writes the collected results, in the order of their calls."""
         for part in in_call_order(self._answers, self._calls):
             self._answer(part)
         self._answers.clear()
@@ -296,7 +292,7 @@ class Conversation:
 
 
 def _content(parts: Sequence[Part]) -> tuple[str, list[str]]:
-    """The words of a message, and its pictures as base64; whatever else is in it is put in words."""
+    """The text of a message, with placeholders for other media, and its pictures as base64."""
     images = _images(part.content for part in parts if isinstance(part, MediaPart))
     return "".join(text for part in parts if (text := _words(part))), images
 
@@ -316,7 +312,7 @@ def _images(contents: Iterable[Content]) -> list[str]:
 
 
 _TAKEN: Final = r"(?s).+"
-"""What Ollama takes as a name: anything but nothing."""
+"""The names that Ollama accepts: any but an empty one."""
 
 
 _OPTIONS: Final = (
@@ -329,10 +325,10 @@ _OPTIONS: Final = (
 
 @define(eq=False)
 class Ollama:
-    """Writes requests of Ollama's `/api/chat`, and reads their answers.
+    """Exporter for Ollama's `/api/chat`.
 
-    Ollama has no word for what a model must call: a request that requires a call offers the tools, or only the one
-    that is named, and adds that to the instructions.
+    Ollama has no tool choice: a request that requires a call offers the tools, or only the named one, and adds an
+    instruction to call it.
     """
 
     name: str = field(default=FAMILY, init=False)
@@ -347,16 +343,16 @@ class Ollama:
         return self._tools.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
-        """The body; `stream` isn't in it, as it is for the client to say.
+        """The body, without `stream`, which the client adds.
 
         Raises:
-            ExportError: There is nothing to send, or a tool must be called that isn't there.
+            ExportError: There is nothing to send, or the tool choice can't be met.
         """
         tools, order = self._offered(request)
         system = "\n\n".join(text for text in (request.system, order) if text)
         messages = Conversation([{"role": "system", "content": system}] if system else []).add(request.messages)
         if len(messages) == bool(system):
-            raise ExportError("there is nothing to answer: no message has any content", exporter=self.name)
+            raise ExportError("there is nothing to send: no message has any content", exporter=self.name)
         facts = {
             "model": request.model,
             "messages": messages,
@@ -368,7 +364,7 @@ class Ollama:
         return merged(without_empty(facts), passthrough(request.config.provider_options, (FAMILY,)))
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """The member `format`; `None` where the request's `output` can't be had by it: beside it no tool is called."""
+        """The member `format`; `None` if there is none for the request's `output`, or if it has tools."""
         schema = None if request.offered else output_schema(request, OLLAMA)
         return None if schema is None else {"format": schema}
 
@@ -376,7 +372,7 @@ class Ollama:
         """The tools, and the instruction to call them.
 
         Raises:
-            ExportError: A tool must be called that isn't there.
+            ExportError: The tool choice can't be met.
         """
         exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         choice: ToolChoice = request.tool_choice
@@ -389,15 +385,15 @@ class Ollama:
         return list(exported.entries), "Answer by calling a tool." if choice == "required" else ""
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
-        """An answer, from its body.
+        """Parses an answer.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         return response_of(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """What reads a streamed answer, line by line."""
+        """A parser for a streamed answer, line by line."""
         return OllamaReader()
 
 
@@ -412,5 +408,5 @@ def _think(config: ModelConfig) -> bool | str | None:
 
 @cache
 def exporter() -> Ollama:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Ollama()

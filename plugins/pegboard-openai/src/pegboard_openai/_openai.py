@@ -1,4 +1,4 @@
-"""What chat completions and the responses API share."""
+"""Shared code of chat completions and the responses API."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ from pegboard.wire import (
 )
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
-"""How much a strict schema may hold (OpenAI's pages and error reports)."""
+"""Size limits of a strict schema (OpenAI's documentation and error reports)."""
 
 OPENAI: Final = Dialect(
     "openai", (*READ, root_object(*UNIONS, "enum", "const", "not"), arrays_need_items, named_definitions)
 )
-"""OpenAI's functions, not strict: any schema with a plain root, whose arrays name their items."""
+"""OpenAI's functions, not strict: any schema with a plain root, whose arrays have `items`."""
 
 OPENAI_STRICT: Final = Dialect(
     "openai-strict",
@@ -133,17 +133,17 @@ MOONSHOT: Final = Dialect(
         named_definitions,
     ),
 )
-"""Moonshot's functions (public): types stand in the members of `anyOf`, a `$ref` alone, one schema for all items."""
+"""Moonshot's functions (public): types in the members of `anyOf`, a `$ref` alone, one schema for all items."""
 
 SIMPLE_SERVER: Final = Dialect("simple", SHAPED)
-"""For servers that read few keywords: no references; what else a schema asks stands in descriptions."""
+"""For servers that read few keywords: no references; other keywords go into descriptions."""
 
 DIALECTS: Final = {each.name: each for each in (OPENAI, MOONSHOT, SIMPLE_SERVER)}
-"""What a server that speaks as OpenAI does may take of schemas."""
+"""The dialects of OpenAI-compatible servers, by name."""
 
 
 def render_parts(parts: Iterable[Part]) -> str:
-    """Texts joined as they are; pictures, sounds and files are described."""
+    """The texts joined; placeholders for pictures, sounds and files."""
     texts: list[str] = []
     for part in parts:
         if isinstance(part, TextPart):
@@ -154,7 +154,7 @@ def render_parts(parts: Iterable[Part]) -> str:
 
 
 REFUSED_IN_IDS: Final = re.compile("[\ud800-\udfff]")
-"""What can't stand in a call's id: what has no UTF-8."""
+"""Characters that aren't allowed in a call's id: lone surrogates."""
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
@@ -170,15 +170,15 @@ FILES: Final = frozenset(
 
 @frozen(kw_only=True)
 class Limits:
-    """Limits of the provider; known from its reference and from its error reports.
+    """Limits of the provider, from its reference and error reports.
 
     Attributes:
-        tools: Entries in a request's list of tools.
-        description: Characters of a tool's description, or `None` where they are free.
-        call_id: Characters of a call's id.
+        tools: Maximum number of entries in a request's list of tools.
+        description: Maximum length of a tool's description; `None` is no limit.
+        call_id: Maximum length of a call's id.
         images: Media types of pictures.
-        audio: Media types of sounds, and what each is called.
-        files: Media types of files that are no text; text goes as text.
+        audio: Media types of sounds, with their names in the API.
+        files: Media types of binary files; text files are sent as text.
         argument_text: Characters of one call's arguments that are read of an answer; a call with more is invalid.
         answer_text: Characters of all that is read of a streamed answer; one with more isn't complete.
     """
@@ -203,7 +203,7 @@ RESPONSES: Final = Limits()
 
 @frozen
 class ToolDefinitions:
-    """A list of tools as one request has it.
+    """The list of tools of one request.
 
     Attributes:
         exported: The list.
@@ -214,26 +214,26 @@ class ToolDefinitions:
     by_name: Mapping[str, JsonObject] = field(repr=False)
 
     def is_custom(self, name: str) -> bool:
-        """Whether the tool of this name is listed as one that takes free text."""
+        """Whether the tool is listed as a custom tool, which takes free text."""
         entry = self.by_name.get(name)
         return entry is not None and entry.get("type") == "custom"
 
 
 def beyond(spec: ToolSpec, most: int) -> Loss:
-    """What becomes of a tool that comes after as many as the provider takes."""
+    """The loss for a tool beyond the maximum number."""
     return Loss(spec.name, "", "tools", f"the provider takes at most {most:,} tools in one request", refused=True)
 
 
 def tool_facts(
     request: ModelRequest, listed: ToolDefinitions, exporter: str, one: Callable[[str, JsonObject], JsonObject]
 ) -> JsonObject:
-    """The members of a request's body that are about tools and choice; empty where there are none.
+    """The members of a request's body for tools and tool choice; empty if there are none.
 
     Args:
         request: The request.
-        listed: The tools in its list.
+        listed: The listed tools.
         exporter: For errors.
-        one: The choice of one tool, which must be called, from its name and its entry.
+        one: Writes the choice of one tool, from its name and entry.
 
     Raises:
         ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
@@ -249,20 +249,20 @@ def tool_facts(
 
 
 _NULLABLE: Final = frozenset({"code", "outputs", "result"})
-"""Members of hosted items that are there even where they hold nothing."""
+"""Members of hosted items that may be null."""
 
 _OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "parameters"})
-"""Members that hold JSON of others, where null may mean something."""
+"""Members with foreign JSON, whose nulls are kept."""
 
 
 def without_nulls(data: JsonMapping) -> JsonObject | None:
-    """An item of the provider's to be given back, in a copy, without what is null; `None` where it is beyond bounds."""
+    """A copy of a provider's item without nulls, to send back; `None` if it is too large."""
     copy, fault = deep_copy(dict(data))
     return None if fault is not None else _without_nulls(copy, _NULLABLE)
 
 
 def _without_nulls(item: JsonObject, nullable: frozenset[str] = frozenset()) -> JsonObject:
-    """What the SDK dumps as null was never on the wire, but for members that have to be there."""
+    """Nulls in the SDK's dump were never on the wire, except for required members."""
     return {
         key: value if key in _OPAQUE else _cleared(value)
         for key, value in item.items()
@@ -277,11 +277,11 @@ def _cleared(value: Any) -> Any:
 
 
 def read_citations(annotations: Iterable[JsonMapping], key: str) -> tuple[Citation, ...]:
-    """The citations of a text; one that can't be read is passed over.
+    """The citations of a text.
 
     Args:
         annotations: As chat completions nest them (`{"type", "url_citation": {...}}`), or flat as responses have them.
-        key: Under which the provider's own is kept.
+        key: The provider's key in their data.
     """
     return tuple(_citation(each, key) for each in annotations)
 
@@ -299,17 +299,17 @@ def _citation(annotation: JsonMapping, key: str) -> Citation:
 
 
 def written_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
-    """The provider's own annotations, as it wrote them; another's are left out."""
+    """The provider's own annotations, unchanged; those of others are left out."""
     return [dict(annotation) for each in citations if (annotation := facts_of(each.data, key))]
 
 
 def read_usage(usage: JsonMapping, asked: str, answered: str) -> Usage:
-    """The tokens of an answer; what is missing, or isn't a count, is 0.
+    """The token usage of an answer; missing or invalid counts are 0.
 
     Args:
         usage: The provider's.
-        asked: What it calls those of the request (`"prompt"` or `"input"`).
-        answered: What it calls those of the answer (`"completion"` or `"output"`).
+        asked: Its prefix for the request (`"prompt"` or `"input"`).
+        answered: Its prefix for the answer (`"completion"` or `"output"`).
     """
     request = object_in(usage, f"{asked}_tokens_details")
     answer = object_in(usage, f"{answered}_tokens_details")
@@ -327,13 +327,13 @@ _CUT: Final = "…"
 
 @frozen
 class Definition:
-    """A tool in OpenAI's words.
+    """A tool in OpenAI's format.
 
     Attributes:
-        description: `""` where there is none.
+        description: `""` if there is none.
         parameters: Its schema; empty for a custom tool.
-        strict: Whether calls shall be held to the schema.
-        losses: What was lost; refused where the provider can't be given the tool.
+        strict: Whether the schema is enforced.
+        losses: The losses; refused if the tool can't be sent.
     """
 
     description: str
@@ -343,18 +343,18 @@ class Definition:
 
 
 def function_definition(spec: ToolSpec, strict: bool | None, most: int | None, dialect: Dialect = OPENAI) -> Definition:
-    """A tool as a function; a freeform one takes its text as `input`, and its grammar stands in the description.
+    """A tool as a function; a freeform one has the parameter `input`, and its grammar in the description.
 
     Args:
         spec: The tool.
-        strict: Whether calls shall be held to the schema, where it can be written strictly.
-        most: Characters of a description, or `None`.
-        dialect: What is taken of schemas that aren't strict; only OpenAI's own has a strict form.
+        strict: Whether to enforce the schema, if it has a strict form.
+        most: Maximum length of the description, or `None`.
+        dialect: The dialect of schemas that aren't strict; only OpenAI's own has a strict form.
     """
     description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
     schema = convert_schema(spec, dialect, OPENAI_STRICT if dialect is OPENAI else None, strict)
     parameters: JsonSchema = schema.schema
-    if "properties" not in parameters:  # without, the whole request is refused (public)
+    if "properties" not in parameters:  # required; otherwise the whole request is refused (public)
         parameters = {**parameters, "properties": {}}
     return Definition(description, parameters, schema.strict, (*schema.losses, *cut))
 
@@ -366,13 +366,15 @@ def custom_definition(spec: ToolSpec, most: int | None) -> Definition:
 
 
 def _fitting(spec: ToolSpec, most: int | None, *, grammar: bool) -> tuple[str, tuple[Loss, ...]]:
-    """The description with what there is no field for; examples go first where it is too long, then its end."""
+    """The description with examples and grammar; if it is too long, examples are dropped first, then its end."""
     text = description_of(spec, examples=True, grammar=grammar)
     if most is None or len(text) <= most:
         return text, ()
     losses: list[Loss] = []
     if spec.examples:
-        losses.append(Loss(spec.name, "/examples", "examples", f"left out: with them it has over {most:,} characters"))
+        losses.append(
+            Loss(spec.name, "/examples", "examples", f"left out: the description would exceed {most:,} characters")
+        )
         text = description_of(spec, grammar=grammar)
     if len(text) > most:
         losses.append(Loss(spec.name, "/description", "description", f"cut to {most:,} of {len(text):,} characters"))
@@ -386,7 +388,7 @@ _AGAIN: Final = frozenset(
 """Codes and types of errors after which the same request may succeed."""
 
 NEVER: Final = frozenset({"insufficient_quota"})
-"""Codes of errors that don't pass, whatever the status: this one comes as 429, and it is the credit that is used up."""
+"""Codes of permanent errors with a temporary status: this one is a 429, though the credit is used up."""
 
 _AGAIN_STATUS: Final = frozenset({408, 409, 429})
 _MOST_SHOWN: Final = 2_000
@@ -405,17 +407,17 @@ def failure(error: object, provider: str) -> ModelError:
 
 
 def error_facts(error: JsonMapping) -> tuple[str | None, str | None]:
-    """The provider's word for an error, and its text; `None` for what is missing."""
+    """The code and the text of an error; `None` if missing."""
     return known_text(error, "code") or known_text(error, "type"), known_text(error, "message")
 
 
 def no_answer(what: str, provider: str) -> ModelError:
-    """What is raised for a body that can't be read as an answer."""
+    """The error for a body that isn't an answer."""
     return ModelError(f"the answer can't be read: {what}", provider=provider, code="invalid_response")
 
 
 def _status(error: JsonMapping) -> int | None:
-    """Some servers give the status as the code."""
+    """The status of an error; some servers send it as the code."""
     code = error.get("status", error.get("code"))
     return code if type(code) is int and 100 <= code < 600 else None
 
@@ -425,7 +427,7 @@ _WITHOUT_FORMATS: Final = re.compile(r"(ft:)?(gpt-3|gpt-4(-|:|$)|gpt-4o-2024-05-
 
 
 def format_of(request: ModelRequest) -> JsonObject | None:
-    """What a response format says of the request's `output`; `None` where the model has none for it."""
+    """The response format for the request's `output`; `None` if the model has none for it."""
     schema = output_schema(request, OPENAI, OPENAI_STRICT)
     if schema is None or request.output is None or _WITHOUT_FORMATS.match(request.model or ""):
         return None
@@ -437,10 +439,10 @@ _TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "a
 
 @frozen
 class Rendered:
-    """One content.
+    """One content in the API's terms.
 
     Attributes:
-        kind: What it goes as.
+        kind: Its kind.
         value: The text, the picture's URL, the sound in base64, or the file as a data URL.
         name: The file's name, or the sound's format.
     """
@@ -451,12 +453,12 @@ class Rendered:
 
 
 def render_content(content: Content, limits: Limits, *, links: bool = False) -> Rendered:
-    """One content as it can be sent.
+    """Converts one content.
 
     Args:
         content: The content.
-        limits: What the provider takes.
-        links: Whether the provider may fetch a picture that is linked; not where a tool has named it.
+        limits: The limits of the provider.
+        links: Whether the provider may fetch linked pictures; not for links from a tool.
     """
     if isinstance(content, TextContent):
         return Rendered("text", content.text)
@@ -496,7 +498,7 @@ def _text_of(content: FileContent) -> str | None:
 
 
 def file_name(uri: str) -> str:
-    """What a file is called: the last part of where it stands."""
+    """A file's name: the last part of its URI."""
     return writable(unquote(uri.rstrip("/").rpartition("/")[2])) or "file"
 
 
@@ -512,12 +514,12 @@ ERROR: Final = "Error"
 
 
 def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
-    """The content of a result, sounds described; the structured content where there is no other.
+    """The content of a result, with placeholders for sounds; the structured content if there is no other.
 
-    An error's first text begins with the word. `detail`, `display`, `metadata`, `details` and attachments are the
+    An error's text starts with "Error". `detail`, `display`, `metadata`, `details` and attachments are the
     host's.
     """
-    silent = evolve(limits, audio={}) if limits.audio else limits  # models that hear are few
+    silent = evolve(limits, audio={}) if limits.audio else limits  # few models take audio
     contents = [render_content(content, silent) for content in result.content]
     if not contents and result.structured_content is not None:
         contents = [Rendered("text", str(json_text(result.to_data()["structuredContent"])))]
@@ -531,12 +533,12 @@ def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
 
 
 def joined(contents: Iterable[Rendered]) -> str:
-    """The texts of a result that has nothing else, as one."""
+    """The texts of a result, joined."""
     return "\n".join(each.value for each in contents)
 
 
 def user_content(parts: Iterable[Part], write: Callable[[TextPart | MediaPart], JsonObject]) -> str | list[JsonObject]:
-    """What the user sends: one text as it is, everything else part by part.
+    """The content of a user's message: a single text as a string, everything else as parts.
 
     Args:
         parts: Of the message; only texts, pictures, sounds and files are the user's.

@@ -1,4 +1,4 @@
-"""Chat completions, read: whole and streamed."""
+"""Parsers of chat completions, whole and streamed."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ from pegboard_openai._openai import (
 )
 
 REASONING: Final = ("reasoning_content", "reasoning")
-"""Where servers that speak as OpenAI does put a model's reasoning."""
+"""The members in which OpenAI-compatible servers send reasoning."""
 
 EXTRA: Final = "extra_content"
-"""Where other servers put what they want back with a call, such as Gemini's signatures."""
+"""The member for data that other servers want back with a call, such as Gemini's signatures."""
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
@@ -68,12 +68,12 @@ _NOTED: Final = ("service_tier", "system_fingerprint")
 
 @frozen
 class ChatAnswers:
-    """Reads chat completions.
+    """Parser of chat completions.
 
     Attributes:
-        key: Under which the provider's own facts are kept; also for errors.
-        limits: How much is read.
-        strict: Gives the schemas of the tools that were to be strict.
+        key: The key of provider metadata; also for errors.
+        limits: Limits on what is read.
+        strict: Returns the own schema of a strict tool.
     """
 
     key: str
@@ -84,7 +84,7 @@ class ChatAnswers:
         """The answer: the first choice.
 
         Raises:
-            ModelError: It is no chat completion, or the provider's error.
+            ModelError: The body is not a chat completion, or is the provider's error.
         """
         body = object_or_none(raw)
         if body is None:
@@ -113,7 +113,7 @@ class ChatAnswers:
         )
 
     def parts(self, message: JsonMapping) -> tuple[Part, ...]:
-        """What a message is made of: reasoning, words, sound, calls."""
+        """The parts of a message: reasoning, text, audio, calls."""
         calls = MadeCalls(self.key, self.strict, most=self.limits.argument_text)
         parts = [
             part for read in (_reasoning, _words, _refusal, _audio) if (part := read(message, self.key)) is not None
@@ -135,7 +135,7 @@ def _words(message: JsonMapping, key: str) -> TextPart | None:
 
 
 def _pieces(message: JsonMapping) -> list[JsonMapping]:
-    """Some servers write content in parts."""
+    """The content in parts, as some servers send it."""
     return objects_in(message, "content")
 
 
@@ -145,7 +145,7 @@ def _refusal(message: JsonMapping, key: str) -> TextPart | None:
 
 
 def _audio(message: JsonMapping, key: str) -> Part | None:
-    """What was spoken; its words where its bytes can't be read."""
+    """The audio; its transcript if the data can't be read."""
     audio = object_in(message, "audio")
     transcript, known_id = text_in(audio, "transcript"), known_text(audio, "id")
     try:
@@ -169,7 +169,7 @@ def _call(call: JsonMapping, calls: MadeCalls) -> CallPart:
 
 
 def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
-    """The reason, in our words: a forced call ends with `stop` on the wire, and a refusal does too."""
+    """The finish reason: on the wire, a forced call and a refusal end with `stop`, too."""
     reason: FinishReason = "stop" if given is None else "other"
     if isinstance(given, str):
         reason = _FINISH.get(given, "other")
@@ -180,21 +180,21 @@ def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
     return "refusal" if any(isinstance(part, TextPart) and part.provider_metadata for part in parts) else "stop"
 
 
-COST: Final = 1_000
-"""Characters of an answer's room that each call takes beside its own: an answer can't bring calls without end."""
+_MOST_NAME: Final = 1_000
+"""Characters of a call's name and id; further ones are cut."""
 
 
 @define
 class StreamedCall:
-    """One call so far.
+    """One call, as received so far.
 
     Attributes:
-        place: Which of the answer's calls it is.
+        place: Its index among the answer's calls.
         text: Its arguments, or its free text.
-        id: As far as it is known.
-        name: Likewise.
+        id: Its id, if known.
+        name: Its name, if known.
         custom: Whether it takes free text.
-        extra: What other servers want back with it.
+        extra: Data that other servers want back with it.
     """
 
     place: int
@@ -207,27 +207,28 @@ class StreamedCall:
     _unread: list[str] = field(factory=list[str], init=False)
 
     def named(self, name: str) -> None:
-        """Takes in some more of the name; servers that repeat the whole with each piece bring nothing new."""
+        """Adds a piece of the name; some servers repeat the whole name with each piece."""
         if name and name != self.name and not len(self.text):
-            self.name += name[:COST]
+            self.name = (self.name + name)[:_MOST_NAME]
 
     def add(self, piece: str) -> str:
-        """Takes in some more of its text, and gives what was taken of it."""
+        """Adds a piece of its text; returns the part that was added."""
         taken = self.text.add(piece)
-        self._unread.append(taken)
+        if taken:
+            self._unread.append(taken)
         return taken
 
     def is_whole(self) -> bool:
-        """Whether its arguments are a whole object: then nothing more can belong to it."""
+        """Whether its arguments are a complete object."""
         unread, self._unread = self._unread, []
         return self._end.reached("".join(unread)) and not self.custom
 
     def repeats(self, text: str) -> bool:
-        """Whether a piece is all of it once more, as some servers end with."""
+        """Whether a piece repeats the whole text, as some servers do at the end."""
         return len(text) == len(self.text) and self.is_whole() and text == self.text.text
 
     def data(self) -> JsonObject:
-        """As an answer that comes whole would have it."""
+        """The call as in an answer that isn't streamed."""
         if self.custom:
             return {"id": self.id, "custom": {"name": self.name, "input": self.text.text}}
         function = {"name": self.name, "arguments": self.text.text}
@@ -236,12 +237,11 @@ class StreamedCall:
 
 @define
 class StreamedCalls:
-    """The calls of an answer so far.
+    """The calls of an answer, as received so far.
 
     Attributes:
-        budget: Of the answer.
-        most: Characters that are kept of one call's arguments; one more than are taken, so that the call is refused
-            for its length.
+        budget: The size budget of the answer.
+        most: Stored characters of one call's arguments; one more than is allowed, so that a longer call is refused.
     """
 
     budget: SizeBudget
@@ -253,7 +253,7 @@ class StreamedCalls:
     )
 
     def feed(self, piece: JsonMapping) -> CallDelta | None:
-        """Takes in one piece; gives what came with it, or `None` where there was no room."""
+        """Adds a piece; returns its delta, or `None` if there was no room."""
         custom = object_or_none(piece.get("custom"))
         function = custom if custom is not None else object_in(piece, "function")
         index, call_id, name = place_in(piece, "index"), text_in(piece, "id"), text_in(function, "name")
@@ -269,7 +269,7 @@ class StreamedCalls:
         return CallDelta(call.place, call.add(text), writable(call.id), writable(call.name))
 
     def _of(self, index: int | None, call_id: str, name: str, text: str) -> StreamedCall | None:
-        """The call of a piece. A new id is a new call, under whatever index; so is a name behind a whole call."""
+        """The call of a piece. A new id starts a new call under any index, as does a name after a complete call."""
         current = self._at.get(index) if index is not None else self._last()
         if call_id:
             known = self._by_id.get((index, call_id))
@@ -277,7 +277,7 @@ class StreamedCalls:
                 return known
             if current is None or current.id or known is not None:
                 return self._new(index, call_id)
-            current.id = call_id[:COST]
+            current.id = call_id[:_MOST_NAME]
             self._by_id[index, call_id] = current
             return current
         return current if current is not None and not _is_another(current, name, text) else self._new(index, "")
@@ -286,9 +286,9 @@ class StreamedCalls:
         return self.calls[-1] if self.calls else None
 
     def _new(self, index: int | None, call_id: str) -> StreamedCall | None:
-        if self.budget.take(COST) < COST:
+        if not self.budget.take_item():
             return None
-        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:COST])
+        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:_MOST_NAME])
         self.calls.append(call)
         self._at[index] = call
         self._by_id[index, call_id] = call
@@ -296,17 +296,17 @@ class StreamedCalls:
 
 
 def _is_another(call: StreamedCall, name: str, text: str) -> bool:
-    """Whether a piece begins another call: it has a name and begins an object, and that of this call is whole."""
+    """Whether a piece starts another call: it has a name and starts an object, and this call's object is complete."""
     begins = bool(name) and len(call.text) > 0 and text.lstrip().startswith("{")
     return begins and call.is_whole() and not call.repeats(text)
 
 
 def _text(arguments: object) -> str:
-    """Arguments that come whole, as an object, are written as text."""
+    """Arguments as text; some servers send an object."""
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     data, fault = deep_copy(arguments)
-    return str(json_text(data)) if fault is None else fault  # which is no JSON either, so that the call is refused
+    return str(json_text(data)) if fault is None else fault  # not JSON either, so that the call is refused
 
 
 _KEPT = ("id", "model", "service_tier", "system_fingerprint")
@@ -314,7 +314,7 @@ _KEPT = ("id", "model", "service_tier", "system_fingerprint")
 
 @define
 class ChatReader:
-    """Gathers the first choice of a stream, and reads it as if it had come whole.
+    """Parser of a stream: collects its first choice, and parses it as a whole answer.
 
     Attributes:
         answers: Reads whole answers.
@@ -336,7 +336,7 @@ class ChatReader:
         self._calls = StreamedCalls(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Takes in a `chat.completion.chunk`, and gives what came with it. Never raises."""
+        """Parses a `chat.completion.chunk`; returns its deltas. Never raises."""
         body = object_or_none(chunk)
         if body is None:
             return []
@@ -379,7 +379,7 @@ class ChatReader:
 
     def _annotate(self, message: JsonMapping) -> None:
         for annotation in objects_in(message, "annotations"):
-            if self._budget.take(COST) == COST:
+            if self._budget.take_item():
                 self._annotations.append(annotation)
 
     def _hear(self, audio: JsonMapping) -> None:
@@ -389,7 +389,7 @@ class ChatReader:
             self._audio["id"] = text_in(audio, "id")
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
+        """The answer as received so far.
 
         Args:
             broken: Why the stream ended early.

@@ -1,4 +1,4 @@
-"""Responses, read: items, whole and streamed."""
+"""Parsers of responses and their items, whole and streamed."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from pegboard_openai._openai import (
 
 @frozen
 class ClientCall:
-    """One kind of such calls.
+    """A kind of calls that the host runs by OpenAI's definition, such as shell calls.
 
     Attributes:
-        tools: The types of its tool; the first is the call's name where no tool of the request has one of them.
-        arguments: The members of the item that may hold what to do.
-        output: Makes the item of the result, from the call's id, its contents, whether it failed, and structured data.
+        tools: The types of its tool; the first is the call's name if the request has no such tool.
+        arguments: The members of the item that may hold the arguments.
+        output: Writes the result's item, from the call's id, the contents, whether it failed, and structured data.
     """
 
     tools: tuple[str, ...]
@@ -64,7 +64,7 @@ class ClientCall:
     output: Callable[[str, list[Rendered], bool, Any], JsonObject]
 
     def read(self, item: JsonMapping) -> Any:
-        """What to do, as the call's arguments: the member itself, or under its name where it is no object."""
+        """The call's arguments: the member itself, or under its name if it isn't an object."""
         for name in self.arguments:
             if item.get(name) is not None:
                 return item[name] if object_or_none(item[name]) is not None else {name: item[name]}
@@ -81,7 +81,7 @@ def _local_shell(call_id: str, contents: list[Rendered], failed: bool, data: Any
 
 
 def _shell(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
-    """The tool's own list of outputs, under `output` of its structured result, else all its text as one."""
+    """The list under `output` in the structured result, else all text as one output."""
     outputs = [dict(each) for each in objects_in(object_or_none(data) or {}, "output")]
     if not outputs or not all(each.keys() == {"stdout", "stderr", "outcome"} for each in outputs):
         streams = {"stdout": "", "stderr": _texts(contents)} if failed else {"stdout": _texts(contents), "stderr": ""}
@@ -96,7 +96,7 @@ def _apply_patch(call_id: str, contents: list[Rendered], failed: bool, data: Any
 
 
 def _computer(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
-    """The screen; a result without one is a screen without a picture."""
+    """The screenshot; without a picture if the result has none."""
     del failed, data
     picture = next((each.value for each in contents if each.kind == "image"), None)
     screen = {"type": "computer_screenshot", **({} if picture is None else {"image_url": picture})}
@@ -113,23 +113,23 @@ CLIENT_CALLS: Final[Mapping[str, ClientCall]] = {
 
 
 def client_call(item: JsonMapping) -> ClientCall | None:
-    """The kind of an item that the host has to answer, or `None` where it is none."""
+    """The kind of an item that the host has to run, or `None`."""
     kind = CLIENT_CALLS.get(known_text(item, "type") or "")
     return None if kind is None or _is_hosted(item) else kind
 
 
 def _is_hosted(item: JsonMapping) -> bool:
-    """Whether a shell's call ran in a container of the provider's."""
+    """Whether a shell call ran in one of the provider's containers."""
     environment = object_or_none(item.get("environment")) or {}
     return known_text(environment, "type") == "container_reference"
 
 
 OF_ITEM: Final = "of"
-"""Marks content that stands in an item beside it, such as a picture that the provider has made."""
+"""The metadata key of content that is part of another item, such as a generated picture."""
 
 
 ToolOfType: TypeAlias = Callable[[tuple[str, ...]], "str | None"]
-"""Gives the name of the tool that a request has of one of some types that OpenAI defines."""
+"""Returns the name of a request's tool of one of these types, which OpenAI defines."""
 
 _CALL_FACTS: Final = ("id", "namespace", "caller", "async")
 _RESULTS: Final = ("_output", "mcp_list_tools", "compaction")
@@ -138,14 +138,14 @@ _PICTURES: Final = frozenset({"png", "webp", "jpeg", "gif"})
 
 @define
 class Items:
-    """Reads items.
+    """Parser of items.
 
     Attributes:
-        key: Under which the provider's own facts are kept.
+        key: The key of provider metadata.
         calls: Makes the calls of this answer.
         tool_of_type: Finds the tools that OpenAI defines and the host runs.
-        unread: Types of the items that were beyond all bounds, and are left out.
-        whole: Whether the answer came to its end: else the provider keeps nothing of it that could be referred to.
+        unread: Types of the items that were too large, and are left out.
+        whole: Whether the answer is complete: otherwise the provider stores none of its items.
     """
 
     key: str
@@ -170,7 +170,7 @@ class Items:
             yield from self._hosted(item)
 
     def message(self, item: JsonMapping) -> Iterator[Part]:
-        """Words and refusals; the item's id goes with each."""
+        """Texts and refusals, each with the item's id."""
         known = ("id", "phase", "status") if self.whole else ("phase",)
         facts = {name: text for name in known if (text := text_in(item, name))}
         for content in objects_in(item, "content"):
@@ -181,7 +181,7 @@ class Items:
                 yield TextPart(text, citations, {self.key: dict(facts)} if facts else {})
 
     def reasoning(self, item: JsonMapping) -> Iterator[Part]:
-        """The summary, or else the reasoning itself; the whole item goes with it."""
+        """The summary, or else the reasoning itself, with the whole item."""
         thoughts = objects_in(item, "summary") or objects_in(item, "content")
         text = "\n\n".join(filter(None, (text_in(each, "text") for each in thoughts)))
         facts = dict(self._kept(item) or {})
@@ -202,7 +202,7 @@ class Items:
         yield CallPart(self.calls.freeform(item.get("name"), item.get("input"), item.get("call_id"), facts))
 
     def _facts(self, item: JsonMapping) -> JsonObject:
-        """What goes back with a call. `async_` is what the SDK makes of a name that Python has for itself."""
+        """Metadata to send back with a call. The SDK renames `async`, a Python keyword, to `async_`."""
         beside = {name: item.get(name) for name in _CALL_FACTS} | {"async": item.get("async", item.get("async_"))}
         if not self.whole:
             del beside["id"]
@@ -214,7 +214,7 @@ class Items:
         return CallPart(self.calls.call(name, kind.read(item), item.get("call_id"), facts))
 
     def _hosted(self, item: JsonMapping) -> Iterator[Part]:
-        """What the provider did by itself, and whatever isn't known here; a picture that it made can be seen too."""
+        """Items of the provider's own tools, and unknown ones; a generated picture is also a media part."""
         whole = self._kept(item)
         if whole is None:
             return
@@ -253,7 +253,7 @@ _READERS: Final[Mapping[str, Callable[[Items, JsonMapping], Iterator[Part]]]] = 
 
 
 def sources(items: Iterable[JsonMapping]) -> list[Any]:
-    """What the provider's own searches have found, as it wrote it."""
+    """The results of the provider's own searches, unchanged."""
     found: list[Any] = []
     for item in items:
         action = item.get("action")
@@ -274,13 +274,13 @@ _NOTED: Final = ("service_tier", "previous_response_id")
 
 @frozen
 class ResponsesAnswers:
-    """Reads responses.
+    """Parser of responses.
 
     Attributes:
-        key: Under which the provider's own facts are kept; also for errors.
-        strict: Gives the schemas of the tools that were to be strict.
+        key: The key of provider metadata; also for errors.
+        strict: Returns the own schema of a strict tool.
         tool_of_type: Finds the tools that OpenAI defines and the host runs.
-        limits: How much is read.
+        limits: Limits on what is read.
     """
 
     key: str
@@ -289,10 +289,10 @@ class ResponsesAnswers:
     limits: Limits = RESPONSES
 
     def read(self, raw: object) -> ModelResponse:
-        """The answer. One that has only begun (in the background) is partial.
+        """Parses an answer. A background response that is still running is partial.
 
         Raises:
-            ModelError: It is no response, or the provider's error.
+            ModelError: The body is not a response, or is the provider's error.
         """
         body = object_or_none(raw)
         if body is None:
@@ -307,11 +307,11 @@ class ResponsesAnswers:
         return self.answer(body)
 
     def answer(self, body: JsonMapping, *, whole: bool = True) -> ModelResponse:
-        """The answer of a body that has been looked at.
+        """Parses an answer whose body has been checked.
 
         Args:
             body: With a list as its output.
-            whole: Whether it came to its end.
+            whole: Whether it is complete.
         """
         items = objects_in(body, "output")
         unread: list[str] = []
@@ -351,21 +351,18 @@ def _noted(body: JsonMapping, unread: list[str]) -> JsonObject:
     return noted
 
 
-COST: Final = 1_000
-"""Characters of an answer's room that each item and each part of one takes beside its own."""
-
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Items whose text comes in pieces, and where it stands in them."""
+"""Items with streamed text, and the member that holds it."""
 
 
 @define
 class StreamedItem:
-    """One item so far.
+    """One item, as received so far.
 
     Attributes:
-        item: As it was when it began, or as it is when it is done.
-        place: Among the answer's calls, or `None` where it is none.
-        done: Whether it is whole.
+        item: The item at its start, or complete.
+        place: Its index among the answer's calls, or `None`.
+        done: Whether it is complete.
         texts: The pieces of its texts, by the member and the place that they belong to.
         annotations: Of its content, by place.
     """
@@ -377,7 +374,7 @@ class StreamedItem:
     annotations: dict[int, list[JsonMapping]] = field(factory=dict[int, list[JsonMapping]])
 
     def data(self) -> JsonMapping:
-        """The item; of what isn't done, with what has come of it."""
+        """The item; an incomplete one as received so far."""
         return self.item if self.done else self._so_far()
 
     def _so_far(self) -> JsonObject:
@@ -401,12 +398,12 @@ class StreamedItem:
 
 @define
 class StreamedItems:
-    """The items of an answer so far.
+    """The items of an answer, as received so far.
 
     Attributes:
-        budget: Of the answer.
-        most: Characters that are kept of one call's text; one more than are taken.
-        items: In the order in which they began.
+        budget: The size budget of the answer.
+        most: Stored characters of one call's text; one more than is allowed.
+        items: The items, in the order in which they started.
     """
 
     budget: SizeBudget
@@ -417,8 +414,8 @@ class StreamedItems:
     _calls: int = field(default=0, init=False)
 
     def begin(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
-        """An item begins; `None` where there is no room for it."""
-        if self.budget.take(COST) < COST:
+        """Starts an item; `None` if there is no room for it."""
+        if not self.budget.take_item():
             return None
         begun = StreamedItem(item)
         if text_in(item, "type") in CALLS:
@@ -431,7 +428,7 @@ class StreamedItems:
         return begun
 
     def end(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
-        """An item is whole; an unknown one begins with it."""
+        """Ends an item; an unknown one is added."""
         item_id = text_in(item, "id") or text_in(item, "call_id")
         ended = self._by_id.get(item_id) or self._at.get(place_in(event, "output_index"))
         if ended is None or ended.done or not _is_same(ended.item, item):
@@ -441,7 +438,7 @@ class StreamedItems:
         return ended
 
     def of(self, event: JsonMapping, kind: str) -> StreamedItem | None:
-        """The item that a piece belongs to; a piece of none that is there begins one of its kind."""
+        """The item of a piece; started if it is unknown."""
         item_id = text_in(event, "item_id")
         found = self._by_id.get(item_id) if item_id else None
         found = found or self._at.get(place_in(event, "output_index"))
@@ -450,10 +447,10 @@ class StreamedItems:
         return found
 
     def add(self, item: StreamedItem, member: str, place: int, piece: str) -> str:
-        """Takes in a piece of a text of an item, and gives what was taken of it."""
+        """Adds a piece of an item's text; returns the part that was added."""
         gathered = item.texts.get((member, place))
         if gathered is None:
-            if self.budget.take(COST) < COST:
+            if not self.budget.take_item():
                 return ""
             gathered = TextBuffer(self.budget, self.most if member in CALLS.values() else None)
             item.texts[member, place] = gathered
@@ -461,7 +458,7 @@ class StreamedItems:
 
 
 def _is_same(one: JsonMapping, other: JsonMapping) -> bool:
-    """Whether two items may be one: of one type, and under no two ids."""
+    """Whether two items may be the same: of one type, without different ids."""
     if text_in(one, "type") != text_in(other, "type"):
         return False
     ids = ((text_in(one, name), text_in(other, name)) for name in ("id", "call_id"))
@@ -478,14 +475,14 @@ _TEXT_PIECES: Final[Mapping[str, tuple[str, str, Callable[[str], Delta]]]] = {
     "response.reasoning_text.delta": ("reasoning", "content.reasoning_text", ReasoningDelta),
     "response.reasoning_summary_text.delta": ("reasoning", "summary.summary_text", ReasoningDelta),
 }
-"""By event: the kind of item, the member of it that grows, and what is passed on."""
+"""By event: the type of the item, its member that grows, and the class of the delta."""
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
 
 @define
 class ResponsesReader:
-    """Gathers the items of a stream; where the last event has them all, those count.
+    """Parser of a stream: collects its items, unless the last event has all of them.
 
     Attributes:
         answers: Reads whole answers.
@@ -503,7 +500,7 @@ class ResponsesReader:
         self._items = StreamedItems(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Takes in an event, and gives what came with it. Never raises."""
+        """Parses an event; returns its deltas. Never raises."""
         event = object_or_none(chunk)
         if event is None:
             return []
@@ -543,11 +540,11 @@ class ResponsesReader:
     def _annotated(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
         annotation = object_or_none(event.get("annotation"))
-        if item is not None and annotation is not None and self._budget.take(COST) == COST:
+        if item is not None and annotation is not None and self._budget.take_item():
             item.annotations.setdefault(place_in(event, "content_index") or 0, []).append(annotation)
 
     def _of_whole(self, event: JsonMapping, kind: str) -> None:
-        """Takes in an event about the response as a whole: that it begins, ends, or failed."""
+        """Handles an event about the response as a whole: its start, end or failure."""
         response = object_or_none(event.get("response"))
         if response is not None:
             self._body = dict(response)
@@ -562,7 +559,7 @@ class ResponsesReader:
         self._end.failed(None if code == "error" else code, message)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
+        """The answer as received so far.
 
         Args:
             broken: Why the stream ended early.

@@ -1,4 +1,4 @@
-"""`OpenAIModel` and `OpenAIChatModel`: models behind OpenAI's own SDK, OpenAI's and those of other servers."""
+"""`OpenAIModel` and `OpenAIChatModel`: models of OpenAI and compatible servers, over OpenAI's SDK."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from openai import APIError, APIStatusError
 
@@ -56,7 +56,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
 
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
-    """The provider's own error. What never passes, such as credit that is used up, may come as 429 all the same."""
+    """The provider's own error. Some permanent ones, such as used-up credit, are a 429, too."""
     code = failure(error.body, provider).code
     return http_error(
         text_in(as_object(error.body), "message") or error.message,
@@ -70,14 +70,14 @@ def _answered(error: APIStatusError, provider: str) -> ModelError:
 
 
 def _streamed(error: APIError, provider: str) -> ModelError:
-    """One that came within a stream, and so without a status: by its code it passes or not."""
+    """An error in a stream, which has no status: its code decides whether it is retryable."""
     made = failure(error.body, provider)
     made.code = made.code or type(error).__name__
     return made
 
 
 def _lost_connections() -> Iterator[type[Exception]]:
-    """What the SDK, and the transports of its versions, raise where the connection is lost or takes too long."""
+    """The exceptions of the SDK and its transports for lost connections and timeouts."""
     from openai import APIConnectionError
 
     yield from (APIConnectionError, OSError)
@@ -87,29 +87,29 @@ def _lost_connections() -> Iterator[type[Exception]]:
 
 
 KEY: Final = "OPENAI_API_KEY"
-"""The environment variable that the key is taken from."""
+"""The environment variable of the key."""
 
 NO_KEY: Final = "none"
-"""What is sent to servers that want no key: the SDK insists on one."""
+"""The key for servers that need none: the SDK requires one."""
 
 _OTHER_CREDENTIALS: Final = frozenset({"admin_api_key", "provider", "workload_identity"})
-"""Options of the client's that stand for a key."""
+"""Options of the client that replace a key."""
 
 
 def clients_of(
     client: AsyncOpenAI | None, provider: str, options: Mapping[str, Any], key_in: str = KEY
 ) -> Clients[AsyncOpenAI]:
-    """The client that is given, or one that is made, for each event loop another. The SDK is imported here.
+    """The caller's client, or one made for each event loop, importing the SDK.
 
     Args:
-        client: The one that is given, or `None`.
+        client: The caller's client, or `None`.
         provider: For errors.
         options: What `AsyncOpenAI` takes; `None` leaves one to it.
         key_in: The environment variable that holds the key, where `api_key` isn't among them.
 
     Raises:
         ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
     check_alone(client, options)
     given = {name: value for name, value in options.items() if value is not None}
@@ -137,7 +137,7 @@ def _made(provider: str, given: Mapping[str, Any], key_in: str) -> AsyncOpenAI:
 
 
 def _key(given: Any, key_in: str, provider: str) -> Any:
-    """What is given, which may also be a function that the SDK asks for keys; or what the environment holds."""
+    """The given key, which may also be a function that the SDK calls for keys; or the environment's."""
     if given and not isinstance(given, str):
         return given
     if given:
@@ -146,18 +146,18 @@ def _key(given: Any, key_in: str, provider: str) -> Any:
 
 
 def secrets_of(client: AsyncOpenAI) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     keys = [key for key in (client.api_key, client.admin_api_key) if key and key != NO_KEY]
     return [*keys, *(header for header in secrets_in(client.default_headers) if not header.endswith(NO_KEY))]
 
 
 class SDKModel(ProviderModel):
-    """A model that is asked through a client of OpenAI's SDK.
+    """Base class of models over OpenAI's SDK.
 
     Args:
         model: Its name.
-        exporter: What writes its requests and reads its answers.
-        clients: Of whose the running loop's is asked.
+        exporter: Writes its requests and reads its answers.
+        clients: The clients, of which the running loop's is used.
         method: The client's method, such as `client.responses.create`.
     """
 
@@ -179,7 +179,7 @@ class SDKModel(ProviderModel):
         """The names of the provider's models.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return [model.id async for model in self._method.clients.now().models.list()]
@@ -187,7 +187,7 @@ class SDKModel(ProviderModel):
             raise self._method.error(error) from error
 
     async def _answer(self, body: JsonObject) -> Any:
-        body.pop("stream_options", None)  # these go with a stream only
+        body.pop("stream_options", None)  # only for streams
         return await self._method.answer(body)
 
     def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
@@ -202,17 +202,17 @@ def _error_event(body: JsonObject) -> JsonObject:
 
 
 _OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")
-"""Hosts, and those below them, that run OpenAI's own API."""
+"""Domains of OpenAI's own API."""
 
 
 def chat_exporter(base_url: str) -> Exporter:
     """The exporter for a server.
 
     Args:
-        base_url: Where it is.
+        base_url: Its address.
 
     Returns:
-        The built-in `"openai"` for OpenAI's own API; for any other server one that keeps to what they all take.
+        The built-in `"openai"` for OpenAI's own API; for other servers, one limited to common features.
     """
     host = urlsplit(base_url).hostname or ""
     if any(host == own or host.endswith(f".{own}") for own in _OWN):
@@ -224,13 +224,13 @@ def chat_exporter(base_url: str) -> Exporter:
 def server_exporter(
     name: str = "openai", *, most_tokens: str = "max_tokens", reasoning: str | None = None, dialect: str = "openai"
 ) -> OpenAIChat:
-    """The exporter for a server that speaks as OpenAI does, but has no tools of free text and no response formats.
+    """The exporter for an OpenAI-compatible server without custom tools and response formats.
 
     Args:
-        name: Under which the server's own facts are kept.
+        name: The key of provider metadata.
         most_tokens: The member that limits an answer's length.
         reasoning: The member in which the server wants the model's reasoning back, or `None`.
-        dialect: What it takes of schemas: one of `DIALECTS`.
+        dialect: Its dialect of schemas: one of `DIALECTS`.
     """
     taken = DIALECTS[dialect]
     return OpenAIChat(
@@ -247,14 +247,14 @@ _WITH_USAGE: Final = {"include_usage": True}
 
 
 class OpenAIChatModel(SDKModel):
-    """A model that is asked for chat completions.
+    """A model over the chat completions API.
 
     Args:
         model: Its name, such as `"gpt-5.4"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"openai"`, and for a server that isn't OpenAI's own
-            one that leaves out what few others know: `OpenAIChat(custom_tools=False, most_tokens="max_tokens")`.
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"openai"`, or for a server that isn't
+            OpenAI's own one without what few others know: `OpenAIChat(custom_tools=False, most_tokens="max_tokens")`.
         api_key: By default what the environment variable holds.
         base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
         key_in: The environment variable that holds the key.
@@ -262,7 +262,7 @@ class OpenAIChatModel(SDKModel):
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name
@@ -292,21 +292,21 @@ _FIRST_THAT_SEARCHES: Final = (5, 4)
 
 
 class OpenAIModel(SDKModel):
-    """A model that is asked through the responses API.
+    """A model over the responses API.
 
     Args:
         model: Its name, such as `"gpt-5.4"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"openai-responses"`.
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"openai-responses"`.
         api_key: By default what the environment variable `OPENAI_API_KEY` holds.
         base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default, depends on its name.
         options: What else `openai.AsyncOpenAI` takes, such as `timeout` or `organization`.
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name
@@ -326,7 +326,7 @@ class OpenAIModel(SDKModel):
         self.loads_deferred = searches(model) if loads_deferred is None else loads_deferred
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """Errors are events like others here: the SDK doesn't raise them."""
+        """The events; raises those that are errors, as the SDK doesn't."""
         async with aclosing(super()._events(body)) as events:
             async for event in events:
                 yield event
@@ -345,7 +345,7 @@ def _error_in(event: JsonMapping) -> object | None:
 
 
 def searches(model: str) -> bool:
-    """Whether a model of this name knows OpenAI's search for deferred tools; of fine-tuned ones, the base counts."""
+    """Whether a model of this name supports OpenAI's tool search; for fine-tuned ones, the base model decides."""
     base = model.split(":")[1] if model.startswith("ft:") else model
     found = _GPT.match(base)
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST_THAT_SEARCHES

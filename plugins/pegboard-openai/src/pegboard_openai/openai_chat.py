@@ -1,4 +1,4 @@
-"""`OpenAIChat`: OpenAI's chat completions, both ways."""
+"""`OpenAIChat`: exporter for OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _NOTHING: Final[JsonMapping] = {}
 
 
 def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
-    """A part of the user's; under the key stand a picture's or a file's options `detail` and `file_id`."""
+    """A part of the user's message; its options under the key are `detail` and `file_id`."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     options = facts_of(part.provider_metadata, key)
@@ -85,7 +85,7 @@ def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
 
 
 def _written(content: Rendered, options: JsonMapping = _NOTHING) -> JsonObject:
-    """One content; the option `detail` states how closely a picture is looked at."""
+    """One content; the option `detail` is the resolution at which a picture is processed."""
     if content.kind == "text":
         return {"type": "text", "text": content.value}
     if content.kind == "audio":
@@ -102,7 +102,7 @@ _KINDS: Final = {"image": "Picture", "file": "File"}
 
 @define
 class _Conversation:
-    """The messages so far, and what has to be shown behind the results that come one after the other."""
+    """The messages so far, and the content to show after the current results."""
 
     listed: ToolDefinitions
     exporter: OpenAIChat
@@ -128,7 +128,7 @@ class _Conversation:
             self.shown += [{"type": "text", "text": content}] if isinstance(content, str) else content
 
     def show(self) -> None:
-        """Adds what stood in results and can only stand in a message of the user's."""
+        """Adds a user's message with the content of results that isn't text."""
         self._append("user", self.shown)
         self.shown = []
 
@@ -157,7 +157,7 @@ class _Conversation:
             self.messages.append({"role": "assistant", "content": text or None, **facts})
 
     def _is_hosted(self, part: CallPart) -> bool:
-        """Whether a provider has run the call itself: then neither it nor its result is sent."""
+        """Whether a provider has run the call itself: then it and its result aren't sent."""
         if part.call.provider_executed:
             self.hosted.add(part.call.id)
         return part.call.provider_executed
@@ -187,7 +187,7 @@ class _Conversation:
             return
         contents = render_result(part.result, self.exporter.limits)
         call_id = self.ids.result(part.call_id)
-        if call_id is None:  # a later result of a call that has one, or of none that is left
+        if call_id is None:  # a later result of an answered call, or without a call
             self.shown.append({"type": "text", "text": writable(f"A later result of {part.name}:")})
             self.shown += map(_written, contents)
             return
@@ -196,13 +196,13 @@ class _Conversation:
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": joined(texts)})
 
     def _placed(self, content: Rendered, numbers: Counter[str], call_id: str, name: str) -> Rendered:
-        """A text, or what points to where that stands which is no text."""
+        """A text, or a reference to other content, which is shown after the results."""
         if content.kind == "text":
             return content
         numbers[content.kind] += 1
         heading = writable(f"{_KINDS[content.kind]} {numbers[content.kind]} of the result of {name} ({call_id})")
         self.shown += [{"type": "text", "text": f"{heading}:"}, _written(content)]
-        return Rendered("text", f"[{heading}: in the message of the user behind the results]")
+        return Rendered("text", f"[{heading}: in the message of the user after the results]")
 
 
 def _is_refusal(part: Part, key: str) -> bool:
@@ -215,7 +215,7 @@ def _audio_id(part: Part, key: str) -> str | None:
 
 FAMILY: Final = "openai"
 _ELSEWHERE: Final = ("allowed_callers", "async", "defer_loading", "namespace", "output_schema")
-"""Options that only responses have, under a key that both wires read."""
+"""Options that only the responses API has, under a key that both exporters read."""
 
 
 def _named(spec: ToolSpec, written: Definition) -> JsonObject:
@@ -223,26 +223,25 @@ def _named(spec: ToolSpec, written: Definition) -> JsonObject:
 
 
 def _left_out(spec: ToolSpec, name: str) -> Loss:
-    return Loss(spec.name, f"/providerOptions/{FAMILY}/{name}", name, "left out: only responses have it")
+    return Loss(spec.name, f"/providerOptions/{FAMILY}/{name}", name, "left out: only the responses API has it")
 
 
 @define(eq=False, kw_only=True)
 class OpenAIChat:
-    """Writes requests for OpenAI's chat completions, and for the many servers that speak as they do.
+    """Exporter for OpenAI's chat completions, and for compatible servers.
 
-    Options of tools and requests stand under `"openai"` and, stronger, under its own name. There its own facts of calls
-    and parts stand too: one with another name, for another server, keeps apart what is whose. A request's options go
-    into the body as they are.
+    Options of tools and requests are under `"openai"`, overridden by those under its own name, which is also the key of
+    provider metadata: use another name for another server. A request's options go into the body unchanged.
 
     Attributes:
-        name: What it is found by.
-        limits: What the provider takes.
-        custom_tools: Whether it knows tools that take free text; where not, they become functions.
-        system_role: Who gives the instructions: `"system"`, or `"developer"`.
+        name: Its name.
+        limits: The limits of the provider.
+        custom_tools: Whether it supports custom tools, which take free text; otherwise they become functions.
+        system_role: The role of the instructions: `"system"`, or `"developer"`.
         reasoning: The member in which a server wants the model's reasoning back (`"reasoning_content"`), or `None`.
-        response_formats: Whether it takes schemas of whole answers.
+        response_formats: Whether it supports response formats.
         most_tokens: The member that limits an answer's length; other servers call it `"max_tokens"`.
-        dialect: What the server takes of schemas.
+        dialect: The dialect of schemas.
     """
 
     name: str = "openai"
@@ -296,20 +295,20 @@ class OpenAIChat:
         return merged({**model, "messages": conversation.messages, **tools, **without_empty(facts), **form}, options)
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """The member `response_format`; `None` where the request's `output` can't be had by it."""
+        """The member `response_format`; `None` if there is none for the request's `output`."""
         form = format_of(request) if self.response_formats else None
         return None if form is None else {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """A chat completion, read.
+        """Parses a chat completion.
 
         Raises:
-            ModelError: It is no chat completion, or the provider's error.
+            ModelError: The body is not a chat completion, or is the provider's error.
         """
         return ChatAnswers(self.name, strict_schemas(request), self.limits).read(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ChatReader:
-        """What reads the chunks of a streamed completion."""
+        """A parser for the chunks of a streamed completion."""
         return ChatReader(ChatAnswers(self.name, strict_schemas(request), self.limits))
 
     def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
@@ -338,7 +337,7 @@ class OpenAIChat:
         return Entry(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
 
     def _definitions(self, specs: Sequence[ToolSpec], strict: bool | None) -> ToolDefinitions:
-        """The list of these tools; what comes after as many as the provider takes is refused."""
+        """The list of these tools; those beyond the maximum number are refused."""
         taken: list[ToolSpec] = []
         by_name: dict[str, JsonObject] = {}
         losses: list[Loss] = []
@@ -356,5 +355,5 @@ class OpenAIChat:
 
 @cache
 def exporter() -> OpenAIChat:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return OpenAIChat()

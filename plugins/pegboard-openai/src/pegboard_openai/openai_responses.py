@@ -1,4 +1,4 @@
-"""`OpenAIResponses`: OpenAI's responses API, both ways."""
+"""`OpenAIResponses`: exporter for OpenAI's responses API."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ from pegboard_openai._openai_responses import CLIENT_CALLS, OF_ITEM, ResponsesAn
 
 @frozen
 class AssistantItems:
-    """Writes the parts of one message of the model's, but for its calls.
+    """Writer of the items of a model's message, except for calls.
 
     Attributes:
-        key: Under which the provider's own facts stand, and whose hosted items are given back.
-        stored: Whether the provider keeps its answers; where it doesn't, it can't look up what goes without content.
-        with_ids: Whether items go back under their ids: not where the reasoning that they want beside them is lost.
+        key: The key of provider metadata, and the provider of hosted items.
+        stored: Whether the provider stores its answers; otherwise items without content can't be sent back.
+        with_ids: Whether items have their ids: not if the reasoning that they require is lost.
     """
 
     key: str
@@ -83,12 +83,12 @@ class AssistantItems:
     with_ids: bool = True
 
     def loses_reasoning(self, parts: Iterable[Part]) -> bool:
-        """Whether some reasoning of the message can't be given back."""
+        """Whether some reasoning of the message can't be sent back."""
         thought = (facts_of(part.provider_metadata, self.key) for part in parts if isinstance(part, ReasoningPart))
         return not self.stored and any(facts and not known_text(facts, "encrypted_content") for facts in thought)
 
     def of(self, parts: Sequence[Part]) -> Iterator[JsonObject]:
-        """The items of parts that stand together; texts of one item become one."""
+        """The items of consecutive parts; texts of one item are joined."""
         for item_id, together in groupby(parts, self._item):
             if isinstance(item_id, str):
                 yield from self._message(item_id, [part for part in together if isinstance(part, TextPart)])
@@ -97,7 +97,7 @@ class AssistantItems:
                     yield from self._other(part)
 
     def _item(self, part: Part) -> str | None:
-        """The id of the item that a text stands in, `""` where it has none; `None` for what is no text."""
+        """The id of the item of a text, `""` if it has none; `None` for other parts."""
         if isinstance(part, MediaPart):
             return None if facts_of(part.provider_metadata, self.key).get(OF_ITEM) else ""
         if not isinstance(part, TextPart):
@@ -130,7 +130,7 @@ class AssistantItems:
 
 
 def _reasoning(part: ReasoningPart, facts: Any) -> JsonObject:
-    """The item as it was; a summary is wanted, if only an empty one."""
+    """The original item; a summary is required, even an empty one."""
     item = dict(object_or_none(facts) or {})
     if "summary" not in item:
         item["summary"] = [{"type": "summary_text", "text": part.text}] if part.text else []
@@ -138,7 +138,7 @@ def _reasoning(part: ReasoningPart, facts: Any) -> JsonObject:
 
 
 def as_text_part(part: Part) -> Part:
-    """A text instead of a picture, a sound or a file: no message of a model's may hold these."""
+    """A placeholder for a picture, a sound or a file, which a model's message must not have."""
     return TextPart(render_text(part.content)) if isinstance(part, MediaPart) else part
 
 
@@ -157,7 +157,7 @@ _BY_TYPE: Final = frozenset(
         "web_search_preview_2025_03_11",
     }
 )
-"""Hosted tools that a choice can name; the others can only be the one that is allowed."""
+"""Hosted tools that a choice can name; others are chosen by `allowed_tools`."""
 
 
 def _choice(name: str, entry: JsonObject) -> JsonObject:
@@ -202,7 +202,7 @@ def _written(content: Rendered, options: JsonMapping = _NOTHING) -> JsonObject:
 
 
 _BESIDE = ("id", "namespace", "caller", "async")
-"""What goes back with a call as it came."""
+"""Members of a call that are sent back unchanged."""
 
 
 @define
@@ -259,7 +259,7 @@ class _Conversation:
         return isinstance(part, MediaPart) and bool(facts_of(part.provider_metadata, self.exporter.name).get(OF_ITEM))
 
     def _call(self, call: ToolCall, *, with_id: bool) -> None:
-        if call.provider_executed:  # neither it nor its result is ours to send
+        if call.provider_executed:  # it and its result aren't sent
             self.hosted.add(call.id)
             return
         facts = facts_of(call.provider_metadata, self.exporter.name)
@@ -289,7 +289,7 @@ class _Conversation:
             return
         contents = render_result(part.result, self.exporter.limits)
         call_id = self.ids.result(part.call_id)
-        if call_id is None:  # a later result of a call that has one, or of none that is left
+        if call_id is None:  # a later result of an answered call, or without a call
             heading = {"type": "input_text", "text": writable(f"A later result of {part.name}:")}
             self._append("user", [heading, *map(_written, contents)])
             return
@@ -313,11 +313,11 @@ FAMILY: Final = "openai"
 
 @frozen
 class InNamespace(Entry):
-    """One tool that stands in a namespace.
+    """The entry of a tool in a namespace.
 
     Attributes:
-        namespace: Its name.
-        purpose: What it is for, or `None` where this tool leaves that to another.
+        namespace: The name of the namespace.
+        purpose: Its description, or `None` if another tool has it.
     """
 
     namespace: str = ""
@@ -394,19 +394,19 @@ class _Listing:
 
 @define(eq=False, kw_only=True)
 class OpenAIResponses:
-    """Writes requests for OpenAI's responses.
+    """Exporter for OpenAI's responses API.
 
-    The whole conversation goes with each request: items under their ids, reasoning with its encrypted content where it
-    came with that. With the option `store` false, nothing is sent that the provider would have to look up; left out,
-    the provider decides whether it keeps answers.
+    Each request has the whole conversation: items with their ids, reasoning with its encrypted content if it has one.
+    With the option `store` false, nothing is sent that the provider would have to look up; by default, the provider
+    decides whether it stores answers.
 
-    Options of tools and requests stand under `"openai"` and, stronger, under its own name. A tool's option `namespace`
-    puts it into one; all other options go into the entry or the body as they are.
+    Options of tools and requests are under `"openai"`, overridden by those under its own name. A tool's option
+    `namespace` puts it into one; other options go into the entry or the body unchanged.
 
     Attributes:
-        name: What it is found by, and where its own facts of calls and parts stand.
-        limits: What the provider takes.
-        custom_tools: Whether its models know tools that take free text; where not, they become functions.
+        name: Its name, and the key of provider metadata.
+        limits: The limits of the provider.
+        custom_tools: Whether it supports custom tools, which take free text; otherwise they become functions.
     """
 
     name: str = "openai-responses"
@@ -451,20 +451,20 @@ class OpenAIResponses:
         return merged({**asked, "input": conversation.items, **tools, **without_empty(facts), **form}, options)
 
     def response_format(self, request: ModelRequest) -> JsonObject | None:
-        """The member `text`; `None` where the request's `output` can't be had by it."""
+        """The member `text`; `None` if there is none for the request's `output`."""
         form = format_of(request)
         return None if form is None else {"text": {"format": {"type": "json_schema", **form}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """A `response`, read.
+        """Parses a `response`.
 
         Raises:
-            ModelError: It is no response, or the provider's error.
+            ModelError: The body is not a response, or is the provider's error.
         """
         return self._answers(request).read(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponsesReader:
-        """What reads the events of a streamed response."""
+        """A parser for the events of a streamed response."""
         return ResponsesReader(self._answers(request))
 
     def _answers(self, request: ModelRequest | None) -> ResponsesAnswers:
@@ -490,7 +490,7 @@ class OpenAIResponses:
                 entry["format"] = {"type": "grammar", **spec.grammar.to_json()}
             return self._entry(spec, entry, written)
         written = function_definition(spec, strict, self.limits.description)
-        # Left out or null, `strict` would have the provider rewrite the schema by its own lights.
+        # If `strict` is missing or null, the provider rewrites the schema.
         entry = _named("function", spec, written) | {"parameters": written.parameters, "strict": written.strict}
         if spec.output_schema_text is not None:
             entry["output_schema"] = spec.output_schema
@@ -515,12 +515,12 @@ class OpenAIResponses:
     def _definitions(
         self, specs: Sequence[ToolSpec], strict: bool | None, *, deferred: bool = False
     ) -> ToolDefinitions:
-        """The list of these tools; what comes after as many as the provider takes is refused.
+        """The list of these tools; those beyond the maximum number are refused.
 
         Args:
-            specs: In their order.
-            strict: What the request has of strictness.
-            deferred: Whether deferred tools are left to the provider's search, which then is in the list too.
+            specs: The tools, in order.
+            strict: The request's `strict`.
+            deferred: Whether the provider's search, which is added to the list, finds deferred tools.
         """
         most, searched = self.limits.tools, deferred and any(spec.deferred for spec in specs)
         listing = _Listing(most - 1 if searched else most, searched)
@@ -533,5 +533,5 @@ class OpenAIResponses:
 
 @cache
 def exporter() -> OpenAIResponses:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return OpenAIResponses()

@@ -1,4 +1,4 @@
-"""The hooks that bring the exporters and the models. Nothing of it is imported before it is asked for."""
+"""The hooks that register the exporters and the models, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Brings `openai` and `openai-responses`; one process has one of each.
+    """Registers the exporters `openai` and `openai-responses`, one of each per process.
 
     Args:
         register: Registers a function that makes it.
@@ -26,7 +26,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
 
 @hookimpl
 def pegboard_register_models(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings `openai` (the responses API), `openai-chat` (chat completions), and a provider for each server.
+    """Registers the models `openai` (the responses API), `openai-chat` (chat completions), and one for each server.
 
     Args:
         register: Registers them with the registry.

@@ -1,4 +1,4 @@
-"""`Server`: what `[plugins.openai.servers.NAME]` in a pegboard.toml may say."""
+"""`Server`: the settings `[plugins.openai.servers.NAME]` in a pegboard.toml."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _Address: TypeAlias = Annotated[
 
 @frozen(kw_only=True)
 class Server:
-    """A server that speaks as OpenAI's chat completions do.
+    """An OpenAI-compatible server of chat completions.
 
     Attributes:
-        base_url: Where it is, such as `"http://127.0.0.1:8000/v1"`.
+        base_url: Its address, such as `"http://127.0.0.1:8000/v1"`.
         api_key: Its key, as in `{ keyring = "NAME" }`.
-        api_key_env: The environment variable that holds its key; where there is neither, it wants none.
+        api_key_env: The environment variable of its key; without either, none is sent.
         most_tokens: The member that limits an answer's length.
         reasoning: The member in which it wants the model's reasoning back, or `None`.
-        dialect: What it takes of schemas: `"openai"`, `"moonshot"` (Kimi), or `"simple"` (few keywords).
+        dialect: Its dialect of schemas: `"openai"`, `"moonshot"` (Kimi), or `"simple"` (few keywords).
     """
 
     base_url: _Address
@@ -54,7 +54,7 @@ def servers_from(table: Mapping[str, Any]) -> dict[str, Server]:
 def _server(name: str, table: Any) -> Server:
     place = f"plugins.openai.servers.{name}"
     if not name or "/" in name:
-        raise ValueError(f"{place}: {name!r:.80} can't be asked for; models are named SERVER/MODEL.")
+        raise ValueError(f"{place}: {name!r:.80} isn't a valid name; models are named SERVER/MODEL.")
     server = read_table(Server, table, place)
     if server.api_key and server.api_key_env:
         raise ValueError(f"{place}: it has api_key and api_key_env; leave one out.")

@@ -1,4 +1,4 @@
-"""pegboard-search: a tool that finds tools, so that a request lists few of many."""
+"""pegboard-search: a search tool for tools, so that a request lists few of many."""
 
 from __future__ import annotations
 

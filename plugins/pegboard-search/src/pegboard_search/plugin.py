@@ -1,4 +1,4 @@
-"""The hook that brings the tool `find_tools`."""
+"""The hook that registers the tool `find_tools`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pegboard_search.search import search_tool
 
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None]) -> None:
-    """Brings `find_tools`, which finds tools that were declared as deferred."""
+    """Registers `find_tools`, which finds deferred tools."""
     register(search_tool("find_tools").evolve(process_request=needed))
 
 

@@ -1,7 +1,7 @@
 """The search tool; toolsets whose tools are deferred until it has found them.
 
-A request leaves deferred tools out. The search tool finds those of the request that its call answers, and notes their
-names in the session's state, under `pegboard:found_tools`; the next resolution lists these.
+A request leaves deferred tools out. The search tool finds those of the request that its call answers, and adds their
+names to the session's state, under `pegboard:found_tools`; the next resolution lists these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pegboard import (
 from pegboard.threads import off_loop
 
 _FOUND_TOOLS: Final = "pegboard:found_tools"
-_MOST_FOUND: Final = 128  # how many names are kept, those that were found last
+_MOST_FOUND: Final = 128  # how many names are stored, the latest
 _MOST_RESULTS: Final = 20  # the highest limit that the model may ask for
 _MOST_SHOWN: Final = 400  # how many characters of a description are shown
 _MOST_ARGUMENTS: Final = 20  # how many of a tool's arguments are shown
@@ -48,7 +48,7 @@ def search_tool(name: str = "search_tools", *, limit: int = 5) -> Tool:
 
     Args:
         name: The tool's name.
-        limit: How many tools it finds where the model doesn't say, 1 to 20.
+        limit: How many tools it finds by default, 1 to 20.
 
     Raises:
         InvalidNameError: The name isn't valid.
@@ -76,12 +76,14 @@ def search_tool(name: str = "search_tools", *, limit: int = 5) -> Tool:
         idempotent=True,
         open_world=False,
         meta={"pegboard/searches": True},
-        concurrency=Concurrency("key"),  # one after the other, so that each knows what the earlier ones have found
+        concurrency=Concurrency(
+            "key"
+        ),  # one after the other, so that each has the names that the earlier ones have found
     )
 
 
 class _Search:
-    """Runs the searches of one search tool, with one index for all of them."""
+    """Handler of one search tool, with one index for all of its calls."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -107,10 +109,10 @@ class _Search:
 
 
 def _remember(context: ToolContext, added: Sequence[str]) -> None:
-    """Adds names to what the session of a call has found, with what earlier calls of the same answer have found.
+    """Adds names to those that the session of a call has found, earlier calls of the same answer included.
 
-    The host takes the changes of the last of several calls of one answer, which don't see each other's: so each of
-    them repeats what those before it have found.
+    Of several calls of one answer, which don't see each other's changes, the last one's count: so each call repeats
+    the names of those before it.
     """
     if not added:
         return
@@ -127,7 +129,7 @@ _earlier_lock: Final = threading.Lock()
 
 
 def _found_earlier(request: ReadonlyContext) -> list[str]:
-    """The names found by earlier calls that answer one request, to be added to; kept as long as its context lives."""
+    """Mutable list of the names found by earlier calls of one answer; cached as long as the request's context lives."""
     if request == ReadonlyContext():
         return []
     key = id(request)
@@ -138,7 +140,7 @@ def _found_earlier(request: ReadonlyContext) -> list[str]:
             known = _earlier_names[key] = (reference, [])
         names = known[1]
         if set(names).issubset(found_names(request.state)):
-            names.clear()  # the host has taken them over: from now on the state decides
+            names.clear()  # the host has stored them: from now on the state counts
     return names
 
 
@@ -149,16 +151,16 @@ Always: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str |
 def searchable(toolset: Toolset, *, name: str = "search_tools", limit: int = 5, always: Always = None) -> ToolsetBase:
     """A toolset of a search tool, and of the toolset's own tools, deferred until a search has found them.
 
-    The search tool finds every deferred tool of the request, from any toolset; so of several searchable toolsets of
-    one registry, one search tool is enough. For several toolsets that are searched as one, make one of them first:
+    The search tool finds every deferred tool of the request, from any toolset; so several searchable toolsets of one
+    registry need only one search tool. To search several toolsets as one, combine them first:
     `searchable(CombinedToolset(...))`.
 
     Args:
         toolset: Any toolset. A tool of it that has the search tool's name is held back.
         name: The search tool's name.
-        limit: How many tools a search finds where the model doesn't say, 1 to 20.
-        always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
-            names. Where a predicate raises for a tool, the tool is deferred.
+        limit: How many tools a search finds by default, 1 to 20.
+        always: Which tools are never deferred: a predicate, its text, a plain function of tool and context, or a list
+            of names. Where a predicate raises for a tool, the tool is deferred.
 
     Raises:
         InvalidNameError: The name isn't valid.
@@ -169,7 +171,7 @@ def searchable(toolset: Toolset, *, name: str = "search_tools", limit: int = 5, 
 
 
 class _Deferring:
-    """Defers the tools of a toolset, and puts a search tool before them where that leaves something to find."""
+    """Defers the tools of a toolset, and adds a search tool before them if any is deferred."""
 
     def __init__(self, search: Tool, always: Always) -> None:
         self._search = search
@@ -184,17 +186,17 @@ class _Deferring:
         return changed if len(listed) == len(tools) else (self._search, *changed)
 
     def _listed(self, context: ReadonlyContext, tools: Sequence[Tool]) -> set[Tool]:
-        """What isn't deferred; what only processes requests isn't found, and so isn't either."""
+        """The tools that aren't deferred, those that only process requests included, as no search finds them."""
         return {tool for tool in tools if not tool.offered or self._is_always(tool, context)}
 
     def _is_always(self, tool: Tool, context: ReadonlyContext) -> bool:
         try:
             return self._always(tool, context) is True
-        except Exception:  # noqa: BLE001  whatever it is, the tool is deferred, and so can be found all the same
+        except Exception:  # noqa: BLE001  the tool is deferred, and can still be found
             return False
 
     def _with_deferred(self, tool: Tool, *, deferred: bool) -> Tool:
-        """The same tool for the same tool each time, so that what is compiled for it is kept."""
+        """The changed tool, cached, so that what is compiled for it stays cached."""
         if tool.spec.deferred is deferred:
             return tool
         made = self._made.setdefault(tool, {})

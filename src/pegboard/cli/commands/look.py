@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
 
-Keep: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
+WriteSnapshot: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
 
 
-def snapshot_keeper() -> tuple[Discovery | None, Keep]:
+def snapshot_writer() -> tuple[Discovery | None, WriteSnapshot]:
     """The installed plugins, and a function that writes the listing snapshot; call it before the registry is loaded.
 
     The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
@@ -77,7 +77,7 @@ def snapshot_keeper() -> tuple[Discovery | None, Keep]:
     for found in discovery.entries:
         stamps.add_plugin(found)
 
-    def keep(session: Session, offered: ResolvedTools, index: bytes) -> bool:
+    def write_listing(session: Session, offered: ResolvedTools, index: bytes) -> bool:
         plugins = session.registry.plugins()
         if session.config != config or any(map(lacks_secrets, config.plugins.values())):
             return False
@@ -91,7 +91,7 @@ def snapshot_keeper() -> tuple[Discovery | None, Keep]:
         sections = sections_of(offered.tools, found, commands=commands.items(), notices=remarks, index=index)
         return write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
 
-    return discovery, keep
+    return discovery, write_listing
 
 
 @click.command("list")
@@ -120,13 +120,13 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     summary.
     """
     plain = not (names or where or plugin or any(context.values())) and options.is_default
-    discovery, keep = snapshot_keeper() if plain else (None, None)
+    discovery, write_listing = snapshot_writer() if plain else (None, None)
     session = open_session(options, discovery)
-    live = any(is_literal(name) and session.asks_live(name) for name in names)
+    live = any(is_literal(name) and session.needs_query(name) for name in names)
     asked = context_of(**context)
     named = any_of(*(Matches("name", name) for name in names)) if names else None
-    brought = Matches("plugin", plugin) if plugin else None
-    offered = session.processed(session.resolved(named, brought, where, context=asked, live=live), asked)
+    of_plugin = Matches("plugin", plugin) if plugin else None
+    offered = session.processed(session.resolved(named, of_plugin, where, context=asked, live=live), asked)
     for name in names:  # patterns, and tools excluded by predicates, aren't errors
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -141,8 +141,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     else:
         _write_list(offered.tools, form, input_schema=input_schema)
         _notice(session, offered)
-    if keep is not None:
-        keep(session, offered, b"")
+    if write_listing is not None:
+        write_listing(session, offered, b"")
     return 0
 
 
@@ -166,9 +166,8 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
     yield from map(str, session.config.ignored)
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' adds some, 'registry new NAME' creates a plugin"
-    unasked = [] if session.options.live else session.unasked()
-    if unasked:
-        yield f"toolsets of {counted(len(unasked), 'plugin')} not queried ({', '.join(unasked)}): --live queries them"
+    if names := [] if session.options.live else session.unqueried():
+        yield f"toolsets of {counted(len(names), 'plugin')} not queried ({', '.join(names)}): --live queries them"
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
@@ -223,12 +222,12 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     """Show why a tool is or isn't offered."""
     session = open_session(options)
     asked = context_of(**context)
-    offered = session.resolved(where, context=asked, live=session.asks_live(name))
+    offered = session.resolved(where, context=asked, live=session.needs_query(name))
     offered = session.processed(offered, asked)
     report_misses(session, offered)
     explained = offered.explain(name)
     if not explained.reasons:
-        explained = evolve(explained, notes=tuple(session.withheld(name)))
+        explained = evolve(explained, notes=tuple(session.unavailable(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
     if as_json:
@@ -273,14 +272,14 @@ def search_command(
     from pegboard.toolsets.search import ToolIndex
 
     plain = not (where or any(context.values())) and options.is_default
-    discovery, keep = snapshot_keeper() if plain else (None, None)
+    discovery, write_listing = snapshot_writer() if plain else (None, None)
     session = open_session(options, discovery)
     offered = session.resolved(where, context=context_of(**context))
     report_misses(session, offered)
     index = ToolIndex(tool.spec for tool in offered)
     found = index.search(" ".join(words), limit=limit)
-    if keep is not None:
-        keep(session, offered, index.dump())
+    if write_listing is not None:
+        write_listing(session, offered, index.dump())
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
     if as_json:
         write(listing_json(tools, problems(session, offered)))

@@ -4,7 +4,7 @@ _registry_completion() {
     read -ra typed <<< "$line"
     number=$(( ${#typed[@]} - 1 ))
     [[ "$line" == *[[:space:]] ]] && number=$(( number + 1 ))
-    # Bash ends words at '=' and ':'; what it takes for the current word is all that may be answered.
+    # Bash splits words at '=' and ':', and replaces only the last part, so candidates must not repeat the others.
     [[ "$current" =~ ^[=:]+$ ]] && current=""
     before="${typed[number]-}"
     before="${before%"$current"}"

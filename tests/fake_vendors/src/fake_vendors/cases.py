@@ -1,19 +1,18 @@
-"""What exporters write and read, as data: one JSON file an exporter, a name for each behaviour, its cases under it.
+"""Runner of exporter tests written as data: one JSON file per exporter, with cases by behaviour.
 
-A case has what goes in, and all that has to come of it; what is usual is left out (a finish reason `"stop"`, no usage,
-no losses, every tool's name):
+A case has the input and the complete expected output, except for defaults (a finish reason `"stop"`, no usage, no
+losses, every tool's name):
 
     {"messages": ["Hi"], "sent": [{...}]}                        # the conversation of a body
     {"request": {"messages": ["Hi"], "model": "m"}, "body": {...}}
     {"answer": {...}, "response": {"parts": ["Hello."]}}
-    {"events": [{...}], "deltas": [{...}], "response": {...}}    # deltas are looked at where they stand there
+    {"events": [{...}], "deltas": [{...}], "response": {...}}    # deltas are only checked if given
     {"tools": [{...}], "strict": true, "entries": [{...}], "losses": [{...}]}
 
-or an `error` in the place of what comes. Beside these may stand `options` (of the exporter, where they aren't the usual
-ones), `request` (of an answer) and `broken` (why a stream ended). `"early": true` is an answer whose stream ended
-without its end mark. A message that is a text is the user's, others are `{ROLE: [PART, ...]}`; a part or content that
-is a text is just that text; `{"$base64": "..."}` are bytes. What is written is held against the types of the vendor's
-SDK, unless the case has `odd`.
+or an `error` instead of the output. Further keys are `options` (of the exporter), `request` (of an answer) and `broken`
+(why a stream ended). `"early": true` means that the stream ended without its end mark. A message that is a text is the
+user's, others are `{ROLE: [PART, ...]}`; a text part or content is just the text; `{"$base64": "..."}` are bytes.
+Output is checked against the types of the vendor's SDK, unless the case has `odd`.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _CUT = {"finishReason": "other", "errorMessage": EARLY, "complete": False, "inte
 
 
 def cases_in(folder: Path) -> list[Any]:
-    """The cases of all files in a folder, behaviour by behaviour, as parameters `exporter` and `cases` of a test."""
+    """The cases of all files in a folder, by behaviour, as parameters `exporter` and `cases` of a test."""
     return [
         pytest.param(path.stem, cases, id=f"{path.stem}: {behaviour}")
         for path in sorted(folder.glob("*.json"))
@@ -63,7 +62,7 @@ def cases_in(folder: Path) -> list[Any]:
 
 
 def check(exporter: str, cases: list[Case]) -> None:
-    """Fails where something else comes of a case than stands there, or a body is none that the vendor takes."""
+    """Checks the output of each case, and bodies against the vendor's types."""
     for case in cases:
         came, body = played(exporter, case)
         wanted = {key: fact for key, fact in case.items() if key not in _GIVEN}
@@ -72,14 +71,14 @@ def check(exporter: str, cases: list[Case]) -> None:
 
 
 def faults(exporter: str, body: Case | None, entries: list[Case] | None) -> list[str]:
-    """What the types of the vendor's SDK have against a body, or a list of tools."""
+    """The faults of a body or a list of tools by the types of the vendor's SDK."""
     if body is not None and exporter in payloads.MESSAGES:
         return payloads.request_faults(exporter, body)
     return payloads.TOOLS[exporter](entries) if entries else []
 
 
 def played(exporter: str, case: Case) -> tuple[Case, Case | None]:
-    """What comes of a case, deltas where they are looked at; and the body, where one is written."""
+    """The output of a case, with deltas if they are checked; and the body, if one is written."""
     try:
         came = _played(exporter, made_exporter(exporter, case.get("options", {})), case)
     except ExportError as error:
@@ -117,7 +116,7 @@ def _played(exporter: str, made: Exporter, case: Case) -> Case:
 
 
 def made_exporter(name: str, options: Mapping[str, Any]) -> Exporter:
-    """An exporter; of `limits`, the options have only what differs."""
+    """Makes an exporter; `limits` in the options override the defaults."""
     usual: Any = EXPORTERS[name]()
     if not options:
         return usual
@@ -151,7 +150,7 @@ def _response(response: ModelResponse) -> Case:
 
 
 def short(message: Mapping[str, Any]) -> Case:
-    """A message's JSON as cases have it."""
+    """A message's JSON in the short form of cases."""
     rest = {key: fact for key, fact in message.items() if key not in ("role", "parts")}
     return {message["role"]: [_short_part(part) for part in message["parts"]], **rest}
 
@@ -212,7 +211,7 @@ def _decoded(value: dict[str, Any]) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A value as one text, and only that value."""
+    """A value as canonical JSON text."""
     return json.dumps(encoded(value), sort_keys=True, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Which client asks, what it sends, what nobody sees of it, who closes it, and what is imported for it."""
+"""Clients of the SDKs: keys, secrets, closing, and lazy imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def asked(vendor, url, **options):
 
 
 def bare(vendor, **options):
-    """A model whose options are just these."""
+    """A model with only these options."""
     return vendor.kind(vendor.model, **options)
 
 
@@ -44,9 +44,9 @@ def test_the_sdks_refusal_of_an_option_is_a_model_error(vendor):
 def test_a_client_that_is_given_is_used_and_stays_open(vendor):
     async def main(url):
         async with vendor.client(url, KEY) as client:
-            said = [await asked(vendor, url, client=client) for _ in range(2)]
+            texts = [await asked(vendor, url, client=client) for _ in range(2)]
             assert not vendor.is_closed(client)
-            return said
+            return texts
 
     with ModelServer([Round(text="One."), Round(text="Two.")]) as server:
         assert asyncio.run(main(server.url)) == ["One.", "Two."]
@@ -68,7 +68,7 @@ def test_one_model_serves_one_event_loop_after_the_other_and_may_be_asked_again(
         assert [asyncio.run(main()) for _ in range(loops)] == [["Hi.", "Hi."]] * loops
 
 
-def test_a_model_says_who_it_is(vendor):
+def test_a_model_has_a_name_provider_and_repr(vendor):
     model = bare(vendor, base_url=NOWHERE, **vendor.made)
     asyncio.run(model.aclose())
     asyncio.run(model.aclose())
@@ -76,7 +76,7 @@ def test_a_model_says_who_it_is(vendor):
     assert repr(model) == f"{vendor.kind.__name__}({vendor.model!r}, provider={vendor.provider!r})"
 
 
-def test_what_cannot_be_said_is_an_export_error(vendor):
+def test_an_unmet_tool_choice_is_an_export_error(vendor):
     async def main():
         async with vendor.at(NOWHERE) as model:
             await model.respond(HI.evolve(tool_choice=NamedTool("nothing")))
@@ -114,7 +114,7 @@ def test_without_a_key_the_error_names_the_variables(vendor, monkeypatch):
             assert (caught.value.code, caught.value.retryable) == ("missing_api_key", False)
 
 
-def test_keys_are_sent_without_the_space_around_them(vendor, monkeypatch):
+def test_keys_are_sent_stripped(vendor, monkeypatch):
     def sends(**options):
         with ModelServer([Round(text="Hi.")]) as server:
             asyncio.run(asked(vendor, server.url, **options))
@@ -147,7 +147,7 @@ def test_a_key_that_cannot_be_sent_is_an_error_that_names_where_it_is_from(vendo
 
 
 def shown(error):
-    """Whatever may be seen of an error, and of what it is chained to."""
+    """Everything that an error shows, with the errors it is chained to."""
     return "".join([*traceback.format_exception(error), repr(error), str(error.code), str(error.request_id)])
 
 
@@ -160,7 +160,7 @@ def test_a_server_that_echoes_the_key(way):
 
 
 def test_a_stream_that_echoes_the_key(streaming):
-    error = Error(500, f"no: Bearer {KEY}", after=streaming.vendor.said_after)
+    error = Error(500, f"no: Bearer {KEY}", after=streaming.vendor.text_after)
     facts = {**streaming.vendor.made, streaming.vendor.secret: KEY}
     played = streaming.play([Round(text=("Half ", "a ", "word"), error=error)], facts=facts)
     assert "no: " in played.why
@@ -183,7 +183,7 @@ def test_a_transport_that_echoes_the_key(way):
 
 
 class Silent:
-    """A server that begins an answer, once it may, or doesn't, and waits until its client has gone or it hangs up."""
+    """A server that may start an answer once it is released, and waits until either side closes the connection."""
 
     def __init__(self, begun=b"", kind=""):
         self.asked, self.begin, self.hang_up, self.left = (asyncio.Event() for _ in range(4))
@@ -245,12 +245,12 @@ def test_a_stream_that_is_left_closes_the_connection(vendor, how):
     async def main():
         async with silent_model(vendor, begins=True) as (model, _):
             async with aclosing(model.stream(HI)) as pieces:
-                said = await anext(pieces)
+                first = await anext(pieces)
                 if how == "cancel":
                     waiting = asyncio.ensure_future(_to_the_end(pieces))
                     await asyncio.sleep(0)
                     await cancelled(waiting)
-            return said.text
+            return first.text
 
     assert asyncio.run(main()) == "Half"
 
@@ -260,7 +260,7 @@ async def _to_the_end(pieces):
         pass
 
 
-def test_a_turn_that_is_interrupted_keeps_what_was_said(vendor):
+def test_an_interrupted_turn_keeps_the_text_so_far(vendor):
     async def main():
         async with silent_model(vendor, begins=True) as (model, _):
             turn = turn_of(model, "Go on.", ToolRegistry())
@@ -278,13 +278,13 @@ def test_a_turn_that_is_interrupted_keeps_what_was_said(vendor):
 
 
 def test_the_plugin_keeps_the_contract(vendor):
-    """It loads whole, its manifest is true, importing it is cheap."""
+    """It loads completely, its manifest is correct, and its import is cheap."""
     check_plugin(vendor.plugin)
 
 
 @pytest.mark.slow
 def test_a_registry_makes_the_model_and_only_then_are_sdk_and_exporter_imported(vendor, tmp_path):
-    """With the host's options; in a process that has imported nothing."""
+    """With the host's options, in a new process."""
     package, kind = vendor.package.__name__, vendor.kind.__name__
     wires = tuple(f"{package}.{wire}" for wire in vendor.wires)
     options = {name: fact for name, fact in vendor.made.items() if isinstance(fact, str)}

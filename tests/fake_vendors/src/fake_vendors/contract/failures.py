@@ -1,4 +1,4 @@
-"""Errors, streams that break off, and answers that are none: the turn tries again or ends, its history complete."""
+"""Errors, streams that break off, and invalid answers: the turn retries or ends, its history complete."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ONCE = TurnLimits(retries=0)
 HALF = "Half a sentence that goes on for a while"
 
 
-def test_errors_that_stay_end_the_turn(way, registry):
-    for status, code in way.vendor.stays.items():
+def test_permanent_errors_end_the_turn(way, registry):
+    for status, code in way.vendor.permanent.items():
         played = way.play([Round(error=Error(status, "So it is."))], registry=registry)
         error = played.error
         assert isinstance(error, ModelError)
@@ -27,16 +27,16 @@ def test_errors_that_stay_end_the_turn(way, registry):
         assert played.outcome.ended == "failed"
 
 
-def test_errors_that_pass_are_tried_again(way):
-    for status in way.vendor.passes:
+def test_temporary_errors_are_retried(way):
+    for status in way.vendor.temporary:
         played = way.play([Round(error=Error(status, "later", retry_after=0)), DONE])
         assert (played.outcome.text, len(played.server.requests)) == ("Done.", 2)
         (retried,) = played.of("ModelRetried")
         assert (retried.attempt, retried.cause) == (1, f"{way.vendor.provider}: later")
 
 
-def test_errors_that_pass_and_stay_have_their_code(way):
-    for status, code in way.vendor.passes.items():
+def test_temporary_errors_have_their_code(way):
+    for status, code in way.vendor.temporary.items():
         played = way.play([Round(error=Error(status, "later"))], limits=ONCE)
         assert (played.error.status, played.error.code, played.error.retryable) == (status, code, True)
         assert len(played.server.requests) == 1  # the SDK doesn't try again by itself
@@ -47,7 +47,7 @@ def test_the_turn_waits_as_long_as_the_provider_asks(way):
     assert [event.pause for event in played.of("ModelRetried")] == [0.01]
 
 
-def test_a_provider_that_is_busy_again_and_again_is_given_up(way, registry):
+def test_a_repeatedly_busy_provider_ends_the_turn(way, registry):
     look = Round(calls=[Call("weather", {"city": "Oslo"}), Call("clock")])
     played = way.play(
         [look, *[Round(error=Error(429, retry_after=0))] * 2], registry=registry, limits=TurnLimits(retries=1)
@@ -63,7 +63,7 @@ def test_a_provider_that_asks_for_too_long_a_pause_is_given_up(way):
 @pytest.mark.parametrize(
     "body", ["<html>" + "x" * 10_000, "", '"text"', "[1]", '{"error": 7}', '{"error": {"type": 7, "message": []}}']
 )
-def test_an_error_of_something_on_the_way_is_read_all_the_same(way, body):
+def test_an_error_page_of_a_proxy_is_a_model_error(way, body):
     error = way.play([Round(error=Error(502, body=body))], limits=ONCE).error
     assert isinstance(error, ModelError)
     assert error.status in (502, None)
@@ -72,7 +72,7 @@ def test_an_error_of_something_on_the_way_is_read_all_the_same(way, body):
     assert "object has no attribute" not in str(error)
 
 
-def test_where_nobody_listens_it_may_be_tried_again(way):
+def test_a_refused_connection_is_retryable(way):
     async def main():
         async with way.vendor.at(NOWHERE) as model:
             return await way.turn(model, "Go on.", ToolRegistry(), limits=ONCE)
@@ -86,8 +86,8 @@ def test_where_nobody_listens_it_may_be_tried_again(way):
 
 
 @pytest.mark.parametrize("how", ["break_after", "stop_after"])
-def test_a_stream_that_breaks_off_keeps_what_it_said(streaming, how):
-    played = streaming.play([Round(text=HALF, **{how: streaming.vendor.said_after})])
+def test_a_stream_that_breaks_off_keeps_its_text(streaming, how):
+    played = streaming.play([Round(text=HALF, **{how: streaming.vendor.text_after})])
     response = played.outcome.response
     assert (played.outcome.ended, response.interrupted, response.complete) == ("cut_off", True, False)
     assert response.text
@@ -100,8 +100,8 @@ def test_a_stream_that_breaks_off_keeps_what_it_said(streaming, how):
 @pytest.mark.parametrize(
     "how", [{"break_after": 0}, {"break_after": 1}, {"stop_after": 1}, {"error": 0}, {"error": 1}], ids=str
 )
-def test_a_stream_that_breaks_off_before_it_says_anything_is_tried_again(streaming, how, thought):
-    if streaming.vendor.said_after == 2 and thought is None:
+def test_a_stream_that_breaks_off_before_its_first_text_is_retried(streaming, how, thought):
+    if streaming.vendor.text_after == 2 and thought is None:
         how = dict.fromkeys(how, 0)  # its first event has words
     spoilt = {"error": Error(503, after=how["error"])} if "error" in how else how
     played = streaming.play([Round(text=HALF, reasoning=thought, **spoilt), DONE])
@@ -117,13 +117,13 @@ def test_an_answer_that_is_cut_in_half_is_tried_again(whole):
 @pytest.mark.parametrize("how", ["break_after", "stop_after"])
 def test_calls_of_a_stream_that_breaks_off_do_not_run(streaming, registry, how):
     calls = [Call("weather", {"city": city}) for city in ("Oslo", "Bergen")]
-    played = streaming.play([Round(calls=calls, **{how: streaming.vendor.called_after}), DONE], registry=registry)
+    played = streaming.play([Round(calls=calls, **{how: streaming.vendor.calls_after}), DONE], registry=registry)
     assert set(played.results) == {"cut_off"}
     assert played.outcome.text == "Done."
 
 
-def test_an_error_within_a_stream_that_has_said_something_ends_the_turn(streaming):
-    spoilt = Round(text=HALF, error=Error(503, "It broke.", after=streaming.vendor.said_after))
+def test_an_error_in_a_stream_after_its_first_text_ends_the_turn(streaming):
+    spoilt = Round(text=HALF, error=Error(503, "It broke.", after=streaming.vendor.text_after))
     played = streaming.play([spoilt])
     assert isinstance(played.error, ModelError)
     assert "It broke." in str(played.error)
@@ -132,15 +132,15 @@ def test_an_error_within_a_stream_that_has_said_something_ends_the_turn(streamin
     assert HALF.startswith(played.messages[-1].text)
 
 
-@needs("stays_within")
-def test_an_error_within_a_stream_that_stays_is_not_tried_again(streaming):
+@needs("permanent_in_streams")
+def test_a_permanent_error_in_a_stream_is_not_retried(streaming):
     played = streaming.play([Round(text=HALF, error=Error(400, "The prompt is bad.", after=0))])
     assert "The prompt is bad." in str(played.error)
     assert not played.error.retryable
     assert not played.of("ModelRetried")
 
 
-# --- answers that are none ---
+# --- invalid answers ---
 
 
 def test_an_answer_of_nonsense_is_a_model_error(whole):

@@ -1,4 +1,4 @@
-"""The fixtures of the contract; a vendor's `conftest.py` has them and adds `vendor`."""
+"""The fixtures of the contract; a vendor's `conftest.py` imports them and adds `vendor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["around", "pytest_collection_modifyitems", "registry", "streaming", "
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out tests of what a vendor doesn't have (`needs`)."""
+    """Deselects tests of features that a vendor lacks (`needs`)."""
     absent = [item for item in items if _lacks(item)]
     if absent:
         config.hook.pytest_deselected(items=absent)
@@ -28,7 +28,7 @@ def _lacks(item):
 
 @pytest.fixture
 def registry():
-    """A tool that answers, one that fails, one that gives a picture, and one that is held to its schema."""
+    """A registry with a tool that answers, one that fails, one that returns a picture, and a strict one."""
     made = ToolRegistry()
     made.register(weather, clock, photo, book)
     return made
@@ -36,7 +36,7 @@ def registry():
 
 @pytest.fixture(autouse=True)
 def around(request, monkeypatch, tmp_path):
-    """Nothing of the machine's counts, and turns try again at once, but for as long as the provider asks to wait."""
+    """Isolates the test from the machine's settings, and makes turns retry without a pause of their own."""
     monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

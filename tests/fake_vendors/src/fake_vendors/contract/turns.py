@@ -1,4 +1,4 @@
-"""Whole turns: what the model is told, what it calls, and what it is told of it."""
+"""Whole turns: requests, calls, and their results in the next request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_parallel_calls_an_error_and_a_picture_go_back_to_the_model(way, registr
     assert (played.outcome.ended, played.outcome.text) == ("answered", "It rains.")
     assert [call.name for call in played.calls] == ["weather", "clock", "photo"]
     assert played.results[:2] == ["It rains in Oslo.", "tool_failure"]
-    assert played.holds(1, *way.vendor.told)
+    assert played.holds(1, *way.vendor.results)
     assert PNG[:12] in json.dumps(played.bodies[1])
 
 
@@ -49,7 +49,7 @@ def test_what_all_answers_used_is_added_up(way, registry):
     }
 
 
-def test_pieces_come_as_they_are_said(streaming, registry):
+def test_deltas_are_streamed(streaming, registry):
     thought = streaming.vendor.thoughts[0][0]
     look = Round(text=("It ", "is ", "noon."), reasoning=thought, calls=[Call("weather", {"city": "Oslo"})])
     played = streaming.play([look, Round()], registry=registry)
@@ -83,8 +83,8 @@ def test_a_strict_tool_is_held_to_its_schema_and_its_nulls_are_left_out(way, reg
 
 
 def test_an_answer_that_is_a_value_comes_in_the_providers_own_response_format(way):
-    said = [Round(text=json.dumps({"result": {"city": city, **way.vendor.nulls}})) for city in (7, "Oslo")]
-    played = way.play(said, ModelRequest("Go on.", model=way.vendor.forming), output_type=Trip)
+    rounds = [Round(text=json.dumps({"result": {"city": city, **way.vendor.nulls}})) for city in (7, "Oslo")]
+    played = way.play(rounds, ModelRequest("Go on.", model=way.vendor.forming), output_type=Trip)
     assert (played.outcome.output, played.calls) == (Trip("Oslo"), [])
     assert played.holds(0, way.vendor.form)
     assert "result.city: " in json.dumps(played.bodies[1])  # what was wrong with the first

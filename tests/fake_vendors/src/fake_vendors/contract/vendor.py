@@ -1,4 +1,4 @@
-"""A vendor as the contract tests it, and turns of its models on a script."""
+"""Parameters of a vendor for the contract tests, and turns of its models with a script."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 """A picture of one pixel, in base64."""
 
 DEEP = (b'{"a":' * 90_000, b"[" * 90_000 + b"]" * 90_000)
-"""Answers that are nested without end."""
+"""Deeply nested answers."""
 
 NOWHERE = "http://127.0.0.1:9"
-"""The port of "discard", which is never open."""
+"""A closed port ("discard")."""
 
 
 @tool
@@ -68,11 +68,11 @@ class Hosted:
     """A tool that the provider runs itself.
 
     Attributes:
-        tool: As the registry has it.
-        entry: Stands in the list of tools.
-        ran: What the answer holds of it.
-        roles: Of the parts that are made of it.
-        back: Stand in the next request.
+        tool: The registered tool.
+        entry: Its entry in the list of tools.
+        ran: Its items in the answer.
+        roles: The roles of its parts.
+        back: Its items in the next request.
     """
 
     tool: Tool
@@ -87,8 +87,8 @@ class Deferring:
     """How a provider searches deferred tools itself.
 
     Attributes:
-        ran: What the answer holds of the search.
-        entries: Stand in the list of tools.
+        ran: The items of the search in the answer.
+        entries: Its entries in the list of tools.
         without: Options of models that don't search.
     """
 
@@ -99,65 +99,65 @@ class Deferring:
 
 @frozen(kw_only=True)
 class Vendor:
-    """What differs from one vendor's model to the other's.
+    """The differences between the vendors' models.
 
-    What is expected "in a body" is a JSON object whose facts some object of the body has.
+    An expected JSON object "in a body" means that some object of the body has its members.
 
     Attributes:
-        name: Names the case.
+        name: The name of the case.
         kind: The class of the model.
-        package: Where it stands.
-        path: As a registry finds it.
-        provider: As errors name it.
-        plugin: As manifests name it.
-        sdk: Beginnings of the names of the SDK's modules, which aren't imported before a model is asked for.
-        wires: The package's own modules that aren't, either.
-        variables: Beginnings of the environment variables that the SDK reads.
+        package: Its package.
+        path: Its name for a registry.
+        provider: Its name in errors.
+        plugin: Its name in manifests.
+        sdk: Prefixes of the SDK's modules, which are imported once a model is made.
+        wires: The package's own modules for which that is so, too.
+        variables: Prefixes of the environment variables that the SDK reads.
         model: The model's name.
-        base: What stands behind the server's address.
-        made: Options with which a model is made.
-        opened: Makes a model, and closes it, where that takes more.
-        client: Makes a client of the SDK's, and closes it; gets address and key.
-        is_closed: Whether such a client is.
-        asked: The model that a request asks for.
+        base: The path after the server's address.
+        made: Options for making a model.
+        opened: Context manager that makes a model, if options don't suffice.
+        client: Context manager that makes a client of the SDK, from address and key.
+        is_closed: Whether such a client is closed.
+        asked: The model that a request names.
 
         many_loops: Whether a model serves one event loop after the other.
-        keys: Options that hold a key, each with the environment variable that does; the earlier goes before the later.
-        needs_key: Whether there has to be one.
+        keys: Options for a key, each with its environment variable, by priority.
+        needs_key: Whether one is required.
         sent: Whether a request was sent with a key.
         secret: The option whose value errors don't show.
-        unsendable: What no header can hold, and the SDK doesn't take off.
-        odd_options: What the SDK refuses.
+        unsendable: Characters that no header can have, and that the SDK doesn't strip.
+        odd_options: Options that the SDK refuses.
 
-        told: In the second body, of the results of `weather`, `clock` and `photo`.
-        usage: Which counts an answer has.
-        thoughts: Reasoning, and what it is in the second body.
-        choice: In a body, where `weather` must be called.
-        strict: In a body, where `book` is held to its schema.
-        nulls: What a model says for what it leaves out.
-        form: In a body, where the answer has to be a `Trip`.
-        forming: A model that has such formats; `None`: its own.
+        results: In the second body, the results of `weather`, `clock` and `photo`.
+        usage: The token counts of an answer.
+        thoughts: Reasoning, and its form in the second body.
+        choice: In a body, the choice of `weather`.
+        strict: In a body, `book` as a strict tool.
+        nulls: A model's values for omitted arguments.
+        form: In a body, the response format for a `Trip`.
+        forming: A model with response formats; `None`: its own.
         hosted: A tool that the provider runs.
-        cites: Whether answers cite.
+        cites: Whether answers have citations.
         deferring: How it searches deferred tools.
-        configured: A configuration and what it is in a body.
-        option: An option of the provider's, and what it is in a body.
-        refused: The finish reason of a refusal; empty where there is none.
+        configured: A configuration and its form in a body.
+        option: An option of the provider, and its form in a body.
+        refused: The finish reason of a refusal; empty if there is none.
 
-        said_after: After how many events of a stream some words were said, and not all.
-        called_after: After how many events of a stream of two calls the second has begun.
-        in_pieces: Whether arguments come in pieces.
-        as_text: Whether arguments may be no object.
-        stays: Statuses with their codes, for errors that stay.
-        passes: The same for those that pass.
+        text_after: The number of events of a stream after which it has some text, but not all.
+        calls_after: The number of events of a stream of two calls after which the second has begun.
+        in_pieces: Whether arguments are streamed in pieces.
+        as_text: Whether arguments may be other values than objects.
+        permanent: Statuses of permanent errors, with their codes.
+        temporary: Statuses of temporary errors, with their codes.
         ids: Whether errors have the request's id.
-        stays_within: Whether an error within a stream may stay; the others' pass.
-        nonsense: Answers that are none, and whether an event of a stream is none, too.
-        frames: Streams that are none.
-        begun: How a stream begins that says "Half".
+        permanent_in_streams: Whether an error in a stream may be permanent.
+        nonsense: Invalid answers.
+        frames: Invalid streams.
+        begun: The start of a stream with the text "Half".
         stream_type: Its content type.
-        hangs_up: Whether an answer that hasn't begun can be left.
-        listing: Where the provider lists its models `one` and `two`, and what it says there.
+        hangs_up: Whether a request can be cancelled before the answer starts.
+        listing: The pages that list the provider's models `one` and `two`.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Vendor:
     unsendable: str = "\n\0"
     odd_options: Sequence[Mapping[str, Any]] = ({"no_such_option": 1},)
 
-    told: Sequence[Mapping[str, Any]]
+    results: Sequence[Mapping[str, Any]]
     usage: tuple[str, ...] = ("input_tokens", "output_tokens", "cached_tokens")
     thoughts: Sequence[tuple[Reasoning, Mapping[str, Any]]]
     choice: Mapping[str, Any] | None
@@ -200,14 +200,14 @@ class Vendor:
     option: tuple[Mapping[str, Any], Mapping[str, Any]]
     refused: str = ""
 
-    said_after: int
-    called_after: int
+    text_after: int
+    calls_after: int
     in_pieces: bool = True
     as_text: bool = True
-    stays: Mapping[int, str | None]
-    passes: Mapping[int, str | None]
+    permanent: Mapping[int, str | None]
+    temporary: Mapping[int, str | None]
     ids: bool = True
-    stays_within: bool = True
+    permanent_in_streams: bool = True
     nonsense: Sequence[bytes]
     frames: Sequence[Any]
     begun: bytes
@@ -220,7 +220,7 @@ class Vendor:
 
     @asynccontextmanager
     async def at(self, url: str, name: str = "", **options: Any) -> AsyncIterator[Any]:
-        """A model that asks a server."""
+        """A model of a server."""
         if self.opened is not None and not options:
             async with self.opened(url, name or self.model) as model:
                 yield model
@@ -231,7 +231,7 @@ class Vendor:
 
 
 def needs(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Marks a test that only vendors with a feature have: a fact of `Vendor` that is true."""
+    """Marks a test for vendors with a feature: a truthy attribute of `Vendor`."""
 
     def mark(test: Callable[..., None]) -> Callable[..., None]:
         test.needs = feature  # type: ignore[attr-defined]
@@ -241,7 +241,7 @@ def needs(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def holds(body: Any, facts: Mapping[str, Any]) -> bool:
-    """Whether some object in a body has these facts."""
+    """Whether some object in a body has these members."""
     if isinstance(body, dict):
         if all(key in body and body[key] == fact for key, fact in facts.items()):
             return True
@@ -251,13 +251,13 @@ def holds(body: Any, facts: Mapping[str, Any]) -> bool:
 
 @define
 class Played:
-    """What came of a turn.
+    """Result of a turn.
 
     Attributes:
-        outcome: As far as it came, an error's, too.
-        error: What was raised.
-        events: All of them.
-        server: What was asked.
+        outcome: Its outcome, also that of an error.
+        error: The raised exception.
+        events: All events.
+        server: The server.
     """
 
     outcome: Any = None
@@ -275,7 +275,7 @@ class Played:
 
     @property
     def calls(self) -> list[Any]:
-        """Those that the turn had to run."""
+        """The calls that the turn had to run."""
         return [call for message in self.messages for call in message.calls if not call.provider_executed]
 
     @property
@@ -285,10 +285,10 @@ class Played:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every call has an id of its own, and its one result in the message behind it, in order."""
+        """Whether every call has a unique id, and exactly one result in the message after it, in order."""
         behind = [*self.messages[1:], None]
-        for said, given in zip(self.messages, behind, strict=True):
-            calls = [call.id for call in said.calls if not call.provider_executed]
+        for answer, given in zip(self.messages, behind, strict=True):
+            calls = [call.id for call in answer.calls if not call.provider_executed]
             results = [part.call_id for part in given.results] if calls and given else []
             if calls != results or len(set(calls)) != len(calls):
                 return False
@@ -300,11 +300,11 @@ class Played:
 
     @property
     def why(self) -> str:
-        """What went wrong, in words."""
+        """The text of the error."""
         return str(self.error or self.outcome.response.error_message)
 
     def holds(self, number: int, *facts: Mapping[str, Any]) -> bool:
-        """Whether a body has all of these facts."""
+        """Whether a body has all of these objects."""
         return all(holds(self.bodies[number], each) for each in facts)
 
 
@@ -316,17 +316,17 @@ class Way:
     streamed: bool
 
     async def turn(self, model: Any, request: Any, registry: ToolRegistry, **options: Any) -> Played:
-        """Runs a turn to its end, whatever that is."""
+        """Runs a turn to its end, or to an error."""
         played, events = Played(), []
         try:
             if self.streamed:
                 async with aclosing(stream_turn(model, request, registry, **options)) as turn:
                     async for event in turn:
-                        events.append(event)  # noqa: PERF401  what came before an error counts, too
+                        events.append(event)  # noqa: PERF401  events before an error count, too
                 played.outcome = events[-1].outcome
             else:
                 played.outcome = await run_turn(model, request, registry, listener=events.append, **options)
-        except Exception as error:  # noqa: BLE001  the tests look at it
+        except Exception as error:  # noqa: BLE001  tests check it
             played.error = error
             played.outcome = getattr(error, "outcome", None)
         played.events = tuple(events)
@@ -342,7 +342,7 @@ class Way:
         server: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Played:
-        """Runs a turn on a script, which has to be used up; nothing is refused, and every call has its result."""
+        """Runs a turn with a script, which must be used up; no request is refused, and every call has its result."""
 
         async def main() -> Played:
             async with self.vendor.at(listening.url, **(facts or {})) as model:
