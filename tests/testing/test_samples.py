@@ -105,6 +105,10 @@ def test_additional_properties_follow_their_schema() -> None:
         ({"type": "string", "contentEncoding": "base64"}, ["c2FtcGxl"]),
         ({"type": "string", "pattern": "^a{3}$"}, ["aaa"]),
         ({"type": "string", "format": "unheard-of"}, ["sample"]),
+        # sizes may be written as fractions
+        ({"type": "string", "maxLength": 3.0}, ["sam"]),
+        ({"type": "array", "items": {"const": 1}, "minItems": 2.0}, [[1, 1]]),
+        ({"type": "object", "minProperties": 2.0}, [{"sample": "sample", "other": "sample"}]),
     ],
 )
 def test_the_first_samples(schema, first) -> None:
@@ -140,9 +144,18 @@ def test_a_schema_with_endless_branches_has_a_bounded_number_of_samples() -> Non
     assert 0 < len(samples_of(schema)) <= _MOST_SAMPLES
 
 
-def test_a_schema_that_nothing_fits_has_no_sample() -> None:
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 10**9},
+        {"type": "integer", "minimum": 10**400},
+        {"type": "number", "multipleOf": 5e-324},
+    ],
+)
+def test_a_schema_that_nothing_fits_or_that_is_too_large_has_no_sample(schema) -> None:
     with pytest.raises(NoSampleError):
-        samples_of({"type": "object", "properties": {"a": False}, "required": ["a"]})
+        samples_of(schema)
 
 
 def test_an_optional_property_without_a_sample_is_left_out() -> None:

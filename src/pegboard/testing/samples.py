@@ -73,6 +73,11 @@ def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
     return next(((kind,) for kind, keywords in _IMPLIED if any(each in schema for each in keywords)), ("string",))
 
 
+def _size(schema: JsonSchema, name: str, default: int) -> int:
+    """A length or count, which JSON Schema may also write as `2.0`."""
+    return int(schema.get(name, default))
+
+
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[Any]:
     """Candidate numbers: ordinary ones, then those at the bounds; the caller validates them."""
     bounds = [bound for name in ("Minimum", "Maximum") if (bound := _bound(schema, name, whole=whole)) is not None]
@@ -100,7 +105,7 @@ def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
 def _texts(schema: JsonSchema) -> Iterator[str]:
     """Candidate texts: ordinary ones; without format, encoding or pattern also the shortest, a long and an odd one."""
     formed = _BY_FORMAT.get(schema.get("format", ""))
-    least, most = schema.get("minLength", 0), schema.get("maxLength", _LONG_TEXT)
+    least, most = _size(schema, "minLength", 0), _size(schema, "maxLength", _LONG_TEXT)
     if formed is not None:
         yield formed
     elif schema.get("contentEncoding") == "base64":
@@ -191,7 +196,8 @@ class Samples:
                     yield from self._guesses(self._join.of(alternative, rest, Place()), level)
         else:
             for kind in _kinds_of(flat):
-                yield from self._of_kind(kind, flat, level)
+                with suppress(OverflowError):  # a bound exceeds the range of floats
+                    yield from self._of_kind(kind, flat, level)
         if "default" in flat:
             yield flat["default"]
 
@@ -212,7 +218,9 @@ class Samples:
         """Candidate arrays: an ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
         first: Any = flat.get("prefixItems", ())
         rule = flat.get("items", True)
-        least, most = flat.get("minItems", 0), flat.get("maxItems", _MOST_ITEMS)
+        least, most = _size(flat, "minItems", 0), _size(flat, "maxItems", _MOST_ITEMS)
+        if least > _MOST_ITEMS:
+            return
         head = [next(self.of(part, level + 1)) for part in first]
         pool = self._pool(rule, level)
         unique = bool(flat.get("uniqueItems"))
@@ -266,7 +274,7 @@ class Samples:
     def _more_entries(self, flat: JsonSchema, have: Mapping[str, Any], level: int) -> JsonObject:
         """Entries besides the named properties, if the schema defines them or requires a number of them."""
         rule = flat.get("additionalProperties", True)
-        wanted = max(flat.get("minProperties", 0) - len(have), 1 if is_object(rule) else 0)
+        wanted = max(_size(flat, "minProperties", 0) - len(have), 1 if is_object(rule) else 0)
         if rule is False or not wanted or level >= _MOST_LEVELS:
             return {}
         names = (name for name in self._keys(flat) if name not in have and name not in flat.get("properties", {}))
