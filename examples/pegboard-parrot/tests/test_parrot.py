@@ -56,7 +56,7 @@ def test_a_request(request_of):
 
 def test_a_tool_that_must_be_called_has_to_be_there(request_of):
     assert Parrot().request(request_of(tool_choice=NamedTool("weather")))["must_call"] == "weather"
-    with pytest.raises(ExportError, match="isn't among the tools"):
+    with pytest.raises(ExportError, match="it isn't exported"):
         Parrot().request(request_of(tool_choice=NamedTool("wether")))
 
 
