@@ -393,6 +393,7 @@ class Connection:
             with suppress(SubscriptionLost):
                 try:
                     async with client.listen(tools_list_changed=True) as subscription:
+                        session.relist.set()  # they may have changed before
                         async for _ in subscription:
                             session.relist.set()
                 except (MCPError, TimeoutError) as error:
@@ -400,7 +401,6 @@ class Connection:
                     return
             wait = min(2 * wait, LONGEST_WAIT)
             await asyncio.sleep(wait)
-            session.relist.set()  # a change may have been missed
 
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context
