@@ -98,7 +98,7 @@ ANSWER = {"type": "result", "callId": "a", "name": "b"}
         (
             Message,
             of_part({"type": "media", "content": TextContent("a").to_json()}),
-            "parts[0].content.type: words are a part",
+            "parts[0].content.type: text belongs in a part",
         ),
         (Message, of_part({"type": "media"}), "parts[0].content: missing"),
         (Message, of_part({"type": "media", "content": {"type": DEEP}}), "parts[0].content.type: must be a string"),
@@ -243,7 +243,7 @@ def test_clients_write_answers_for_short():
 
 @pytest.mark.parametrize(("make", "field"), [(Message, "role"), (partial(ModelResponse, "a"), "finish_reason")])
 def test_a_word_that_there_isnt_is_refused(make, field):
-    with pytest.raises(ValueError, match=f"{field}: 'bored' is none"):
+    with pytest.raises(ValueError, match=f"{field}: unknown value 'bored'"):
         make("bored")
 
 

@@ -183,7 +183,7 @@ _MODULES = {
     "turn_of": "turn.loop",
     "wrap": "toolsets.wrappers",
 }
-"""Public name -> the module that has it, imported at first use; scripts/public_types.py makes `__init__.pyi` of it."""
+"""Public name -> its module, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
 
 __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

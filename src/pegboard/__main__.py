@@ -1,4 +1,4 @@
-"""The command `registry`: the warm front answers what it can, the whole command everything else."""
+"""The `registry` command: answered from the cache where possible, else by the full CLI."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     if sys.stdout is None:
         if sys.stderr is not None:
-            sys.stderr.write("error: standard output is closed; to be rid of it, send it to /dev/null\n")
+            sys.stderr.write("error: standard output is closed; to discard it, redirect it to /dev/null\n")
         return 1
     try:
         from pegboard.cli.warm import answer
 
         code = answer(arguments)
         if code is None:
-            from pegboard.cli.main import main as whole
+            from pegboard.cli.main import main as full
 
-            code = whole(arguments)
+            code = full(arguments)
     except KeyboardInterrupt:
-        return 130  # 128 and the number of SIGINT, as shells have it
+        return 130  # 128 + SIGINT, as in shells
     return code
 
 
 def run() -> None:
-    """Runs `registry` as a process, and ends it: what tools have left behind doesn't keep it."""
+    """Runs `registry` and exits the process, without waiting for threads that tools have left behind."""
     code = main()
     if "pegboard.cli.run" in sys.modules:
         from pegboard.cli.run import has_left_threads
@@ -52,11 +52,11 @@ def run() -> None:
     else:
         import gc
 
-        gc.freeze()  # no tool has run: looking for garbage at exit would take a sixth of a listing's time
+        gc.freeze()  # no tool has run; collecting garbage at exit would take a sixth of a listing's time
     sys.exit(code)
 
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        del sys.path[0]  # the current folder, which `python -m` puts first: what lies there is no installed plugin
+        del sys.path[0]  # the current folder, which `python -m` puts first: its modules aren't installed plugins
     run()

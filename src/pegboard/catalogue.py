@@ -1,4 +1,4 @@
-"""`Catalogue`: everything that is registered at one moment, as one immutable value; the handle of a registration."""
+"""`Catalogue`: immutable snapshot of everything that is registered; `Handle`: undoes one registration."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """Handle of one registration: `dispose()`, or leaving its `with`, takes back exactly what it brought.
+    """Handle of one registration; `dispose()`, or leaving its `with` block, removes exactly what it registered.
 
     Attributes:
         tools: The tools that it registered, under their final names.
     """
 
-    def __init__(self, take_back: Callable[[], None], tools: Sequence[Tool] = ()) -> None:
+    def __init__(self, undo: Callable[[], None], tools: Sequence[Tool] = ()) -> None:
         self.tools = tuple(tools)
-        self._take_back: Callable[[], None] | None = take_back
+        self._undo: Callable[[], None] | None = undo
 
     def dispose(self) -> None:
-        """Takes it back; a second time does nothing."""
-        take_back, self._take_back = self._take_back, None
-        if take_back is not None:
-            take_back()
+        """Undoes the registration; a second call does nothing."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
 
     def __enter__(self) -> Self:
         return self
@@ -54,8 +54,8 @@ class LazyPlugin:
     """A plugin that is listed but not imported yet.
 
     Attributes:
-        hooks: What it brings besides static tools: names of hooks, without `pegboard_`.
-        load: Imports it and registers what it brings; may take long, never raises.
+        hooks: The names of the hooks that it implements, without `pegboard_`.
+        load: Imports it and registers what it brings; may be slow, never raises.
         offers: The exporters, models, executors and services that it brings, as (kind, name).
     """
 
@@ -82,14 +82,14 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_stop": ("context", "outcome"),
     "observe": ("event",),
 }
-"""Where code may stand round calls, models and turns, and what it is handed there; each is a hook `pegboard_<name>`."""
+"""Callback stages around calls, models and turns -> the arguments passed; each is also a hook `pegboard_<name>`."""
 
 Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
 """A predicate, a plain function of a tool and a context, or a predicate's text."""
 
 
 def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
-    """The predicate by which a callback of a stage is limited to some tools.
+    """The predicate that limits a callback of a stage to some tools.
 
     Raises:
         TypeError: The stage has no tool.
@@ -98,14 +98,14 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
     if where is None:
         return None
     if "tool" not in CALLBACK_STAGES[stage]:
-        raise TypeError(f"where= chooses among tools, and {stage} is about none")
+        raise TypeError(f"where= selects tools, but {stage} isn't about a tool")
     from pegboard.toolsets.expression import as_predicate
 
     return as_predicate(where, custom)
 
 
 TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:6], "observe")
-"""Those that act on calls of tools."""
+"""The stages of tool calls."""
 
 EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models", "services")
 """What else plugins bring, by name; services by the paths of their types."""
@@ -123,7 +123,7 @@ class PluginRecord(JsonRecord):
             refused), `quarantined` (it failed as a whole), `blocked` or `disabled`.
         hooks: The hooks that it implements, sorted.
         tools: The names of its static tools, sorted.
-        cause: Why it isn't whole, or `None`.
+        cause: Why it is neither `listed` nor `loaded`, or `None`.
     """
 
     name: str
@@ -140,11 +140,11 @@ class Problem(JsonRecord):
     """Something that went wrong with what a plugin brought; everything else works.
 
     Attributes:
-        plugin: The plugin's name, or `None` where not even that is known.
+        plugin: The plugin's name, or `None` where it isn't known.
         distribution: The distribution, or `None`.
         cause: What happened, and what to do.
-        tool: The tool that it cost, or `None`.
-        offers: What else it cost, as (kind, name).
+        tool: The tool that is missing because of it, or `None`.
+        offers: What else is missing because of it, as (kind, name).
     """
 
     plugin: str | None
@@ -156,12 +156,12 @@ class Problem(JsonRecord):
 
 @frozen
 class PublishedTools:
-    """Tools that the toolsets of a plugin that isn't imported yet have published: they are listed, and not called.
+    """Published tools of the toolsets of a plugin that isn't imported yet; they can be listed, but not called.
 
     Attributes:
         tools: Without handlers.
-        files: The files that they were read from: path -> stamp. What is known of them holds until one changes.
-        failed: Whether a toolset gave none, for a reason that may pass.
+        files: The files that they were read from: path -> stamp. They are valid until one changes.
+        failed: Whether a toolset gave none, for a reason that may be temporary.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -170,24 +170,24 @@ class PublishedTools:
 
     @property
     def untrusted(self) -> PublishedTools:
-        """The same of an origin that isn't trusted."""
+        """The same tools with an untrusted origin."""
         tools = (tool.evolve(origin=attrs.evolve(tool.origin, trusted=False)) for tool in self.tools)
         return attrs.evolve(self, tools=tuple(tools))
 
 
 @frozen(eq=False)
 class Catalogue:
-    """Immutable catalogue of what was contributed, and by which plugin. A change gives a new one; readers keep theirs.
+    """Immutable catalogue of what was contributed, and by which plugin. A change creates a new one.
 
     Attributes:
         tools: The static tools by name.
-        shadowed: Tools that return when the one that replaced them is disposed, latest last.
+        shadowed: Tools that are restored when the one that replaced them is disposed, latest last.
         toolsets: In the order of their registration.
         extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
         owners: What brought an extra: `"kind:name"` -> origin.
         plugin_callbacks: The plugins' callbacks by stage, in pluggy's order.
-        host_callbacks: The host's own, which stand behind them.
-        plugins: Every plugin that is known, by name, in load order.
+        host_callbacks: The host's own, called after the plugins'.
+        plugins: Every known plugin by name, in load order.
         problems: What went wrong.
         published: What the toolsets of plugins have published, by plugin.
         lazy_plugins: The plugins that are listed but not imported yet, by name.
@@ -217,11 +217,11 @@ class Catalogue:
 
     @cached_property
     def has_lazy_callbacks(self) -> bool:
-        """Whether a plugin that isn't imported yet has callbacks round calls of tools, so that one imports it."""
+        """Whether a plugin that isn't imported yet has callbacks around tool calls, so that a call has to import it."""
         return any(not plugin.hooks.isdisjoint(TOOL_STAGES) for plugin in self.lazy_plugins.values())
 
     def offered(self, kind: str) -> dict[str, str]:
-        """The names of a kind that plugins offer which aren't imported yet, each with the plugin that does."""
+        """The names of a kind that plugins offer that aren't imported yet: name -> plugin."""
         return {
             name: owner
             for owner, plugin in self.lazy_plugins.items()
@@ -231,11 +231,11 @@ class Catalogue:
 
     @property
     def contested(self) -> frozenset[str]:
-        """The names of tools that several plugins bring and none has."""
+        """The tool names that several plugins bring and none gets."""
         return frozenset(problem.tool for problem in self.problems if problem.tool and problem.tool not in self.tools)
 
     def callbacks(self, stage: str) -> tuple[Callback, ...]:
-        """The callbacks of a stage in the order in which they are asked."""
+        """The callbacks of a stage in the order in which they are called."""
         return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())
 
     @property
@@ -251,7 +251,7 @@ class Catalogue:
         return attrs.evolve(self, **changes)
 
     def with_tools(self, tools: Iterable[Tool], on_conflict: ConflictPolicy) -> tuple[Catalogue, list[Tool]]:
-        """A catalogue with these tools, name conflicts settled; and the tools as they are registered or held back.
+        """A catalogue with these tools, name conflicts resolved; and the tools as they are registered or held back.
 
         Raises:
             DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
@@ -261,7 +261,7 @@ class Catalogue:
         return table.put_into(self), brought
 
     def without_tools(self, tools: Sequence[Tool]) -> Catalogue:
-        """A catalogue without exactly these tools; what they held back returns."""
+        """A catalogue without exactly these tools; the tools that they shadowed are restored."""
         table = _ToolTable.of(self)
         for tool in tools:
             table.remove(tool)
@@ -281,7 +281,7 @@ class Catalogue:
         """A catalogue with one more predicate, processor, exporter or executor.
 
         Raises:
-            ValueError: The name is taken, or it is a predicate or a processor that can't be one.
+            ValueError: The name is taken, or the thing isn't a valid predicate or processor.
         """
         try:
             if kind == "predicates":
@@ -293,22 +293,22 @@ class Catalogue:
         except (PredicateError, RegistrationError) as error:
             raise ValueError(str(error)) from None
         if kind == "predicates" and not callable(thing):
-            raise ValueError(f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}")
+            raise ValueError(f"predicate {name!r} isn't a function of (tool, context): {thing!r:.100}")
         if kind == "predicates" and Flavour.of(thing) is not Flavour.PLAIN:
-            raise ValueError(f"predicate {name!r} has to answer at once: write it with def, without await and yield")
+            raise ValueError(f"predicate {name!r} has to be a plain function: use def, without await or yield")
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
-            raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")
+            raise ValueError(f"{kind[:-1]} {name!r} is already registered by {self.owners[f'{kind}:{name}']}")
         return self.evolve(
             extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
         )
 
     def with_problems(self, *problems: Problem) -> Catalogue:
-        """A catalogue with these problems, too, each once."""
+        """A catalogue with these problems added, each once."""
         return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))
 
     def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
-        """A catalogue with these toolsets behind the others."""
+        """A catalogue with these toolsets appended."""
         return self.evolve(toolsets=(*self.toolsets, *toolsets)) if toolsets else self
 
     def without_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
@@ -316,7 +316,7 @@ class Catalogue:
         return self.evolve(toolsets=tuple(each for each in self.toolsets if all(each is not gone for gone in toolsets)))
 
     def without_plugin(self, name: str) -> Catalogue:
-        """A catalogue without a plugin and what it has brought, but for its callbacks; what that held back returns."""
+        """A catalogue without a plugin and what it registered, except callbacks; what it shadowed is restored."""
         every = [*self.tools.values(), *(each for stack in self.shadowed.values() for each in stack)]
         after = self.without_tools([tool for tool in every if tool.origin.plugin == name])
         for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
@@ -333,7 +333,7 @@ class Catalogue:
         )
 
     def without_lazy(self, name: str) -> Catalogue:
-        """A catalogue in which a plugin isn't among those that still have to be imported."""
+        """A catalogue in which a plugin isn't among `lazy_plugins`."""
         rest = {each: plugin for each, plugin in self.lazy_plugins.items() if each != name}
         return self.evolve(lazy_plugins=rest)
 
@@ -342,7 +342,7 @@ class Catalogue:
         return tuple(each for each in self.toolsets if getattr(each, "origin", HOST).plugin == plugin)
 
     def without_extra(self, kind: str, name: str) -> Catalogue:
-        """A catalogue without that one."""
+        """A catalogue without one extra."""
         rest = {key: value for key, value in self.extras.get(kind, {}).items() if key != name}
         owners = {key: value for key, value in self.owners.items() if key != f"{kind}:{name}"}
         return self.evolve(extras={**self.extras, kind: rest}, owners=owners)
@@ -353,7 +353,7 @@ EMPTY: Final = Catalogue()
 
 @frozen(eq=False)
 class _ToolTable:
-    """The three things that registering a tool changes, open for one change."""
+    """Mutable copy of the parts of a catalogue that registering a tool changes."""
 
     tools: dict[str, Tool]
     shadowed: dict[str, tuple[Tool, ...]]
@@ -367,23 +367,23 @@ class _ToolTable:
         return catalogue.evolve(tools=self.tools, shadowed=self.shadowed, problems=tuple(self.problems))
 
     def add(self, tool: Tool, policy: ConflictPolicy) -> Tool:
-        """Registers one tool, or holds it back; gives it as it is registered."""
+        """Registers one tool, or holds it back; returns it as registered."""
         earlier = self.tools.get(tool.name)
         if tool is earlier:
-            tool = tool.evolve()  # registered twice, it is two: each handle takes back its own
+            tool = tool.evolve()  # a tool registered twice counts as two: each handle removes its own
         if earlier is None:
             self.tools[tool.name] = tool
             return tool
         plugin, held_by = tool.origin.plugin, earlier.origin.plugin
         if held_by is None and plugin is not None:
-            # Held back behind the host's, it returns when that one goes.
+            # The host's shadows it; it is restored when that one is removed.
             self.shadowed[tool.name] = (tool, *self.shadowed.get(tool.name, ()))
             policy = "keep"
         elif plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
             named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
-            # Taken, too, what a plugin brings is held back, and of the host's it is an error.
+            # If the prefixed name is taken too, a plugin's tool is held back, and a host's is an error.
             return self.add(named, "error" if plugin is None else "keep")
         if policy == "error":
             raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
@@ -399,7 +399,7 @@ class _ToolTable:
         return tool
 
     def remove(self, tool: Tool) -> None:
-        """Removes exactly this tool; what it shadowed returns."""
+        """Removes exactly this tool; what it shadowed is restored."""
         name = tool.name
         stack = tuple(each for each in self.shadowed.get(name, ()) if each is not tool)
         self._forget(tool)
@@ -414,7 +414,7 @@ class _ToolTable:
             self.shadowed.pop(name, None)
 
     def _forget(self, returned: Tool) -> None:
-        """Drops the problem of a tool that was held back, now that it is back, or gone."""
+        """Drops the problem of a held-back tool that is restored or removed."""
         gone = returned.name, returned.origin.plugin
         self.problems[:] = [each for each in self.problems if (each.tool, each.plugin) != gone]
 

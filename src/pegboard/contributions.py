@@ -1,4 +1,4 @@
-"""`Contributions`: what hosts and plugins have brought to a registry, and how that changes."""
+"""`Contributions`: what hosts and plugins register, add to and remove from a registry."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 
 def _installed() -> Contributions:
-    """The registry that one without plugins asks for a name that it misses, from the layer above, by its name.
+    """Fallback registry of the installed plugins, for one without plugins; imported by name from a higher layer.
 
-    That layer can't hand itself in: a program that only defines tools and calls them never loads it, which spares ten
+    That layer can't register itself: a program that only defines and calls tools never loads it, which saves ten
     modules, and its registry still finds an installed exporter or model by name.
     """
     return import_module("pegboard.plugins.load").installed()
 
 
 class Contributions:
-    """Contributions of hosts and plugins to a registry: one immutable catalogue, which is swapped whole.
+    """Contributions of hosts and plugins to a registry: one immutable catalogue, which is replaced as a whole.
 
-    Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
+    Readers see one consistent catalogue, before or after a change; only writers take a lock.
 
     Attributes:
-        plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
+        plugin_manager: Loads plugins into this registry; set by `pegboard.plugins`, `None` without plugins.
 
     Args:
-        on_conflict: What happens when the host brings a name that the host has.
+        on_conflict: What happens when the host registers a name that it has registered already.
     """
 
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:
@@ -69,7 +69,7 @@ class Contributions:
 
     @property
     def services(self) -> Services:
-        """What is provided to tools and toolsets, by type; the registry itself, too."""
+        """The services provided to tools and toolsets, by type; the registry itself is one."""
         if self._provided_services is None:
             from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
 
@@ -89,11 +89,11 @@ class Contributions:
         return self._catalogue.ordered
 
     def plugins(self) -> tuple[PluginRecord, ...]:
-        """Every plugin that is known, in load order."""
+        """Every known plugin, in load order."""
         return tuple(self._catalogue.plugins.values())
 
     def problems(self) -> tuple[Problem, ...]:
-        """What went wrong with what plugins brought."""
+        """What went wrong with plugins."""
         return self._catalogue.problems
 
     def _repr_html_(self) -> str:
@@ -112,16 +112,16 @@ class Contributions:
         return tool
 
     def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
-        """Registers tools and toolsets: all of them, or none where one can't be.
+        """Registers tools and toolsets: all of them, or none if one can't be registered.
 
         Args:
             things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
                 or toolsets.
-            origin: What brings them.
-            on_conflict: What happens when a name is taken, where it isn't the registry's own policy.
+            origin: Where they come from.
+            on_conflict: What happens when a name is taken; the registry's policy by default.
 
         Returns:
-            A handle whose `dispose()` takes them back.
+            A handle whose `dispose()` removes them.
 
         Raises:
             DefinitionError: A function can't become a tool.
@@ -139,14 +139,14 @@ class Contributions:
             after, brought = before.with_tools(tools, on_conflict or self._on_conflict)
             self._swap(after.with_toolsets(toolsets))
         added = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return Handle(lambda: self._take_back(brought, toolsets), added)
+        return Handle(lambda: self._remove(brought, toolsets), added)
 
     def unregister(self, name: str) -> bool:
-        """Removes the static tool of this name, else the toolset; gives whether there was one."""
+        """Removes the static tool of this name, or else the toolset; returns whether there was one."""
         with self._lock:
             tool = self._catalogue.tools.get(name)
             toolsets = [toolset for toolset in self._catalogue.toolsets if toolset.name == name and tool is None]
-            self._take_back([] if tool is None else [tool], toolsets)
+            self._remove([] if tool is None else [tool], toolsets)
             return tool is not None or bool(toolsets)
 
     def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
@@ -154,16 +154,16 @@ class Contributions:
 
         Args:
             kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
-            name: What it is found by.
-            thing: The predicate function, processor, exporter or executor, or what makes models of their names.
-            origin: What brings it.
+            name: Its name.
+            thing: The predicate function, processor, exporter or executor, or a function that makes models by name.
+            origin: Where it comes from.
 
         Raises:
             RegistrationError: The kind is unknown, or the name is taken.
         """
         if kind not in EXTRAS or kind == "services":
-            fix = "registry.provide does it" if kind == "services" else f"one of {', '.join(EXTRAS[:-1])} can"
-            raise RegistrationError(f"{kind!r} can't be registered; {fix}")
+            fix = "use registry.provide" if kind == "services" else f"use one of {', '.join(EXTRAS[:-1])}"
+            raise RegistrationError(f"{kind!r} can't be registered by add; {fix}")
         with self._lock:
             try:
                 self._swap(self._catalogue.with_extra(kind, name, thing, origin))
@@ -172,22 +172,23 @@ class Contributions:
         return Handle(lambda: self.change(lambda catalogue: catalogue.without_extra(kind, name)))
 
     def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
-        """Adds a callback of the host's, behind those of plugins and earlier ones.
+        """Adds a callback of the host, called after those of plugins and earlier ones.
 
         Args:
-            stage: Round a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`;
-                round an answer of a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`; round
-                a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
-            function: Plain or async; takes what the hook of that name takes, or some of it, by name.
-            where: A predicate on tools, or its text: round calls of other tools the function isn't called.
+            stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
+                `"approve_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`;
+                around a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
+            function: Plain or async; takes some or all arguments of the hook of that name, by name.
+            where: A predicate on tools, or its text: the function is called for calls of these tools only.
 
         Raises:
-            RegistrationError: No such stage, it has no tool, or the function takes something else.
+            RegistrationError: There is no such stage, `where` is given and the stage has no tool, or the function
+                takes other arguments.
         """
         names = CALLBACK_STAGES.get(stage)
         if names is None:
             near = did_you_mean(suggest(stage, CALLBACK_STAGES))
-            raise RegistrationError(f"there is no stage {stage!r}.{near} There are {', '.join(CALLBACK_STAGES)}")
+            raise RegistrationError(f"unknown stage {stage!r}.{near} Known stages: {', '.join(CALLBACK_STAGES)}")
         try:
             limit = limit_of(stage, where, self._catalogue.extras.get("predicates"))
             link = Callback(by_name(function, names), where=limit)
@@ -199,19 +200,19 @@ class Contributions:
         )
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
-        """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
+        """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.
 
         Args:
             service: A class or protocol.
-            value: A value of it, or a factory: plain, async, a generator that yields the value and goes on to close
-                it, or giving a context manager. See `services.provide`.
-            scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
+            value: A value of it, or a factory: plain, async, a generator that yields the value and then closes it, or
+                a function that returns a context manager. See `services.provide`.
+            scope: How long a factory's value is cached: `"call"`, by default, or `"registry"`.
         """
         given = self.services.provide(service, value, scope=scope)
         return Handle(lambda: self.services.withdraw(given))
 
     def known(self, kind: str) -> tuple[str, ...]:
-        """The names of a kind that there are, registered or offered by an installed plugin, sorted; imports none.
+        """The names of a kind, registered or offered by an installed plugin, sorted; imports no plugin.
 
         Args:
             kind: `"exporters"`, `"models"` or `"executors"`.
@@ -223,8 +224,8 @@ class Contributions:
         """Subscribes a function to changes of the tools: static ones and toolsets that come, go or are replaced.
 
         Args:
-            function: Called in the thread that makes the change, once it is made, with the registry locked: it has to
-                be quick, and to wait for nothing. What it raises is logged.
+            function: Called after the change, in the thread that makes it, with the registry locked: it has to be
+                quick and must not block. What it raises is logged.
 
         Returns:
             A handle whose `dispose()` ends the subscription.
@@ -247,16 +248,16 @@ class Contributions:
             for subscriber in self._subscribers:
                 try:
                     subscriber()
-                except Exception as error:  # noqa: BLE001  it costs only itself
+                except Exception as error:  # noqa: BLE001  the other subscribers are still called
                     log_failure("a subscriber to changes of the tools", error)
 
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
-        """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
+        """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait."""
         with self._lock:
             self._swap(change(self._catalogue))
 
     def _swap(self, catalogue: Catalogue) -> None:
-        """Swaps the catalogue, with the lock held."""
+        """Replaces the catalogue; the caller holds the lock."""
         before, self._catalogue = self._catalogue, catalogue
         for toolset in catalogue.toolsets if catalogue.toolsets is not before.toolsets else ():
             if toolset not in before.toolsets:
@@ -271,13 +272,13 @@ class Contributions:
 
         self.change(changed)
 
-    def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
+    def _remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
 
     def _provided(self, kind: str, name: str) -> Any:
-        """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
+        """The thing registered under a name, after loading the plugin that offers it; `None` if there is none.
 
-        Without plugins of its own, the registry takes just that thing from the installed plugin that offers it.
+        A registry without plugins of its own gets just that thing from the installed plugin that offers it.
 
         Raises:
             PluginError: A plugin offers it, but failed, or doesn't get the name.
@@ -287,7 +288,7 @@ class Contributions:
             return of_kind[name]
         if self.plugin_manager is None:
             installed = _installed()
-            found = installed._provided(kind, name)  # noqa: SLF001  another one of these
+            found = installed._provided(kind, name)  # noqa: SLF001  the same class
             with self._lock:
                 if found is not None and name not in self._catalogue.extras.get(kind, {}):
                     owner = installed.catalogue.owners[f"{kind}:{name}"]
@@ -298,7 +299,7 @@ class Contributions:
         return self._of_plugins("services", path)
 
     def _of_plugins(self, kind: str, name: str) -> Any:
-        """What is registered under a name, once the plugins of the registry's own that offer it have been imported."""
+        """The thing registered under a name, after importing this registry's plugins that offer it."""
         for plugin in self._catalogue.lazy_plugins.values():
             if (kind, name) in plugin.offers:
                 plugin.load()
@@ -310,7 +311,7 @@ class Contributions:
 
 
 def _packages_with_service(path: str) -> Sequence[str]:
-    """The packages whose plugins provide a service: installed ones, by their manifests, and pegboard's."""
+    """The packages whose plugins provide a service: installed ones, by their manifests, and first-party ones."""
     catalogue = _installed().catalogue
     installed = catalogue.plugins.get(catalogue.offered("services").get(path, ""))
     ours = PACKAGES["services"].get(path)

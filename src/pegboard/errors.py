@@ -1,6 +1,6 @@
-"""Every exception that pegboard raises, all of them a `PegboardError`; near misses, and what may be told of failures.
+"""Every exception that pegboard raises, all of them `PegboardError`s; near misses, and error texts without secrets.
 
-Facts stand in fields, so that a program never reads them out of the text.
+Facts are in attributes, so that a program never has to parse a message.
 """
 
 from __future__ import annotations
@@ -54,23 +54,24 @@ def did_you_mean(near: Sequence[str]) -> str:
 
 
 def near_or_known(word: object, known: Iterable[str]) -> str:
-    """The near misses of a word, as `did_you_mean` has them; without one, all that there are."""
+    """`did_you_mean` of a word's near misses, or the list of known words where there are none."""
     names = [*known]
     return did_you_mean(suggest(str(word), names)) or f" There are {', '.join(names) or 'none'}."
 
 
 def one_of(*known: str | None) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """Validator of attrs: one of these words, else a `ValueError` with near misses."""
+    """Validator for attrs: one of these words, else a `ValueError` with near misses."""
 
     def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value not in known:
-            raise ValueError(f"{attribute.name}: {value!r:.100} is none.{near_or_known(value, filter(None, known))}")
+            near = near_or_known(value, filter(None, known))
+            raise ValueError(f"{attribute.name}: unknown value {value!r:.100}.{near}")
 
     return check
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
-    """Raises `ValueError` for a key that there isn't, with what may have been meant."""
+    """Raises `ValueError` for an unknown key, with near misses."""
     known = [*known]
     for key in table:
         if key not in known:
@@ -111,18 +112,18 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
         "pegboard.tools.stores.Memory": "pegboard-memory",
     },
 }
-"""Which first-party package provides what, by kind and name: for hints on what to install, and nothing else."""
+"""Which first-party package provides what, by kind and name: only for hints on what to install."""
 
 
 def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
 
-    A near miss that isn't installed has its package, too; what the same package calls otherwise is one.
+    A near miss that isn't installed comes with its package; the package's names of other kinds count as near misses.
 
     Args:
         kind: `"exporters"`, `"models"` or `"executors"`.
-        name: What was asked for.
-        known: The names that there are.
+        name: The unknown name.
+        known: The known names.
     """
     packages, names = PACKAGES[kind], sorted(set(known))
     if name in packages:
@@ -137,7 +138,7 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def checked(what: str, value: Any, *kinds: type) -> Any:
-    """The value, once it is sure to be of one of these types; else a `TypeError`."""
+    """The value, if it is of one of these types; else a `TypeError`."""
     if not isinstance(value, kinds):
         raise TypeError(f"{what} must be {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.100}")
     return value
@@ -148,18 +149,18 @@ _LONG_SECRET: Final = 8
 
 
 def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
-    """A text in which these secrets are hidden, as they are or as addresses, JSON and Python's `repr` write them.
+    """A text with these secrets replaced, also as URLs, JSON and Python's `repr` escape them.
 
-    Where the text was cut in the middle of one, its beginning goes, too. One of fewer than 8 characters counts where it
-    stands alone, and fewer than four hide nothing: servers that want no key are given any word.
+    Where the text was truncated within a secret, its beginning is replaced, too. A secret of fewer than 8 characters
+    is replaced only as a whole word, and one of fewer than 4 never: servers that need no key are given a dummy.
 
     Args:
         text: Such as an error's.
         secrets: What it must not show.
-        mark: Stands in their place.
+        mark: The replacement.
     """
     written = {form for each in secrets for form in _written(each.strip()) if len(form) >= _SHORTEST_SECRET}
-    for form in sorted(written, key=len, reverse=True):  # one may hold another
+    for form in sorted(written, key=len, reverse=True):  # one may contain another
         if len(form) < _LONG_SECRET:
             import re  # not loaded where there are no such secrets
 
@@ -181,13 +182,13 @@ def _written(secret: str) -> tuple[str, ...]:
 
 
 def cause_of(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """The type and the text of what was raised, in one line of at most 500 characters, with these secrets hidden.
+    """An exception's type and text, in one line of at most 500 characters, with these secrets hidden.
 
-    Of what is wrong with a setting, which the text names by its place in `pegboard.toml`, the text alone.
+    Only its text where that begins with the setting at fault, by its place in `pegboard.toml`.
     """
     try:
         text = " ".join(hide(str(error), secrets).split())[:500]
-    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
+    except BaseException:  # noqa: BLE001  its `__str__` may raise anything
         text = ""
     if text.startswith("plugins."):
         return text
@@ -210,32 +211,32 @@ def log_failure(owner: str, error: BaseException) -> None:
 
 
 def detail_of(error: BaseException) -> str:
-    """The message and the stack, cut at 20,000 characters."""
+    """The message and the stack, truncated to 20,000 characters."""
     import traceback
 
     try:
         return "".join(traceback.format_exception(error, limit=50))[:MOST_DETAIL]
-    except BaseException as failed:  # noqa: BLE001  an exception whose own text can't be had
+    except BaseException as failed:  # noqa: BLE001  its `__str__` may raise anything
         return f"{type(error).__name__} (its text failed: {type(failed).__name__})"
 
 
 class PegboardError(Exception):
-    """The root of all.
+    """Base class of pegboard's exceptions.
 
     Attributes:
-        outcome: What came of the turn that it ended, history complete; else `None`.
+        outcome: The outcome of the turn that it ended, with a complete history; else `None`.
     """
 
     outcome: Any = None
 
 
 class DefinitionError(PegboardError):
-    """A tool can't be made from what was given.
+    """A tool's definition is invalid.
 
     Attributes:
         tool: The name of the tool being defined, or `""` where it isn't known yet.
         parameter: The path of the parameter or field at fault (`"filters[].op"`), or `""`.
-        annotation: The type as it was written, or `None`.
+        annotation: The type annotation at fault, or `None`.
         hint: What to do instead.
     """
 
@@ -281,8 +282,8 @@ class DuplicateToolError(RegistrationError):
 
     Attributes:
         name: The name.
-        held_by: What has it.
-        wanted_by: What wanted it too.
+        held_by: The owner of the registered tool.
+        wanted_by: The owner of the refused one.
     """
 
     def __init__(self, name: str, *, held_by: str, wanted_by: str) -> None:
@@ -290,7 +291,7 @@ class DuplicateToolError(RegistrationError):
         self.held_by = held_by
         self.wanted_by = wanted_by
         super().__init__(
-            f"tool {name!r} from {wanted_by} can't be registered: {held_by} has brought one of that name. "
+            f"tool {name!r} from {wanted_by} can't be registered: {held_by} has one of that name already. "
             f"Rename one (name=...), dispose the earlier, or register with on_conflict='replace'."
         )
 
@@ -320,7 +321,7 @@ class ExpressionError(PegboardError):
     def __init__(self, message: str, *, text: str, position: int) -> None:
         self.text = text
         self.position = position
-        # One line of what stands round the fault: the text may be long, and may have line ends.
+        # Shows the text around the fault in one line: it may be long, and may have line breaks.
         start = max(position - 40, 0)
         before, after = ("..." if start else ""), ("..." if len(text) > position + 40 else "")
         shown = "".join(c if c.isprintable() else "?" for c in text[start : position + 40])
@@ -332,7 +333,7 @@ class PredicateError(PegboardError):
 
 
 class ToolsetError(PegboardError):
-    """A toolset failed while it was asked for its tools.
+    """A toolset failed to list its tools.
 
     Attributes:
         toolset: Its name.
@@ -409,7 +410,7 @@ class ExportError(PegboardError):
 
 
 class ProcessorError(PegboardError):
-    """A request processor failed, or gave something that is no request.
+    """A request processor failed, or returned something other than a request.
 
     Attributes:
         processor: Its name.
@@ -421,11 +422,11 @@ class ProcessorError(PegboardError):
 
 
 class CallbackError(PegboardError):
-    """A callback round a model or a turn failed, took too long, or answered nonsense.
+    """A callback around a model or a turn failed, took too long, or returned something invalid.
 
     Attributes:
         stage: The stage, such as `"before_model"`.
-        owner: What brought the callback.
+        owner: What registered the callback.
     """
 
     def __init__(self, message: str, *, stage: str, owner: str) -> None:
@@ -441,7 +442,7 @@ class ModelError(PegboardError):
         message: What went wrong, without the provider's name.
         provider: The provider's name, or `""`.
         status: The HTTP status, or `None` where there was no answer.
-        code: The provider's word for the error, or `None`.
+        code: The provider's error code, or `None`.
         retryable: Whether the same request may succeed later.
         retry_after: Seconds after which it may, or `None` where that isn't known.
         request_id: The provider's id of the request, or `None`.
@@ -469,7 +470,7 @@ class ModelError(PegboardError):
 
 
 class ToolError(PegboardError):
-    """Raise it in a tool to say what the model may read.
+    """Raise it in a tool to return an error text to the model.
 
     Args:
         text: For the model: what happened and what to do.
@@ -505,7 +506,7 @@ class TurnAbortedError(PegboardError):
 
 
 class MissingServiceError(PegboardError, LookupError):
-    """A service of the type that was asked for isn't provided, or not in this way.
+    """No service of the requested type is provided, or not in this way.
 
     Attributes:
         kind: The type.
@@ -517,7 +518,7 @@ class MissingServiceError(PegboardError, LookupError):
 
 
 class ArtifactError(ToolError):
-    """An artifact isn't there, or can't be kept: its name isn't allowed, or it is too large.
+    """An artifact doesn't exist, or can't be stored: its name isn't allowed, or it is too large.
 
     Attributes:
         name: Its name.
@@ -529,7 +530,7 @@ class ArtifactError(ToolError):
 
 
 class CallStoppedError(ToolError):
-    """The call is over, and its tool still works; `context.check()` raises it, so that the tool ends.
+    """The call is over but its tool is still running; raised by `context.check()` to end the tool.
 
     Attributes:
         kind: `"aborted"` where the call was cancelled, `"timeout"` where its limit has passed.

@@ -1,6 +1,6 @@
-"""Where files are, and how they are read and written: with a bound, whole or not at all, private where they have to be.
+"""File locations, bounded reads, and atomic and private writes.
 
-The warm command reads by this, so it loads nothing that a bare Python hasn't loaded.
+The warm command uses this module, so it imports nothing that a bare Python hasn't loaded.
 """
 
 # pathlib costs more than everything else that is done here:
@@ -40,7 +40,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_CLOEX
 def user_folder(kind: str) -> str:
     """The user's folder for pegboard's `"cache"`, `"config"` or `"state"`, as platformdirs names it.
 
-    Platformdirs itself is asked only where `known_user_folder` doesn't know: it takes half as long as a bare Python.
+    Imports platformdirs only where `known_user_folder` gives `None`: that takes half as long as starting Python.
     """
     known = known_user_folder(kind)
     if known is not None:
@@ -78,7 +78,7 @@ def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | 
 
     Args:
         folder: An absolute path.
-        environ: Where `HOME` is read.
+        environ: The environment, for `HOME`.
     """
     home = _home_folder(environ)
     top = None if home is None else os.path.realpath(home)
@@ -93,12 +93,12 @@ def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | 
 
 
 def others_can_write(path: str) -> bool:
-    """Whether another user can write a file, or put another in its place: by its rights, a folder's or a link's.
+    """Whether another user can write or replace a file, by the permissions of the file, its folders or a link.
 
-    Who owns the root of the file system is trusted, and a user's own group is the user's.
+    The owner of the root of the file system and the user's own group are trusted.
 
     Raises:
-        OSError: It isn't there, or can't be looked at.
+        OSError: It doesn't exist, or can't be examined.
     """
     if os.name != "posix":
         return False
@@ -109,7 +109,7 @@ def others_can_write(path: str) -> bool:
 def _is_shared(place: str, own: set[int], inside: str = "") -> bool:
     facts, folder = os.stat(place), os.path.dirname(place)
     by_others = facts.st_mode & stat.S_IWOTH or (facts.st_mode & stat.S_IWGRP and facts.st_gid != os.getegid())
-    if by_others and inside and facts.st_mode & stat.S_ISVTX:  # as /tmp is: what is inside is its owner's
+    if by_others and inside and facts.st_mode & stat.S_ISVTX:  # sticky, as /tmp: only its owner can replace a file
         by_others = os.lstat(inside).st_uid not in own
     return bool(by_others) or facts.st_uid not in own or (folder != place and _is_shared(folder, own, place))
 
@@ -117,10 +117,10 @@ def _is_shared(place: str, own: set[int], inside: str = "") -> bool:
 def read_bounded(path: str, limit: int) -> bytes:
     """The bytes of a file.
 
-    A pipe in the file's place isn't waited for: it reads as empty.
+    A pipe in the file's place doesn't block: it reads as empty.
 
     Args:
-        path: Of the file.
+        path: The file.
         limit: The most bytes that it may have.
 
     Raises:
@@ -143,10 +143,10 @@ def _read(fd: int, path: str, limit: int) -> bytes:
 
 
 def toml_of(content: bytes) -> dict[str, Any]:
-    """What stands in a TOML file.
+    """Parses the content of a TOML file.
 
     Raises:
-        ValueError: It isn't TOML, and where.
+        ValueError: It isn't TOML; with the position.
     """
     import tomllib
 
@@ -165,7 +165,7 @@ def open_private(path: str) -> int:
     """A descriptor for reading a file that only the user can have written or read.
 
     Raises:
-        OSError: It can't be opened, is a link or no file, isn't the user's own, or others have rights on it.
+        OSError: It can't be opened, isn't a regular file, belongs to another user, or grants others access.
     """
     fd = os.open(path, _READ | _NO_LINK)
     try:
@@ -180,7 +180,7 @@ def _check_private(facts: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(facts.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
     if os.name == "posix" and (facts.st_uid != os.geteuid() or facts.st_mode & 0o077):
-        raise PermissionError(errno.EPERM, "not private: another's, or others have rights on it", path)
+        raise PermissionError(errno.EPERM, "not private: it belongs to another user or grants others access", path)
 
 
 def read_private(path: str, limit: int) -> bytes:
@@ -193,10 +193,10 @@ def read_private(path: str, limit: int) -> bytes:
 
 
 def _make_private_folder(path: str) -> None:
-    """Makes a folder that only the user can enter; takes the rights of others from one that exists.
+    """Makes a folder that only the user can enter; removes the permissions of others from an existing one.
 
     Raises:
-        OSError: It can't be made, is no folder, or is another user's.
+        OSError: It can't be made, isn't a folder, or is another user's.
     """
     os.makedirs(path, mode=0o700, exist_ok=True)
     facts = os.stat(path)
@@ -209,16 +209,16 @@ def _make_private_folder(path: str) -> None:
 
 
 def write_whole(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False) -> None:
-    """Puts a file in place at once: a reader sees the old one or the new one, never half.
+    """Writes a file atomically: a reader sees the old content or the new, never a part.
 
     Args:
-        path: Of the file; its folder exists.
+        path: The file; its folder exists.
         parts: Its content.
-        mode: Its rights, before the umask.
-        sync: Whether it is on the disk then: after a crash there is the old one or the new one.
+        mode: Its permissions, before the umask.
+        sync: Whether it is flushed to the disk: after a crash there is the old file or the new one.
 
     Raises:
-        OSError: It can't be written; nothing is left behind.
+        OSError: It can't be written; no temporary file is left behind.
     """
     draft = f"{path}.{os.getpid()}-{time.monotonic_ns()}.tmp"
     fd = os.open(draft, _CREATE, mode)
@@ -241,13 +241,13 @@ def _sync_folder(path: str) -> None:
     try:
         os.fsync(fd)
     except OSError:
-        return  # some file systems can't, and lose nothing by it
+        return  # some file systems don't support it, and don't need it
     finally:
         os.close(fd)
 
 
 def write_private(path: str, *parts: bytes) -> None:
-    """Puts a file that only the user can read into a private folder, at once.
+    """Writes a file that only the user can read, in a private folder, atomically.
 
     Raises:
         OSError: It can't be written.
@@ -268,10 +268,10 @@ def read_state(name: str) -> dict[str, Any]:
 
 
 def write_state(name: str, data: Mapping[str, Any]) -> None:
-    """Keeps a JSON object as a private file of the user's state folder, readable by people.
+    """Writes a JSON object to a private file of the user's state folder, indented.
 
     Raises:
-        OSError: It can't be kept.
+        OSError: It can't be written.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Names that are imported at first use: a package's own, and what a plugin registers."""
+"""Lazy imports: the names of a package, and functions that a plugin registers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`, by which its names are imported at first use (PEP 562).
+    """A package's `__getattr__` and `__dir__`, which import its names at first use (PEP 562).
 
         __getattr__, __dir__ = lazy_names(__name__, {"Guard": "guard"})
 
     Args:
         package: The package's `__name__`.
-        modules: Name -> the module that has it, without the package's own name.
+        modules: Name -> its module, relative to the package.
     """
     namespace = vars(sys.modules[package])
 
@@ -37,7 +37,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
 
 
 def lazy_call(place: str) -> Callable[..., Any]:
-    """A function that imports another one and calls it, for what a plugin registers.
+    """A function that imports another one when it is called, for a plugin to register.
 
         register("anthropic", lazy_call("pegboard_anthropic.client:AnthropicModel"))
 

@@ -30,14 +30,14 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 @frozen
 class Citation(JsonRecord):
-    """A source of some of a model's words.
+    """Citation of a source by a part of a model's text.
 
     Attributes:
-        text: What is cited, in the source's words, or `None`.
-        uri: Where it stands, or `None`.
-        title: What the source is called, or `None`.
-        start: Where the words that rest on it begin in their part, in characters from 0, or `None`.
-        end: Where they end, exclusive, or `None`.
+        text: The quoted text of the source, or `None`.
+        uri: The source's address, or `None`.
+        title: The source's title, or `None`.
+        start: Where the text that cites it begins in its part, in characters from 0, or `None`.
+        end: Where that ends, exclusive, or `None`.
         data: By provider, the citation as the provider wrote it; opaque.
     """
 
@@ -51,12 +51,12 @@ class Citation(JsonRecord):
 
 @frozen
 class TextPart(JsonRecord):
-    """Words.
+    """Text, as a part of a message.
 
     Attributes:
-        text: Lone surrogates in it are replaced: no wire takes them.
-        citations: What the words rest on, where the model gave it.
-        provider_metadata: By provider, what it wants to have back with this part (an item's id, a signature); opaque.
+        text: Lone surrogates in it are replaced: no wire format accepts them.
+        citations: The sources of the text, where the model gave them.
+        provider_metadata: By provider, what has to be sent back with this part (an item's id, a signature); opaque.
     """
 
     type: ClassVar = "text"
@@ -67,11 +67,11 @@ class TextPart(JsonRecord):
 
 @frozen
 class MediaPart(JsonRecord):
-    """A picture, a sound, a file or a link, from the user or from the model.
+    """An image, audio, a file or a link, from the user or from the model.
 
     Attributes:
-        content: In MCP's words, as results have it.
-        provider_metadata: By provider, what it wants to have back with this part; opaque.
+        content: MCP content, as in results.
+        provider_metadata: By provider, what has to be sent back with this part; opaque.
     """
 
     type: ClassVar = "media"
@@ -81,7 +81,7 @@ class MediaPart(JsonRecord):
 
 @frozen
 class CallPart(JsonRecord):
-    """A call of a tool, by the model.
+    """A tool call by the model.
 
     Attributes:
         call: The call; its `provider_metadata`, by provider, holds signatures and ids that go back unchanged.
@@ -110,7 +110,7 @@ class ResultPart(JsonRecord):
 
     @classmethod
     def of(cls, call: ToolCall, result: ToolResult) -> ResultPart:
-        """The answer to this call."""
+        """The result of this call."""
         metadata: Any = call.provider_metadata
         return cls(call.id, call.name, result, metadata if isinstance(metadata, dict) else _NOTHING)  # pyright: ignore[reportUnknownArgumentType]
 
@@ -120,7 +120,7 @@ class ReasoningPart(JsonRecord):
     """Reasoning of the model, as far as its provider shows it.
 
     Attributes:
-        text: Its words or their summary; `""` where the provider keeps them to itself.
+        text: The reasoning or its summary; `""` where the provider withholds it.
         provider_metadata: By provider, signatures and encrypted content, given back unchanged; opaque.
     """
 
@@ -134,11 +134,11 @@ class HostedPart(JsonRecord):
     """A call of a tool that the provider hosts, or its result: never run here, given back unchanged.
 
     Attributes:
-        provider: Whose it is: the name of its exporter.
+        provider: The provider, by the name of its exporter.
         data: The item as the provider wrote it; opaque.
         role: `"call"` or `"result"`.
-        name: The hosted tool's name, for people, or `""`.
-        id: What joins a call and its result, or `""`.
+        name: The hosted tool's name, for display, or `""`.
+        id: The id that a call and its result share, or `""`.
     """
 
     type: ClassVar = "hosted"
@@ -153,7 +153,7 @@ Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart |
 
 
 def _as_part(value: Part | ToolCall | Content | str) -> Part:
-    """A part of what hosts write for short: a text, content, or a call; raises `TypeError` for anything else."""
+    """A part made from its shorthand: a text, content, or a call; raises `TypeError` for anything else."""
     if isinstance(value, Part):
         return value
     if isinstance(value, str):
@@ -170,7 +170,7 @@ def _as_part(value: Part | ToolCall | Content | str) -> Part:
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 _ROLES: Final = get_args(_Role)
 Writable: TypeAlias = "Part | ToolCall | Content | str"
-"""What a message may be written with for short."""
+"""A part of a message, or a shorthand for one."""
 
 
 def _as_parts(given: Any) -> tuple[Part, ...]:
@@ -184,11 +184,11 @@ class Message(JsonRecord):
     """One message of a conversation: of the user, the model (`assistant`), tools (results), or the host (`system`).
 
     Attributes:
-        role: Who speaks. All results of one answer's calls stand in one message of role `"tool"`, right behind it.
-        parts: Its content, in order. A text, a content, a call or a list of them may be given.
+        role: Its author. All results of one answer's calls are in one message of role `"tool"`, right after it.
+        parts: Its content, in order. A text, content, a call or a list of them may be given.
         id: The message's id, or `None`.
-        provider_metadata: By provider, what it wants to have back with the message; opaque.
-        metadata: The host's own facts; never sent.
+        provider_metadata: By provider, what has to be sent back with the message; opaque.
+        metadata: The host's own data; never sent.
     """
 
     role: _Role = field(validator=one_of(*_ROLES))
@@ -209,17 +209,17 @@ class Message(JsonRecord):
 
     @classmethod
     def system(cls, *parts: Writable) -> Message:
-        """A message of the host in the midst of a conversation; a request's `instructions` stand before it."""
+        """A message of the host within a conversation; a request's `instructions` come before the conversation."""
         return cls("system", parts)
 
     @classmethod
     def tool(cls, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
-        """What calls answered; an `Outcome` is such pairs."""
+        """The results of calls; an `Outcome` is such pairs."""
         return cls("tool", tuple(ResultPart.of(call, result) for call, result in answers))
 
     @property
     def text(self) -> str:
-        """All its words, parts joined as they are."""
+        """Its text parts, joined without separators."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
@@ -235,7 +235,7 @@ class Message(JsonRecord):
 
 def _media(data: JsonMapping) -> Content:
     if data.get("type") == "text":
-        raise UnreadError(".type: words are a part of type 'text'")
+        raise UnreadError(".type: text belongs in a part of type 'text'")
     return read_content(data)
 
 
@@ -263,11 +263,11 @@ class Usage(JsonRecord):
 
     @property
     def total_tokens(self) -> int:
-        """Request and answer."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        """Both together."""
+        """The sum of both."""
         return Usage(*(mine + its for mine, its in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
 
 
@@ -276,10 +276,10 @@ NO_USAGE = Usage()
 
 @frozen
 class TextDelta(JsonRecord):
-    """Some more words.
+    """A piece of streamed text.
 
     Attributes:
-        text: What has come.
+        text: The new text.
     """
 
     type: ClassVar = "text"
@@ -288,10 +288,10 @@ class TextDelta(JsonRecord):
 
 @frozen
 class ReasoningDelta(JsonRecord):
-    """Some more of what the model thinks.
+    """A piece of streamed reasoning.
 
     Attributes:
-        text: What has come.
+        text: The new text.
     """
 
     type: ClassVar = "reasoning"
@@ -300,13 +300,13 @@ class ReasoningDelta(JsonRecord):
 
 @frozen
 class CallDelta(JsonRecord):
-    """Some more of a call of a tool. To be shown, never to be run: the response has the calls.
+    """A piece of a streamed tool call, for display only: the calls to run are in the response.
 
     Attributes:
         index: Which of the answer's calls, from 0.
-        arguments: What has come of the arguments' text; `""` where the call has just begun.
+        arguments: The new text of the arguments; `""` where the call has just begun.
         id: The call's id as far as it is known, or `""`.
-        name: The tool's name, or `""` where it hasn't come yet.
+        name: The tool's name, or `""` where it isn't known yet.
     """
 
     type: ClassVar = "call"
@@ -321,8 +321,8 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"
 ]
-"""Why an answer ended: it was whole; it calls tools; the token limit; a filter; the model refused; the provider paused
-a long answer, which goes on when it is sent back; it failed; something that isn't known here."""
+"""Why an answer ended: complete; calls tools; token limit; content filter; the model refused; the provider paused a
+long answer, which continues when it is sent back; an error; an unknown reason."""
 
 _FINISH_REASONS: Final = get_args(FinishReason)
 _EMPTY: Final = Message("assistant")
@@ -342,13 +342,13 @@ class ModelResponse(JsonRecord):
         usage: What it used, in tokens.
         model: The model's name as the provider gave it, or `None`.
         id: The answer's id at the provider, or `None`.
-        partial: Whether more of it is to come: a state on the way of a stream.
-        complete: Whether the model was done; `False` where it was cut off (`"length"`), broken off or interrupted.
+        partial: Whether it is an intermediate state of a stream.
+        complete: Whether the model finished; `False` where it was cut off (`"length"`), failed or was interrupted.
             Calls of an answer that isn't complete never run.
-        interrupted: Whether it was broken off: the stream broke, or the user spoke.
-        grounding: What a provider's search has put under the answer, as the provider wrote it.
-        custom_metadata: Anything else that a client or a callback wants to say.
-        error_code: The provider's word for what went wrong, or `None`.
+        interrupted: Whether it was interrupted: the stream broke, or the user spoke.
+        grounding: What a provider's search found for the answer, as the provider wrote it.
+        custom_metadata: Anything that a client or a callback adds.
+        error_code: The provider's error code, or `None`.
         error_message: What went wrong, for the operator, or `None`.
     """
 
@@ -367,27 +367,27 @@ class ModelResponse(JsonRecord):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What its message is made of."""
+        """The parts of its message."""
         return self.message.parts
 
     @property
     def text(self) -> str:
-        """All its words."""
+        """The text of its message."""
         return self.message.text
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that are for us to answer: those that the provider has executed itself are left out."""
+        """The calls to run: those that the provider has executed itself are left out."""
         return tuple(call for call in self.message.calls if not call.provider_executed)
 
     @property
     def citations(self) -> tuple[Any, ...]:
-        """What its words rest on, part by part."""
+        """The citations of its text, part by part."""
         return tuple(each for part in self.message.parts if isinstance(part, TextPart) for each in part.citations)
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """As a message's; the message has to be there."""
+        """Reads what `to_json` writes; `message` is required."""
         if is_object(data) and data.get("message") is None:
             raise ValueError("message: missing")
         return super().from_json(data)

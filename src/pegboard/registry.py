@@ -1,4 +1,4 @@
-"""`ToolRegistry`: what was contributed, resolved for a context, and run."""
+"""`ToolRegistry`: registers tools, resolves them for a context, and runs calls."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 _MOST_UNDER_WAY: Final = 256
-_NO_NAME: Final = "a call takes the name of a tool, and the arguments beside it; dispatch([...]) takes ToolCalls"
+_NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
 
 
 class ToolRegistry(Contributions):
-    """Holds what was contributed, resolves it for a context, and runs calls.
+    """Registry of tools, toolsets and what else hosts and plugins contribute; resolves tools and runs calls.
 
-    Readers see one whole catalogue, before a change or after it, never between; only writers take a lock. It may
-    be used from any thread and from any task at once.
+    Readers see one consistent catalogue, before or after a change; only writers take a lock. It may be used from any
+    thread and from any task at once.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
-        where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
-            take a tool, or `None`. It binds calls without resolved tools, too.
-        on_conflict: What happens when the host brings a name that the host has.
-        permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
-        approver: Asks a person, or `None`: no one is there, and what asks is denied. Several approvers are asked in
-            order, until one answers something else than `None`.
-        grants: Keeps what people have allowed for longer than one call; in memory by default.
+        where: A predicate that every resolution starts with (`"not destructive"`), several, of which a tool has to
+            match all, or `None`. Calls without resolved tools are limited by it, too.
+        on_conflict: What happens when the host registers a name that it has registered already.
+        permissions: What may run, and what needs approval; by default everything runs, once approved where it asks.
+        approver: Asks the user for approval; `None` denies what asks. Several approvers are asked in order, until one
+            gives an answer other than `None`.
+        grants: Stores what users have allowed for longer than one call; in memory by default.
     """
 
     def __init__(  # noqa: PLR0913  what a host may settle, all by name
@@ -96,10 +96,10 @@ class ToolRegistry(Contributions):
         self._pipeline: Pipeline | None = None
         self._under_way: Final[Counter[str]] = Counter()
 
-    # What stands round calls -------------------------------------------------------------------------------------
+    # Around calls ------------------------------------------------------------------------------------------------
 
     async def chain(self, stage: str) -> Chain:
-        """The callbacks of a stage, plugins' first, ready to be asked; plugins that have some are imported for it.
+        """The callbacks of a stage, plugins' first, ready to be called; imports the plugins that have some.
 
         Args:
             stage: As for `add_callback`.
@@ -111,12 +111,12 @@ class ToolRegistry(Contributions):
 
     @property
     def kept(self) -> ResultStore:
-        """The full texts of results that were cut; `kept_result_tool(registry.kept)` lets a model read on in them."""
-        return self._at_work().result_store
+        """The full texts of truncated results; `kept_result_tool(registry.kept)` lets a model read the rest."""
+        return self._get_dispatcher().result_store
 
     @property
     def permissions(self) -> Permissions | None:
-        """What may run, and what is asked about; `None` is the default."""
+        """What may run, and what needs approval; `None` is the default."""
         return self._permissions
 
     @permissions.setter
@@ -124,13 +124,13 @@ class ToolRegistry(Contributions):
         with self._lock:
             self._permissions, self._call_services = permissions, None
             if self._dispatcher is not None:
-                self._dispatcher.rule_by(permissions)
+                self._dispatcher.set_permissions(permissions)
         if self._catalogue.tools:
             self._check_rules()
 
     @property
     def approver(self) -> AnyApprover | None:
-        """What asks a person; `None`: no one is there."""
+        """Asks the user for approval; `None` denies what asks."""
         return self._approver
 
     @approver.setter
@@ -140,15 +140,15 @@ class ToolRegistry(Contributions):
 
     @property
     def grants(self) -> Grants:
-        """What people have allowed for longer than one call; `registry.grants.forget(context)` takes it back."""
-        return self._at_work().shared.grants
+        """What users have allowed for longer than one call; `registry.grants.forget(context)` revokes it."""
+        return self._get_dispatcher().shared.grants
 
     @property
     def pipeline(self) -> Pipeline:
-        """The steps by which requests are made ready: pegboard's, and what is registered by now.
+        """The steps that prepare requests: pegboard's, and the processors registered so far.
 
         Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
-        What plugins bring later joins it all the same; what was taken out of it doesn't come back.
+        Processors that plugins register later are still added; a step that was removed stays removed.
         """
         from pegboard.request.processors import DEFAULT_PIPELINE
 
@@ -178,8 +178,8 @@ class ToolRegistry(Contributions):
             where: A predicate, or its text (`"read_only and not tag:network"`).
             active: Names to keep, in this order; `None` keeps all, `[]` none.
             order: Names to list first; the rest follow alphabetically.
-            toolsets: Names of the toolsets that are asked, or a function that says which are; `None` asks all.
-            on_toolset_error: `"skip"`: a failing toolset costs only its own tools; `"fail"`: it raises.
+            toolsets: Names of the toolsets to query, or a function that picks them; `None` queries all.
+            on_toolset_error: `"skip"` leaves out the tools of a failing toolset; `"fail"` raises.
 
         Raises:
             ExpressionError: The predicate's text doesn't parse.
@@ -197,14 +197,14 @@ class ToolRegistry(Contributions):
         return attrs.evolve(resolved, registry=self)
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
-        """The request made ready for a model, by `pipeline`; its `problems` hold what went wrong on the way.
+        """Prepares a request for a model by the steps of `pipeline`; its `problems` are what went wrong.
 
         Args:
-            request: What the host asks. Where no tools have been resolved for it, this resolves them.
+            request: The host's request. Its tools are resolved here if they aren't yet.
             context: Of the user and the model.
 
         Raises:
-            ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
+            ProcessorError: A step of the host failed; a plugin's failing step is left out.
             ValueError: Another registry has resolved its tools.
         """
         pipeline = await self.processors()
@@ -212,16 +212,16 @@ class ToolRegistry(Contributions):
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
-        run = self._at_work().shared.threads.run
+        run = self._get_dispatcher().shared.threads.run
         return await pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     async def processors(self) -> Pipeline:
-        """`pipeline`, once the plugins that bring steps of it have been imported."""
+        """`pipeline`, after importing the plugins that have steps for it."""
         await self._load_plugins("register_processors")
         return self.pipeline
 
     async def explain(self, name: str, context: ReadonlyContext = EMPTY_CONTEXT, *, where: Where = None) -> Explanation:
-        """Each step by which a tool is in or out."""
+        """Why a tool is offered or not, step by step."""
         resolved = await self.resolve(context, where=where)
         explanation = resolved.explain(name)
         held = [problem.cause for problem in self._catalogue.problems if problem.tool == name]
@@ -231,7 +231,7 @@ class ToolRegistry(Contributions):
         """The exporter of this name: a registered one, else that of the installed plugin whose manifest offers it.
 
         Raises:
-            ExportError: There is none, with the package to install or near misses; or what is registered is none.
+            ExportError: There is none, with the package to install or near misses; or it isn't a valid exporter.
             PluginError: The plugin that offers it failed.
         """
         from pegboard.request.exporter import checked_exporter
@@ -250,7 +250,7 @@ class ToolRegistry(Contributions):
 
         Args:
             name: `"PROVIDER/MODEL"`, such as `"anthropic/claude-sonnet-5"`; the provider's name ends at the first `/`.
-            options: For what makes its client, such as `base_url`.
+            options: Options of its client, such as `base_url`.
 
         Raises:
             ModelError: There is no such provider, with the package to install or near misses; or its client can't be
@@ -267,7 +267,7 @@ class ToolRegistry(Contributions):
         return made_model(name, make, options)
 
     def validate(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Every problem of these arguments for this tool as `"path: reason"`; empty where a call would run.
+        """Every problem of these arguments for this tool, as `"path: reason"`; empty if they are valid.
 
         Raises:
             UnknownToolError: No static tool of this name.
@@ -277,7 +277,7 @@ class ToolRegistry(Contributions):
         if isinstance(tool.handler, LateHandler):
             loaded = tool.handler.load()
             if isinstance(loaded, Coroutine):
-                loaded.close()  # a call finds its code; here the schema decides
+                loaded.close()  # only an event loop can load it; the listed schema is enough here
             else:
                 tool = tool.handler.completed(tool, loaded)
         return tool.check(arguments)
@@ -292,15 +292,15 @@ class ToolRegistry(Contributions):
         resolved: ResolvedTools | None = None,
         approver: AnyApprover | None = None,
     ) -> ToolResult:
-        """Runs one call and gives its result, whatever happens.
+        """Runs one call and always returns a result, but for what is raised below.
 
         Args:
             name: The tool's name.
             arguments: JSON text or a mapping; nothing means `{}`.
             context: Of the user and the session; an empty one by default.
-            call_id: What the answer refers to.
+            call_id: The call's id.
             resolved: The tools of the request that the call answers; only these run. `None`: all that are registered.
-            approver: Asks a person, instead of the registry's own.
+            approver: Used instead of the registry's own.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -336,7 +336,7 @@ class ToolRegistry(Contributions):
         context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
-        """Runs the calls of one answer, together where they may, and gives one result for each, whatever happens.
+        """Runs the calls of one answer, concurrently where possible, and always returns one result for each.
 
         Args:
             calls: As the model made them, or as `parse` read them.
@@ -346,11 +346,11 @@ class ToolRegistry(Contributions):
                 `timeout`, `instructions`, `listener`: see `BatchOptions`.
 
         Returns:
-            The results in call order, and beside them what ends the turn.
+            The results in call order, and the error that ends the turn, if any.
 
         Raises:
             ValueError: `resolved` was resolved by another registry.
-            asyncio.CancelledError: The caller was cancelled. `batch` gives something that still has the results.
+            asyncio.CancelledError: The caller was cancelled. A `batch` still has the results then.
         """
         return await (await self.batch(calls, resolved, context, **options)).run()
 
@@ -361,9 +361,9 @@ class ToolRegistry(Contributions):
         context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> AsyncGenerator[CallEvent]:
-        """`dispatch` as a stream of what happens to each call; each ends with an event that holds its result.
+        """`dispatch` as a stream of events; the last event of each call has its result.
 
-        Leaving the stream early aborts what runs. `batch` gives something that has the whole outcome afterwards.
+        Closing the stream early aborts running calls. A `batch` has the whole outcome afterwards.
         """
         batch = await self.batch(calls, resolved, context, **options)
         async with aclosing(batch.events()) as events:
@@ -377,12 +377,12 @@ class ToolRegistry(Contributions):
         context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """Calls that are ready to run: by `run()` or `events()`; `interrupt()` ends them early.
+        """A batch of calls, to run by `run()` or `events()`; `interrupt()` ends it early.
 
         Arguments as for `dispatch`.
         """
         services, calls = await self._ready(calls, resolved, context)
-        return self._at_work().batch(calls, context, services, **options)
+        return self._get_dispatcher().batch(calls, context, services, **options)
 
     async def resume(
         self,
@@ -392,21 +392,21 @@ class ToolRegistry(Contributions):
         context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
-        """Runs the calls that waited for an answer, now that there is one, in this process or another.
+        """Runs pending calls that have been answered, in this process or another.
 
-        Answers may come in parts, in any order and repeatedly: each counts once, and whatever isn't answered is left
-        in the outcome's `pending`; so is a call that would overtake an earlier one that still waits and that it can't
-        run beside. What was approved is what runs: a tool whose spec has changed since, or other arguments, are denied.
+        Answers may come in parts, in any order and repeatedly; each counts once. Calls without an answer stay in the
+        outcome's `pending`, and so do those that can't run concurrently with an earlier call that is still pending.
+        What was approved is what runs: a tool whose spec has changed since, or other arguments, are denied.
 
         Args:
-            pending: What an earlier outcome has left, perhaps read back from JSON.
+            pending: The pending calls of an earlier outcome, perhaps read back from JSON.
             answers: By the pending call's id: `Once()`, `Always()`, `Reject()`, or their JSON.
             resolved: As for `dispatch`.
             context: As for `dispatch`; of the same session and user.
             options: As for `dispatch`. A batch that had permissions of its own needs them again.
 
         Raises:
-            PendingError: It isn't given any.
+            PendingError: Its batch had permissions of its own, and this one has none.
         """
         return await (await self.resumed_batch(pending, answers, resolved, context, **options)).run()
 
@@ -418,18 +418,18 @@ class ToolRegistry(Contributions):
         context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """`resume` as a batch that is ready to run, and keeps what came of it even if the caller is cancelled.
+        """`resume` as a batch, which has its results even if the caller is cancelled.
 
-        The answers are used up by it. Arguments as for `resume`.
+        It consumes the answers. Arguments as for `resume`.
         """
         from pegboard.dispatch.approval.pending import match_answers
 
         resumption = match_answers(pending, answers, context)
         services, _ = await self._ready(resumption.calls, resolved, context)
-        return await self._at_work().resumed(pending, resumption, context, services, **options)
+        return await self._get_dispatcher().resumed(pending, resumption, context, services, **options)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
-        """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
+        """Parses a call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
 
         Args:
             raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`, or as the AI SDK
@@ -442,28 +442,28 @@ class ToolRegistry(Contributions):
         return parse_call(raw, find, self.limits)
 
     def complete(self, call_id: str, value: Any) -> Completion:
-        """Notes the result of a long-running tool; it replaces the pending one, once.
+        """Sets the final result of a long-running call, once; it replaces the pending one.
 
         Args:
             call_id: The call's id, or that of the operation.
-            value: A `ToolResult`, or what the tool would have given.
+            value: A `ToolResult`, or what the tool would have returned.
 
         Raises:
             OperationError: No such call is pending, or it has its result already.
         """
-        return self._at_work().operations.complete(call_id, value)
+        return self._get_dispatcher().operations.complete(call_id, value)
 
     def completions(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
-        """What has been completed since they were last asked for: the later results of a session's calls.
+        """The final results of a session's long-running calls, each returned once.
 
         Args:
-            session: The conversation's id; `None` is what was called without one.
-            calls: Only those of the calls with these ids; the others wait on. `None`: all.
+            session: The conversation's id; `None`: calls made without one.
+            calls: Only those of calls with these ids; the others stay queued. `None`: all.
         """
         return () if self._dispatcher is None else self._dispatcher.operations.take(session, calls)
 
     def operations(self) -> tuple[Operation, ...]:
-        """What goes on after the first result of its call, the oldest first."""
+        """The operations that continue after the first result of their call, oldest first."""
         return () if self._dispatcher is None else self._dispatcher.operations.pending
 
     @property
@@ -481,7 +481,7 @@ class ToolRegistry(Contributions):
     ) -> ToolResult:
         """`call` for scripts, which have no event loop.
 
-        Of one tool, 256 such calls may be under way: threads that a tool has started don't know how deep they stand.
+        At most 256 such calls of one tool run at once, which ends a recursion through threads.
 
         Raises:
             RunningLoopError: An event loop runs in this thread: there, `await registry.call(...)`.
@@ -505,7 +505,7 @@ class ToolRegistry(Contributions):
             try:
                 return await self.call(name, arguments, context)
             finally:
-                if self._dispatcher is not None:  # async observers hear nothing more once the loop is closed
+                if self._dispatcher is not None:  # async observers get no events once the loop is closed
                     await self._dispatcher.observers.drain(threads=False)
 
         try:
@@ -518,10 +518,10 @@ class ToolRegistry(Contributions):
                     del self._under_way[key]
 
     async def unload(self, plugin: str) -> bool:
-        """Takes out a plugin and what it has brought, and closes that; gives whether there was one.
+        """Removes a plugin and what it registered, and closes that; returns whether there was such a plugin.
 
-        Calls that are under way go on, and requests that were resolved before still run its tools. Tools that its own
-        held back return. Its modules stay imported, and another plugin of its name may be registered.
+        Running calls continue, and requests that were resolved before still run its tools. Tools that its own
+        shadowed are restored. Its modules stay imported, and another plugin of its name may be registered.
         """
         with self._lock:
             before, manager = self._catalogue, cast("Any", self.plugin_manager)
@@ -541,7 +541,7 @@ class ToolRegistry(Contributions):
         return True
 
     async def aclose(self) -> None:
-        """Ends background work and closes what is open: executors, services, toolsets. Each costs only itself."""
+        """Ends background work and closes executors, services and toolsets; failures are logged."""
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
         if self._provided_services is not None:
@@ -555,7 +555,7 @@ class ToolRegistry(Contributions):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    # How it does it ----------------------------------------------------------------------------------------------
+    # Internals ---------------------------------------------------------------------------------------------------
 
     def _predicate(self, where: Where) -> Predicate | None:
         if where is None:
@@ -565,7 +565,7 @@ class ToolRegistry(Contributions):
         return as_predicate(where, self._catalogue.extras.get("predicates", {}))
 
     def _default(self) -> Predicate | None:
-        """What every resolution starts with; read anew, as plugins may have brought words since."""
+        """The predicate that every resolution starts with; parsed each time, as plugins may have added predicates."""
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
         if (permissions := self._permissions) is not None:
             parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
@@ -575,7 +575,7 @@ class ToolRegistry(Contributions):
         """Imports the plugins that implement one of these hooks."""
         for plugin in self._catalogue.lazy_plugins.values():
             if not plugin.hooks.isdisjoint(hooks):
-                await self._at_work().shared.threads.run(plugin.load)
+                await self._get_dispatcher().shared.threads.run(plugin.load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
@@ -586,13 +586,13 @@ class ToolRegistry(Contributions):
         """
         executor = self._catalogue.extras.get("executors", {}).get(name)
         if executor is None:
-            executor = await self._at_work().shared.threads.run(self._provided, "executors", name)
+            executor = await self._get_dispatcher().shared.threads.run(self._provided, "executors", name)
         if executor is None:
             raise LookupError(not_provided("executors", name, self.known("executors")))
         return executor
 
-    def _at_work(self) -> Dispatcher:
-        """What runs calls, made at first need."""
+    def _get_dispatcher(self) -> Dispatcher:
+        """The dispatcher, made at first use."""
         if self._dispatcher is None:
             from pegboard.dispatch.dispatcher import Dispatcher
 
@@ -603,18 +603,18 @@ class ToolRegistry(Contributions):
         return self._dispatcher
 
     def _services_of_calls(self) -> CallServices:
-        """What calls share and which stages have something to do; worked out once a catalogue."""
+        """The services that calls share, prepared once per catalogue."""
         with self._lock:
             services = self._call_services
             if services is None or services.catalogue is not self._catalogue:
                 self._check_rules()
-                self._call_services = services = self._at_work().prepare(
+                self._call_services = services = self._get_dispatcher().prepare(
                     self._catalogue, self._permissions, self._approver
                 )
         return services
 
     def _check_rules(self) -> None:
-        """Logs what the rules seem to mean and don't, once."""
+        """Logs likely mistakes in the rules, once."""
         permissions = self._permissions
         if permissions is not None and permissions is not self._checked_permissions:
             from pegboard.dispatch.permissions.permissions import Permissions
@@ -640,7 +640,7 @@ class ToolRegistry(Contributions):
     async def _ready(
         self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
     ) -> tuple[CallServices, tuple[ToolCall, ...]]:
-        """What it takes to run these calls; plugins that have to do with them are imported."""
+        """The services to run these calls with, and the calls; imports the plugins that they need."""
         calls = tuple(calls)
         for call in calls:
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
@@ -653,7 +653,7 @@ class ToolRegistry(Contributions):
 
     def _check_own(self, resolved: ResolvedTools) -> None:
         if resolved.registry not in (None, self):
-            raise ValueError("these tools were resolved by another registry, by its rules; resolve them by this one")
+            raise ValueError("these tools were resolved by another registry, by its rules; resolve them with this one")
 
     def _find(self, name: str) -> Tool:
         tool = self._catalogue.tools.get(name)
@@ -669,9 +669,9 @@ class ToolRegistry(Contributions):
         return tool
 
     async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The tools that calls may use for which none were resolved; `None`: all that are registered.
+        """The tools that calls without resolved ones may use; `None`: all that are registered.
 
-        Toolsets are asked for the names that no static tool has.
+        Toolsets are queried for the names that no static tool has.
         """
         texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         if texts - self._catalogue.tools.keys():
@@ -684,7 +684,7 @@ class ToolRegistry(Contributions):
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
 
     async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
-        """What is registered now, resolved within the registry's limits; options as for `resolve_tools`."""
+        """`resolve_tools` of what is registered now, within the registry's limits."""
         from pegboard.toolsets.resolve import resolve_tools
 
         return await resolve_tools(

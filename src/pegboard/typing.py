@@ -1,4 +1,4 @@
-"""Aliases for JSON and JSON Schema, and the text form in which specs keep them."""
+"""Type aliases for JSON and JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
-"""What JSON can say."""
+"""Any JSON value."""
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object; its values are `JsonValue`, written `Any` so that reading it needs no casts."""
+"""A JSON object; its values are `JsonValue`, typed `Any` so that reading them needs no casts."""
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON Schema (draft 2020-12) as an object."""
 
 JsonMapping: TypeAlias = Mapping[str, Any]
-"""A JSON object that is only read."""
+"""A read-only JSON object."""
 
 __all__ = ["JsonMapping", "JsonObject", "JsonSchema", "JsonValue"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -59,10 +60,10 @@ def registry(home, monkeypatch) -> ToolRegistry:
 
 
 @pytest.fixture
-def say(home, capsys):
+def run(home, capsys):
     """Runs a command line in this process; gives the exit code, standard output and standard error."""
 
-    def say(*argv: str) -> tuple[int, str, str]:
+    def run(*argv: str) -> tuple[int, str, str]:
         known = dict(sys.modules)
         path = list(sys.path)
         log = logging.getLogger("pegboard")
@@ -79,7 +80,17 @@ def say(home, capsys):
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
-    return say
+    return run
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Sets what standard input has; `None` closes it."""
+
+    def give(data: bytes | None) -> None:
+        monkeypatch.setattr(sys, "stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data)))
+
+    return give
 
 
 class Site:

@@ -132,33 +132,33 @@ def test_a_text_may_begin_with_the_sign_for_files():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        (["text"], "'text' is no argument: write key=value"),
+        (["text"], "'text' is not an argument: write key=value"),
         (["=x"], "no key"),
         ([":=1"], "no key"),
-        (["count:={"], "count:= needs JSON"),
-        (["count:=NaN"], "count:= needs JSON, and this is none: expected value"),
+        (["count:={"], "count:= needs valid JSON"),
+        (["count:=NaN"], "count:= needs valid JSON: expected value"),
         (["count:=1e999"], "must be a finite number"),
         (['any:={"a":1,"a":2}'], 'duplicate key "a"'),
-        (["any:=" + "[" * 100_000], "count:= needs JSON".replace("count", "any")),
-        (["count=1", "count=2"], "count is given 2 times and takes one value"),
-        (["filter:=3", "filter.op=x"], "filter.op is a part of 'filter'"),
+        (["any:=" + "[" * 100_000], "count:= needs valid JSON".replace("count", "any")),
+        (["count=1", "count=2"], "count is given 2 times but takes one value"),
+        (["filter:=3", "filter.op=x"], "filter.op sets a part of 'filter'"),
         (["text=@missing"], "No such file or directory; for a text that begins with '@', write text=@@missing"),
     ],
 )
-def test_what_can_not_become_an_argument(words, told, tmp_path, monkeypatch):
+def test_what_can_not_become_an_argument(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WordError) as caught:
         read(*words)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("data", "told"), [(b"\xff\xfe", "isn't UTF-8"), (b"four", "more than 3 bytes")])
-def test_a_file_that_is_no_text_or_too_large(tmp_path, monkeypatch, data, told):
+@pytest.mark.parametrize(("data", "message"), [(b"\xff\xfe", "isn't UTF-8"), (b"four", "larger than 3 bytes")])
+def test_a_file_that_is_no_text_or_too_large(tmp_path, monkeypatch, data, message):
     monkeypatch.setattr("pegboard.cli.arguments.MOST_FILE_BYTES", 3)
     (tmp_path / "file").write_bytes(data)
-    with pytest.raises(WordError, match=told):
+    with pytest.raises(WordError, match=message):
         read(f"text=@{tmp_path}/file")
 
 

@@ -62,8 +62,8 @@ def repository(tmp_path):
     folder.mkdir()
     (folder / "calc.py").write_text(CODE)
     (folder / "test_calc.py").write_text(TESTS)
-    who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
-    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "Sums"]):
+    identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "Sums"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return folder
 
@@ -82,8 +82,8 @@ def chat(tmp_path, repository):
     """Starts `registry chat -T coding` in a terminal; each goes on with the same conversation."""
     config = tmp_path / "pegboard.toml"
     config.write_text(CONFIG)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    environ = {**kept, "HOME": str(tmp_path), "TERM": "dumb", "OPENAI_API_KEY": "sk-x"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    environ = {**inherited, "HOME": str(tmp_path), "TERM": "dumb", "OPENAI_API_KEY": "sk-x"}
 
     def start(server, *words):
         argv = ["-m", "openai/small", "-T", "coding", "--config", str(config), "--history", str(tmp_path / "talk.json")]
@@ -146,7 +146,7 @@ def test_a_coding_session_survives_an_interruption_and_a_kill(chat, repository, 
         assert at.end() == 0
     changed = subprocess.run(["git", "diff", "--stat"], cwd=repository, check=True, capture_output=True, text=True)
     assert "calc.py | 4 ++--" in changed.stdout
-    said = json.dumps(server.requests[0].body)
+    body = json.dumps(server.requests[0].body)
     assert "unittest runs the tests." in server.requests[0].body["instructions"]  # what was remembered
-    assert "Mend them." in said
-    assert "Go on, without waiting" in said
+    assert "Mend them." in body
+    assert "Go on, without waiting" in body

@@ -228,7 +228,7 @@ def test_what_another_version_has_kept_is_refused_by_its_number(version):
 
 
 @pytest.fixture
-def board(registry):
+def filled_registry(registry):
     registry.register(send, Tool(ToolSpec("search", kind="provider", provider_id="some.search")))
     return registry
 
@@ -249,15 +249,15 @@ def board(registry):
         ("doctor", "--json"),
     ],
 )
-def test_what_a_command_prints(say, board, argv):
+def test_what_a_command_prints(run, filled_registry, argv):
     options = [each for each in argv if each in {"--check", "--list", "--json"}]
-    out = json.loads(say(*argv)[1])
+    out = json.loads(run(*argv)[1])
     assert faults(f"registry {argv[0]} {' '.join(options)}", out) == []
     assert len(out) >= 1
 
 
-def test_plugins_of_this_environment(say, site):
-    out = json.loads(say("plugins", "--all", "--json")[1])
+def test_plugins_of_this_environment(run, site):
+    out = json.loads(run("plugins", "--all", "--json")[1])
     assert faults("registry plugins --json", out) == []
     assert out["plugins"]
 
@@ -269,9 +269,9 @@ def test_plugins_of_this_environment(say, site):
         (("dispatch", "calls.json", "--no", "--events"), "registry dispatch --events, a line"),
     ],
 )
-def test_what_comes_line_by_line(say, board, argv, name):
+def test_what_comes_line_by_line(run, filled_registry, argv, name):
     calls = [{"id": "1", "name": "send", "arguments": {"to": "ann"}}, {"id": "2", "name": "no", "arguments": "{"}]
     Path("calls.json").write_text(json.dumps(calls))
-    lines = [json.loads(line) for line in say(*argv)[1].splitlines()]
+    lines = [json.loads(line) for line in run(*argv)[1].splitlines()]
     assert [faults(name, each) for each in lines] == [[]] * len(lines)
     assert len(lines) >= 2

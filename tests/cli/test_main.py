@@ -14,8 +14,8 @@ from pegboard.errors import PluginError
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_the_help_lists_every_command(say, registry, option):
-    code, out, _ = say(option)
+def test_the_help_lists_every_command(run, registry, option):
+    code, out, _ = run(option)
     assert code == 0
     for section, commands in SECTIONS.items():
         assert f"{section}:" in out
@@ -25,29 +25,29 @@ def test_the_help_lists_every_command(say, registry, option):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_every_command_has_help_and_the_groups_is_its_first_sentence(say, registry, name):
+def test_every_command_has_help_and_the_groups_is_its_first_sentence(run, registry, name):
     command = own_command(name)
     sentence = " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0]
     assert (command.name, OWN[name][1]) == (name, f"{sentence.removesuffix('.')}.")
-    code, out, _ = say(name, "--help")
+    code, out, _ = run(name, "--help")
     assert (code, out.startswith(f"Usage: registry {name} "), "\\b" in out) == (0, True, False)
 
 
-def test_an_unknown_command_names_near_misses(say, registry):
-    code, out, err = say("shw")
+def test_an_unknown_command_names_near_misses(run, registry):
+    code, out, err = run("shw")
     assert (code, out) == (2, "")
     assert "no command is called 'shw'. Did you mean 'show'?" in err
 
 
 @pytest.mark.parametrize("name", ["chat", "torture"])
-def test_a_command_of_a_package_that_is_not_installed_names_it(say, name):
-    code, _, err = say(name)
+def test_a_command_of_a_package_that_is_not_installed_names_it(run, name):
+    code, _, err = run(name)
     assert code == 2
     assert f"No installed plugin provides {name!r}: pip install pegboard-{name}" in err
 
 
-def test_a_group_without_a_command_tells_its_commands(say):
-    code, _, err = say("manifest")
+def test_a_group_without_a_command_tells_its_commands(run):
+    code, _, err = run("manifest")
     assert (code, err.startswith("Usage: registry manifest"), "error" in err) == (2, True, False)
 
 
@@ -58,37 +58,37 @@ def raising(monkeypatch, error: BaseException) -> None:
     monkeypatch.setattr(session, "load_registry", load_registry)
 
 
-def test_debug_shows_the_traceback_and_the_time(say, home, monkeypatch):
+def test_debug_shows_the_traceback_and_the_time(run, home, monkeypatch):
     raising(monkeypatch, PluginError("files", "broke"))
-    code, _, err = say("--debug", "list")
+    code, _, err = run("--debug", "list")
     assert code == 1
     assert "Traceback" in err
     assert "took " in err
-    assert say("list", "--debug")[2].count("Traceback") == 1
+    assert run("list", "--debug")[2].count("Traceback") == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (
             PluginError("files", "broke\x1b[0m", distribution="pegboard-files"),
             "plugin 'files' (from pegboard-files): broke\\u{1b}[0m\n",
         ),
-        (ZeroDivisionError("by zero"), "unexpected ZeroDivisionError: by zero\nThis is a fault of pegboard's own; "),
+        (ZeroDivisionError("by zero"), "unexpected ZeroDivisionError: by zero\nThis is a bug in pegboard; "),
         (PermissionError(13, "Permission denied", "/x"), "/x: Permission denied\n"),
         (OSError("odd"), "odd\n"),
     ],
 )
-def test_an_error_is_told_in_clear_lines(say, home, monkeypatch, error, told):
+def test_an_error_is_told_in_clear_lines(run, home, monkeypatch, error, message):
     raising(monkeypatch, error)
-    code, out, err = say("list")
-    assert (code, out, err.startswith(f"error: {told}")) == (1, "", True)
+    code, out, err = run("list")
+    assert (code, out, err.startswith(f"error: {message}")) == (1, "", True)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
-def test_ctrl_c(say, home, monkeypatch, error):
+def test_ctrl_c(run, home, monkeypatch, error):
     raising(monkeypatch, error)
-    assert say("list") == (130, "", "")
+    assert run("list") == (130, "", "")
 
 
 def test_a_reader_that_has_gone(home, monkeypatch):
@@ -144,37 +144,37 @@ def pegboard_register_commands(group):
 
 
 class TestCommandsOfPlugins:
-    def test_the_help_names_them_without_importing(self, say, site):
-        _, out, _ = say("--help")
+    def test_the_help_names_them_without_importing(self, run, site):
+        _, out, _ = run("--help")
         assert "From plugins:\n  greet  Greet somebody.\n" in out
         assert "demo_tools" not in sys.modules
 
-    def test_they_can_not_replace_ours(self, say, site):
-        assert "never" not in say("list")[1]
+    def test_they_can_not_replace_ours(self, run, site):
+        assert "never" not in run("list")[1]
 
-    def test_a_distribution_that_sorts_first_takes_no_command_over(self, say, site):
+    def test_a_distribution_that_sorts_first_takes_no_command_over(self, run, site):
         site.add("aaa", COMMAND.format(body="click.echo('taken')").replace("odd", "greet"))
-        assert "command 'greet' is held back: pegboard-demo brings one, too" in say("greet", "Ann")[2]
-        assert say("plugins", "accept", "pegboard-demo")[0] == 0
-        assert say("greet", "Ann") == (5, "Hello Ann\n", "")
+        assert "command 'greet' is held back: pegboard-demo brings one, too" in run("greet", "Ann")[2]
+        assert run("plugins", "accept", "pegboard-demo")[0] == 0
+        assert run("greet", "Ann") == (5, "Hello Ann\n", "")
 
-    def test_a_name_that_hides_something_is_no_command(self, say, site):
+    def test_a_name_that_hides_something_is_no_command(self, run, site):
         manifest = site.root / "demo_tools" / "pegboard-manifest.json"
         manifest.write_text(manifest.read_text().replace('"greet"', '"gr\\u200beet"'))
-        assert "eet" not in say("--help")[1]
+        assert "eet" not in run("--help")[1]
 
-    def test_a_near_miss_names_them(self, say, site):
-        code, _, err = say("greeet")
+    def test_a_near_miss_names_them(self, run, site):
+        code, _, err = run("greeet")
         assert code == 2
         assert "Did you mean 'greet'?" in err
 
     @pytest.mark.parametrize("error", ["RuntimeError", "GeneratorExit"])
-    def test_a_hook_that_fails_or_would_end_the_process_costs_only_its_command(self, say, site, error):
+    def test_a_hook_that_fails_or_would_end_the_process_costs_only_its_command(self, run, site, error):
         source = "from pegboard import hookimpl\nimport sys\n\n@hookimpl\ndef pegboard_register_commands(group):\n"
         source += f"    group.command('odd')(lambda: None)\n    if 'pytest' in sys.modules:\n        raise {error}\n"
         site.add("odd", source)
-        assert say("odd") == (1, "", f"error: plugin 'odd' (from pegboard-odd): {error}\n")
-        assert say("greet", "Ann")[0] == 5
+        assert run("odd") == (1, "", f"error: plugin 'odd' (from pegboard-odd): {error}\n")
+        assert run("greet", "Ann")[0] == 5
 
     @pytest.mark.parametrize(
         ("body", "code", "err"),
@@ -190,20 +190,20 @@ class TestCommandsOfPlugins:
             ("raise PegboardError('ours')", 1, "error: ours\n"),
         ],
     )
-    def test_one_that_raises_names_its_plugin(self, say, site, body, code, err):
+    def test_one_that_raises_names_its_plugin(self, run, site, body, code, err):
         site.add("odd", COMMAND.format(body=body))
-        assert say("odd") == (code, "", f"while adding\n{err}")
+        assert run("odd") == (code, "", f"while adding\n{err}")
 
-    def test_what_it_prints_is_its_output_and_what_its_import_prints_is_not(self, say, site):
+    def test_what_it_prints_is_its_output_and_what_its_import_prints_is_not(self, run, site):
         site.add("odd", "print('at import')\n" + COMMAND.format(body="KEPT.write('its own')"))
-        assert say("odd") == (0, "its own", "at import\nwhile adding\n")
+        assert run("odd") == (0, "its own", "at import\nwhile adding\n")
 
-    def test_where_a_manifest_is_void_the_cache_names_them(self, say, site):
+    def test_where_a_manifest_is_void_the_cache_names_them(self, run, site):
         manifest = site.root / "demo_tools" / "pegboard-manifest.json"
         manifest.write_text(manifest.read_text().replace('"version": "1.0"', '"version": "0.9"'))
-        assert say("--help")[0] == 0
-        assert say("greet", "Ann")[0] == 5
+        assert run("--help")[0] == 0
+        assert run("greet", "Ann")[0] == 5
 
-    def test_the_help_is_there_for_those_whose_configuration_is_broken(self, say, site, home):
+    def test_the_help_is_there_for_those_whose_configuration_is_broken(self, run, site, home):
         (home / "here" / "pegboard.toml").write_text("blok = 1")
-        assert say("--help")[0] == 0
+        assert run("--help")[0] == 0

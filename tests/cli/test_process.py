@@ -39,7 +39,7 @@ async def wait_async(started: str) -> str:
     return "never"
 
 async def leave() -> str:
-    """Leave a thread behind that sleeps for longer than anybody waits."""
+    """Leave a thread behind that sleeps for longer than the test waits."""
     import asyncio, time
     await asyncio.to_thread(time.sleep, 30)
     return "never"
@@ -62,17 +62,17 @@ import sys
 from pegboard import Tool, hookimpl, tool
 from pegboard.tools.spec import ToolSpec
 
-KEPT = sys.stdout
+STDOUT = sys.stdout
 print("at import")
 
 
 def shout(what):
     print(what + " by print")
-    KEPT.write(what + " by what was kept\\n")
+    STDOUT.write(what + " by reference\\n")
     sys.__stdout__.write(what + " past us\\n")
     os.write(1, (what + " by descriptor\\n").encode())
     subprocess.run(["echo", what + " by a child"], check=True)
-    subprocess.run(["echo", what + " by a child told where"], stdout=sys.stdout, check=True)
+    subprocess.run(["echo", what + " by a child with stdout"], stdout=sys.stdout, check=True)
 
 
 @tool
@@ -108,7 +108,7 @@ def pegboard_register_tools(register):
 def pegboard_register_toolsets(register):
     register(Toolset())
 """
-WAYS = ("print", "what was kept", "descriptor", "a child", "a child told where")
+WAYS = ("print", "reference", "descriptor", "a child", "a child with stdout")
 
 
 @pytest.fixture
@@ -151,9 +151,9 @@ class TestTerminal:
             "2 tools",
         ]
 
-    @pytest.mark.parametrize("said", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-    def test_without_colour_where_that_is_wanted(self, environ, said):
-        assert "\x1b" not in on_terminal(["list"], {**environ, **said})[1]
+    @pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+    def test_without_colour_where_that_is_wanted(self, environ, variable):
+        assert "\x1b" not in on_terminal(["list"], {**environ, **variable})[1]
 
     def test_an_error_is_red(self, environ, functions):
         code, shown = on_terminal(["call", "refuse", "--functions", functions], environ)
@@ -249,7 +249,7 @@ class TestPrints:
             line = f"'{sys.executable}' -m pegboard {words} >&-"
             ran = subprocess.run(["sh", "-c", line], env=noisy, stderr=subprocess.PIPE, text=True, check=False)
             assert ran.returncode == 1
-            assert ran.stderr == "error: standard output is closed; to be rid of it, send it to /dev/null\n"
+            assert ran.stderr == "error: standard output is closed; to discard it, redirect it to /dev/null\n"
 
 
 @pytest.mark.parametrize("tool", ["wait", "wait_async"])

@@ -231,14 +231,14 @@ def test_what_was_typed_before_the_question_answers_nothing(terminal):
 
 
 @pytest.mark.parametrize(
-    ("argv", "shown", "told"),
+    ("argv", "shown", "message"),
     [
         (["wipe", "path=a.txt"], "Run it?", '"isError":true'),  # while a person is asked: nothing is run
         (["wait"], "[#####", "aborted after"),  # a bar where the total is known
     ],
 )
-def test_ctrl_c_stops_a_call_with_a_result(terminal, argv, shown, told):
+def test_ctrl_c_stops_a_call_with_a_result(terminal, argv, shown, message):
     at = terminal("call", *argv, "--json")
     at.until(shown)
     at.process.send_signal(signal.SIGINT)
-    assert (at.end(), told in at.shown) == (130, True)
+    assert (at.end(), message in at.shown) == (130, True)

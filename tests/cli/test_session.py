@@ -62,26 +62,26 @@ def file(tmp_path):
 
 @pytest.mark.usefixtures("registry")
 class TestFunctions:
-    def test_only_public_functions_that_the_file_defines(self, say, file):
-        code, out, err = say("list", "--names", "--functions", file)
+    def test_only_public_functions_that_the_file_defines(self, run, file):
+        code, out, err = run("list", "--names", "--functions", file)
         assert (code, out.split()) == (0, ["add", "renamed"])
         assert "unspeakable" in err
 
-    def test_a_selection_of_the_configuration_is_named_like_a_tool(self, say, file, tmp_path):
+    def test_a_selection_of_the_configuration_is_named_like_a_tool(self, run, file, tmp_path):
         config = tmp_path / "selected.toml"
         config.write_text('selections = { few = "add,nosuch", all = "*" }')
         how = ("list", "--names", "--functions", file, "--config", str(config))
-        code, out, err = say(*how, "-T", "few")
+        code, out, err = run(*how, "-T", "few")
         assert (code, out.split()) == (0, ["add"])
         assert "-T: no tool is called 'nosuch'" in err
-        assert say(*how, "-T", "all , few")[1].split() == ["add", "renamed"]
+        assert run(*how, "-T", "all , few")[1].split() == ["add", "renamed"]
 
-    def test_they_are_called(self, say, file):
-        assert say("call", "add", "a=40", "--functions", file)[:2] == (0, "42\n")
-        assert say("call", "renamed", "text=x", "--functions", file)[:2] == (0, "X\n")
+    def test_they_are_called(self, run, file):
+        assert run("call", "add", "a=40", "--functions", file)[:2] == (0, "42\n")
+        assert run("call", "renamed", "text=x", "--functions", file)[:2] == (0, "X\n")
 
     @pytest.mark.parametrize(
-        ("source", "told"),
+        ("source", "message"),
         [
             ("def (", "fns.py, line 1: SyntaxError"),
             ("x = 1\n\nraise ValueError('no')", "fns.py, line 3: ValueError: no"),
@@ -89,22 +89,22 @@ class TestFunctions:
             ("x = 1", "defines no public function"),
         ],
     )
-    def test_a_file_that_does_not_do(self, say, file, source, told):
+    def test_a_file_that_does_not_do(self, run, file, source, message):
         Path(file).write_text(source)
-        code, out, err = say("list", "--functions", file)
+        code, out, err = run("list", "--functions", file)
         assert (code, out) == (2, "")
-        assert told in err
+        assert message in err
         assert "Traceback" not in err
 
-    def test_a_file_that_is_no_python_or_isnt_there(self, say, tmp_path):
+    def test_a_file_that_is_no_python_or_isnt_there(self, run, tmp_path):
         (tmp_path / "fns.txt").write_text("")
-        assert "its name has to end in .py" in say("list", "--functions", str(tmp_path / "fns.txt"))[2]
-        assert say("list", "--functions", "nowhere.py")[0] == 2
+        assert "its name has to end in .py" in run("list", "--functions", str(tmp_path / "fns.txt"))[2]
+        assert run("list", "--functions", "nowhere.py")[0] == 2
 
-    def test_the_later_file_counts(self, say, file, tmp_path):
+    def test_the_later_file_counts(self, run, file, tmp_path):
         later = tmp_path / "later.py"
         later.write_text("def add() -> str:\n    return 'later'\n")
-        assert say("call", "add", "--functions", file, "--functions", str(later))[:2] == (0, "later\n")
+        assert run("call", "add", "--functions", file, "--functions", str(later))[:2] == (0, "later\n")
 
 
 # What may stand at the cursor, and the scripts that ask --------------------------------------------------------------
@@ -163,14 +163,14 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("line", "answers"),
         [
-            ("sh", ["show\tShow everything that is known of one tool."]),
+            ("sh", ["show\tShow everything known about a tool."]),
             *((f"{command} rea", ["read_file\tRead."]) for command in ("show", "schema", "explain", "call", "list")),
             ("show re", ["read_file\tRead.", "remove\tRemove\\u{1b}."]),
             ("list remove rea", ["read_file\tRead."]),
             ("call read_file ", [NAMES[0], "limit=\tHow many.", *NAMES[2:]]),
             ("call read_file mode=f", ["mode=fast"]),
             ("call read_file path='a b' mo", ["mode="]),
-            ("call read_file --input", ["--input-json\tThe arguments as a JSON object, '-' for standard input."]),
+            ("call read_file --input", ["--input-json\tThe arguments as a JSON object; '-' reads standard input."]),
             ("call read_file path=@n", ["path=@new/", "path=@notes.txt"]),
             ("list --where read_o", ["read_only"]),
             ("search x --where 'destructive or read_o", ["destructive or read_only"]),
@@ -178,37 +178,37 @@ class TestCompletion:
             *((line, []) for line in ("list --where user:", "call read_file path=@no/such/", "list --plugin ")),
         ],
     )
-    def test_what_may_stand_at_the_cursor(self, say, registry, home, monkeypatch, *, line, answers):
+    def test_what_may_stand_at_the_cursor(self, run, registry, home, monkeypatch, *, line, answers):
         tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
         registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
         (home / "here" / "new").mkdir()
         (home / "here" / "notes.txt").write_text("")
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", f"registry {line}")
-        code, out, err = say()
+        code, out, err = run()
         assert (code, out.splitlines(), err) == (0, [f"plain,{each}" for each in answers] or [""], "")
 
     @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
-    def test_where_nothing_can_be_said_nothing_is_said(self, say, registry, monkeypatch, line):
+    def test_where_nothing_can_be_said_nothing_is_said(self, run, registry, monkeypatch, line):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", line)
-        code, out, err = say()
+        code, out, err = run()
         assert code in (0, 1)
         assert (out.strip(), err) == ("", "")
 
-    def test_what_no_script_of_ours_asks(self, say, registry, monkeypatch):
+    def test_what_no_script_of_ours_asks(self, run, registry, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "tcsh_complete")
-        assert say() == (1, "", "")
+        assert run() == (1, "", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_printed_whole_and_the_help_tells_how_to_put_it_to_use(say, shell):
-    code, out, _ = say("completion", shell)
+def test_the_script_is_printed_whole_and_the_help_tells_how_to_put_it_to_use(run, shell):
+    code, out, _ = run("completion", shell)
     assert (code, "_REGISTRY_COMPLETE=" in out, out[-1]) == (0, True, "\n")
-    assert f"registry completion {shell}" in say("completion", "--help")[1]
+    assert f"registry completion {shell}" in run("completion", "--help")[1]
 
 
-def test_a_real_bash_completes(say, site, tmp_path):
+def test_a_real_bash_completes(run, site, tmp_path):
     """As bash does: it ends words at '=', and hands over the words, the line and where the cursor stands."""
     bash = shutil.which("bash")
     assert bash is not None, "bash is needed for this test"
@@ -217,7 +217,7 @@ def test_a_real_bash_completes(say, site, tmp_path):
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pegboard "$@"\n')
     command.chmod(0o755)
     (tmp_path / "script").write_text(
-        say("completion", "bash")[1]
+        run("completion", "bash")[1]
         + """
 ask() {
     COMP_LINE="$1"; COMP_POINT=${#1}; shift
@@ -292,83 +292,83 @@ class TestPublished:
         write(home / "config/pegboard/pegboard.toml", f'[plugins.pub]\nfile = "{file}"\n')
         return file
 
-    def test_they_are_listed_as_static_ones_are(self, say, file):
+    def test_they_are_listed_as_static_ones_are(self, run, file):
         """With the wrappers round their toolset; no plugin is imported, and the toolset was closed."""
         for _ in range(2):
-            code, out, err = say("list")
+            code, out, err = run("list")
             assert (code, err) == (0, "")
             assert [line.split("\t")[:2] for line in out.splitlines()] == [["n_show", "pub"], ["n_take", "pub"]]
         assert file.with_suffix(".closed").exists()
-        assert say("list", "--where", "toolset:all and name:n_s*", "--names")[1] == "n_show\n"
-        assert json.loads(say("export", "--to", "mcp")[1])["tools"][0]["name"] == "n_show"
-        assert say("show", "n_show")[0] == say("schema", "n_take")[0] == 0
-        assert say("explain", "n_take")[1].startswith("n_take: offered")
-        assert json.loads(say("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"
+        assert run("list", "--where", "toolset:all and name:n_s*", "--names")[1] == "n_show\n"
+        assert json.loads(run("export", "--to", "mcp")[1])["tools"][0]["name"] == "n_show"
+        assert run("show", "n_show")[0] == run("schema", "n_take")[0] == 0
+        assert run("explain", "n_take")[1].startswith("n_take: offered")
+        assert json.loads(run("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"
         assert "pub_tools" not in sys.modules
-        assert say("call", "n_take")[1] == "ran\n"
+        assert run("call", "n_take")[1] == "ran\n"
 
-    def test_to_call_one_of_them_no_other_toolset_is_asked(self, say, file):
-        say("list")
+    def test_to_call_one_of_them_no_other_toolset_is_asked(self, run, file):
+        run("list")
         calls = file.with_name("calls.json")
         for names, asks in ((["n_take"], False), (["n_show", "n_take"], False), (["n_take", "third"], True)):
             calls.write_text(
                 json.dumps([{"id": name, "function": {"name": name, "arguments": "{}"}} for name in names])
             )
-            _, out, err = say("dispatch", str(calls))
+            _, out, err = run("dispatch", str(calls))
             assert (out.count('"ran"'), "live was asked" in err) == (len({*names} - {"third"}), asks)
-        assert "live was asked" not in say("call", "n_take")[2]
-        assert "live was asked" in say("call", "n_take", "--live")[2]
+        assert "live was asked" not in run("call", "n_take")[2]
+        assert "live was asked" in run("call", "n_take", "--live")[2]
 
-    def test_a_plugin_without_a_toolset_has_none_to_ask(self, say, home, empty_site):
+    def test_a_plugin_without_a_toolset_has_none_to_ask(self, run, home, empty_site):
         empty_site.add(
             "none", "from pegboard import hookimpl\n\n@hookimpl\ndef pegboard_register_toolsets(register): pass\n"
         )
-        assert "not asked" not in say("list")[2]
+        assert "not queried" not in run("list")[2]
 
-    def test_they_complete(self, say, file, monkeypatch):
+    def test_they_complete(self, run, file, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry show n_")
-        assert say()[1] == "plain,n_show\ttake show hidden\nplain,n_take\ttake show hidden\n"
+        assert run()[1] == "plain,n_show\ttake show hidden\nplain,n_take\ttake show hidden\n"
 
-    def test_they_are_read_anew_once_a_file_changes(self, say, file):
+    def test_they_are_read_anew_once_a_file_changes(self, run, file):
         for text, names in (("other", "n_other\n"), ("other third", "n_other\nn_third\n")):
-            assert say("list", "--names")[0] == 0
+            assert run("list", "--names")[0] == 0
             file.write_text(text)
-            assert say("list", "--names")[1] == names
+            assert run("list", "--names")[1] == names
 
-    def test_what_fails_is_reported_and_asked_again(self, say, file):
+    def test_what_fails_is_reported_and_asked_again(self, run, file):
         """It costs only itself, and isn't kept for the warm command; a rule may name a tool that it would have."""
         file.rename(file.with_suffix(".away"))
         rules = file.with_name("rules.toml")
         rules.write_text('allow = ["n_take"]')
-        assert "no permission that a tool declares" not in say("call", "n_take", "--rules", str(rules))[2]
-        code, out, err = say("list")
+        assert "no permission that a tool declares" not in run("call", "n_take", "--rules", str(rules))[2]
+        code, out, err = run("list")
         assert (code, out) == (0, "")
         assert "toolset 'notes': FileNotFoundError: " in err
         assert answer(["list"]) is None
         file.with_suffix(".away").rename(file)
-        assert say("list", "--names")[1] == "n_show\nn_take\n"
+        assert run("list", "--names")[1] == "n_show\nn_take\n"
 
-    def test_files_that_are_no_list_of_paths_are_reported(self, say, home, file):
+    def test_files_that_are_no_list_of_paths_are_reported(self, run, home, file):
         settings = home / "config" / "pegboard" / "pegboard.toml"
         settings.write_text(settings.read_text() + 'odd = "x"\n')
-        _, out, err = say("list", "--names")
+        _, out, err = run("list", "--names")
         assert out == "n_show\nn_take\n"
         assert "publishes has to be a sequence of paths as texts, or None, not 'x'" in err
 
-    def test_a_setting_holds_for_one_run(self, say, home, file):
+    def test_a_setting_holds_for_one_run(self, run, home, file):
         other = home / "other.txt"
         other.write_text("else")
-        assert say("list", "--names", "--set", f"pub.file={other}")[1] == "n_else\n"
-        assert say("--set", "pub.odd:=3", "list", "--names")[2].count("or None, not 3") == 1
-        assert say("list", "--names")[1] == "n_show\nn_take\n"
+        assert run("list", "--names", "--set", f"pub.file={other}")[1] == "n_else\n"
+        assert run("--set", "pub.odd:=3", "list", "--names")[2].count("or None, not 3") == 1
+        assert run("list", "--names")[1] == "n_show\nn_take\n"
 
     @pytest.mark.parametrize(
         ("setting", "wrong"),
-        [("pub=1", "'pub' is no PLUGIN.KEY"), ("pob.odd:=3", "no plugin is called 'pob'.")],
+        [("pub=1", "'pub' isn't PLUGIN.KEY"), ("pob.odd:=3", "no plugin is called 'pob'.")],
     )
-    def test_a_setting_of_no_plugin_is_refused(self, say, setting, wrong):
-        code, _, err = say("list", "--set", setting)
+    def test_a_setting_of_no_plugin_is_refused(self, run, setting, wrong):
+        code, _, err = run("list", "--set", setting)
         assert (code, f"--set: {wrong}" in err) == (2, True)
 
 
@@ -378,19 +378,19 @@ class TestPublished:
 @pytest.mark.parametrize(
     ("name", "configuration", "note"),
     [
-        ("wipe", 'block = ["demo"]', "plugin 'demo' (pegboard-demo) brings it, and is blocked: blocked by name"),
-        ("my_wipe", 'enable = []\nprefix = { demo = "my_" }', "brings it, and is disabled: not among the"),
-        ("lost", "", "plugin 'broken' (pegboard-broken) may bring it, and is quarantined: RuntimeError: no luck"),
+        ("wipe", 'block = ["demo"]', "plugin 'demo' (pegboard-demo) has it, but is blocked: blocked by name"),
+        ("my_wipe", 'enable = []\nprefix = { demo = "my_" }', "has it, but is disabled: not among the"),
+        ("lost", "", "plugin 'broken' (pegboard-broken) may have it, but is quarantined: RuntimeError: no luck"),
     ],
 )
-def test_a_tool_of_a_plugin_that_isnt_loaded_is_explained(say, site, name, configuration, note):
+def test_a_tool_of_a_plugin_that_isnt_loaded_is_explained(run, site, name, configuration, note):
     site.add("broken", "raise RuntimeError('no luck')")
     (site.root / "own.toml").write_text(configuration)
-    code, out, _ = say("explain", name, "--config", str(site.root / "own.toml"))
+    code, out, _ = run("explain", name, "--config", str(site.root / "own.toml"))
     assert (code, out.splitlines()[0]) == (0, f"{name}: not offered")
     assert note in out
     for command in ("call", "show"):
-        code, _, err = say(command, name, "--config", str(site.root / "own.toml"))
+        code, _, err = run(command, name, "--config", str(site.root / "own.toml"))
         assert (code, err.endswith(f"error: no tool is called '{name}'.\n"), note in err) == (2, True, True)
 
 
@@ -408,9 +408,9 @@ def pegboard_register_toolsets(register):
 """
 
 
-def test_a_call_of_a_tool_that_a_toolset_could_have_brought_names_what_is_wrong_with_it(say, empty_site):
+def test_a_call_of_a_tool_that_a_toolset_could_have_brought_names_what_is_wrong_with_it(run, empty_site):
     empty_site.add("late", LATE)
-    code, _, err = say("call", "tea")
+    code, _, err = run("call", "tea")
     assert (code, "toolset 'late': OSError: not there yet" in err) == (2, True)
 
 
@@ -424,16 +424,16 @@ def pegboard_register_tools(register, settings):
 """
 
 
-def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(say, empty_site):
+def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(run, empty_site):
     empty_site.add("counting", COUNTING)
-    hint = "--set counting.most=... gives a text; for a number or other JSON, write counting.most:=..."
+    hint = "--set counting.most=... sets a string; for a number or other JSON, write counting.most:=..."
     for value, is_json in (("=3", True), ("=three", False), (":=3", False)):
-        assert (hint in say("list", "--set", f"counting.most{value}")[2]) is is_json
+        assert (hint in run("list", "--set", f"counting.most{value}")[2]) is is_json
 
 
-def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(say, empty_site):
+def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(run, empty_site):
     empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
-    assert "Traceback" not in say("list")[2]
+    assert "Traceback" not in run("list")[2]
     for argv in ([], ["--refresh"], ["--live"]):
-        _, _, err = say("list", "--debug", *argv)
+        _, _, err = run("list", "--debug", *argv)
         assert err.index("Traceback") < err.index("in start") < err.rindex("RuntimeError: no luck")

@@ -59,7 +59,7 @@ def watched(tmp_path) -> Path:
     return file
 
 
-def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
+def store(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     stamps = Stamps()
     stamps.add(str(watched))
     place = environment()
@@ -69,23 +69,23 @@ def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
 
 
 @pytest.fixture
-def kept(watched) -> Path:
-    return keep(watched, TOOLS, PROBLEMS)
+def snapshot(watched) -> Path:
+    return store(watched, TOOLS, PROBLEMS)
 
 
 @pytest.fixture
-def said(capsys):
+def run_warm(capsys):
     """Answers a command line; gives the exit code and both outputs."""
 
-    def say(*argv: str) -> tuple[int | None, str, str]:
+    def run_warm(*argv: str) -> tuple[int | None, str, str]:
         code = answer(argv)
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
-    return say
+    return run_warm
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("snapshot")
 class TestAnswers:
     """Each is what `listing` makes for the whole command."""
 
@@ -104,21 +104,21 @@ class TestAnswers:
             (("--version",), f"registry (pegboard) {own_version()}\n", ""),
         ],
     )
-    def test_the_list_and_the_version(self, said, argv, out, err):
-        assert said(*argv) == (0, out, err)
+    def test_the_list_and_the_version(self, run_warm, argv, out, err):
+        assert run_warm(*argv) == (0, out, err)
 
     @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-    def test_a_tool(self, said, tool):
-        assert said("show", tool.name) == (0, show_text(tool), "")
-        assert said("show", "--json", tool.name) == (0, show_json(tool), "")
-        assert said("schema", tool.name) == (0, schema_text(tool), "")
+    def test_a_tool(self, run_warm, tool):
+        assert run_warm("show", tool.name) == (0, show_text(tool), "")
+        assert run_warm("show", "--json", tool.name) == (0, show_json(tool), "")
+        assert run_warm("schema", tool.name) == (0, schema_text(tool), "")
 
-    def test_no_error_output_no_notice(self, said, monkeypatch):
+    def test_no_error_output_no_notice(self, run_warm, monkeypatch):
         monkeypatch.setattr(sys, "stderr", None)
-        assert said("list")[:2] == (0, listing_plain(TOOLS))
+        assert run_warm("list")[:2] == (0, listing_plain(TOOLS))
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("snapshot")
 class TestDeclines:
     """It prints nothing: the whole command answers."""
 
@@ -161,22 +161,22 @@ class TestDeclines:
             ("schema", "\udcff"),
         ],
     )
-    def test_what_it_is_not_sure_of(self, said, argv):
-        assert said(*argv) == (None, "", "")
+    def test_what_it_is_not_sure_of(self, run_warm, argv):
+        assert run_warm(*argv) == (None, "", "")
 
-    def test_what_is_stale(self, said, watched):
+    def test_what_is_stale(self, run_warm, watched):
         os.utime(watched, (OLD, OLD + 1))
-        assert said("list") == (None, "", "")
+        assert run_warm("list") == (None, "", "")
 
-    def test_another_environment(self, said, monkeypatch):
+    def test_another_environment(self, run_warm, monkeypatch):
         monkeypatch.setenv("PEGBOARD_BLOCK", "files")
-        assert said("list") == (None, "", "")
+        assert run_warm("list") == (None, "", "")
 
-    def test_what_is_damaged(self, said, kept):
-        data = kept.read_bytes()
-        kept.write_bytes(data.replace(b"Does alpha", b"Dose alpha"))
+    def test_what_is_damaged(self, run_warm, snapshot):
+        data = snapshot.read_bytes()
+        snapshot.write_bytes(data.replace(b"Does alpha", b"Dose alpha"))
         for argv in (("list",), ("list", "--json"), ("list", "--json", "alpha"), ("show", "alpha")):
-            assert said(*argv) == (None, "", "")
+            assert run_warm(*argv) == (None, "", "")
 
     @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
     def test_a_terminal_that_cannot_show_it(self, monkeypatch, encoding):
@@ -191,19 +191,19 @@ class TestDeclines:
         assert answer(["show", "alpha"]) is None
 
 
-def test_without_a_snapshot_it_declines(said):
-    assert said("list") == (None, "", "")
+def test_without_a_snapshot_it_declines(run_warm):
+    assert run_warm("list") == (None, "", "")
 
 
-def test_without_a_place_for_snapshots_it_declines(said, kept, monkeypatch):
+def test_without_a_place_for_snapshots_it_declines(run_warm, snapshot, monkeypatch):
     monkeypatch.setattr(warm, "environment", lambda: None)
-    assert said("list") == (None, "", "")
+    assert run_warm("list") == (None, "", "")
 
 
-def test_an_empty_board_is_left_to_the_whole_command(said, watched):
-    keep(watched, [], [])
-    assert said("list") == (None, "", "")
-    assert said("list", "--json") == (0, listing_json([]), "")
+def test_an_empty_board_is_left_to_the_whole_command(run_warm, watched):
+    store(watched, [], [])
+    assert run_warm("list") == (None, "", "")
+    assert run_warm("list", "--json") == (0, listing_json([]), "")
 
 
 # Terminals
@@ -225,7 +225,7 @@ class Terminal(io.TextIOWrapper):
         return self.buffer.getvalue().decode()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("snapshot")
 def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setenv("COLUMNS", "30")
@@ -244,7 +244,7 @@ class Gone(io.BytesIO):
         raise BrokenPipeError
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("snapshot")
 def test_a_closed_pipe_ends_quietly(monkeypatch, capsys):
     class Out:
         buffer = Gone()
@@ -274,13 +274,13 @@ def test_a_quieted_output_goes_nowhere():
 
 
 @pytest.fixture
-def completed(said, monkeypatch):
+def completed(run_warm, monkeypatch):
     """Asks as a shell's completion function does; gives the lines, or `None` where it is declined."""
 
     def complete(line: str, instruction: str = "complete") -> list[str] | None:
         monkeypatch.setenv("_REGISTRY_COMPLETE", instruction)
         monkeypatch.setenv("COMP_WORDS", line)
-        code, out, err = said()
+        code, out, err = run_warm()
         assert err == ""
         return None if code is None else out.removesuffix("\n").split("\n")
 
@@ -291,7 +291,7 @@ LISTED = ["plain,list\tList the tools.", "plain,lint:all\tOdd\\u{1b} name."]
 OFFERED = ["plain,alpha\tDoes alpha.", "plain,alpha2\tDö alpha2.", "plain,beta\t漢字。", "plain,host_tool"]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("snapshot")
 class TestCompletion:
     @pytest.mark.parametrize(
         ("line", "lines"),
@@ -321,7 +321,7 @@ class TestCompletion:
 
 
 def test_without_commands_to_offer_it_declines(completed, watched):
-    keep(watched, [], [])
+    store(watched, [], [])
     assert completed("registry show x") is None
 
 
@@ -344,12 +344,12 @@ print(*sorted(set(sys.modules) - before))
     assert len(loaded) - len(foreign) <= 12
 
 
-# The kept index -----------------------------------------------------------------------------------------------------
+# The search index -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def settled(site):
-    """A plugin whose files haven't changed for long: what rests on them is kept."""
+    """A plugin whose files haven't changed for long: what rests on them is snapshot."""
     for file in [site.root, *Path(site.root).rglob("*")]:
         os.utime(file, (OLD, OLD))
     return site
@@ -367,15 +367,15 @@ NOTHING = (None, "", "")
 
 
 class TestKept:
-    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, say, said, place):
-        assert said("search", "text") == NOTHING
-        assert say("search", "text") == (0, WORDS, "")
-        assert said("search", "text") == (0, WORDS, "")
+    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, run, run_warm, place):
+        assert run_warm("search", "text") == NOTHING
+        assert run("search", "text") == (0, WORDS, "")
+        assert run_warm("search", "text") == (0, WORDS, "")
 
-    def test_each_form_is_the_same_warm_and_cold(self, say, said, place):
+    def test_each_form_is_the_same_warm_and_cold(self, run, run_warm, place):
         for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
-            assert say("search", *argv)[0] == 0
-            assert said("search", *argv) == say("search", *argv)
+            assert run("search", *argv)[0] == 0
+            assert run_warm("search", *argv) == run("search", *argv)
 
     @pytest.mark.parametrize(
         "argv",
@@ -392,37 +392,37 @@ class TestKept:
             ("wod",),
         ],
     )
-    def test_what_the_warm_command_leaves_to_the_whole(self, say, said, place, argv):
-        say("search", "text")
-        assert said("search", *argv) == NOTHING
+    def test_what_the_warm_command_leaves_to_the_whole(self, run, run_warm, place, argv):
+        run("search", "text")
+        assert run_warm("search", *argv) == NOTHING
 
-    def test_it_follows_the_listing(self, say, said, settled, place):
-        say("search", "text")
+    def test_it_follows_the_listing(self, run, run_warm, settled, place):
+        run("search", "text")
         manifest = settled.root / "demo_tools" / "pegboard-manifest.json"
         data = json.loads(manifest.read_text())
         tools = data["plugins"]["demo"]["tools"]
         data["plugins"]["demo"]["tools"] = [tools[0], {**tools[1], "name": "wipe_out", "description": "New text."}]
         manifest.write_text(json.dumps(data))
         os.utime(manifest, (OLD + 5, OLD + 5))
-        assert said("search", "text") == NOTHING
-        assert say("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
-        assert "wipe_out" in said("search", "out")[1]
+        assert run_warm("search", "text") == NOTHING
+        assert run("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
+        assert "wipe_out" in run_warm("search", "out")[1]
 
-    def test_a_listing_that_was_kept_without_an_index_gets_one(self, say, said, place):
-        say("list")
-        assert said("search", "text") == NOTHING
-        assert say("search", "text") == (0, WORDS, "")
-        assert said("search", "text") == said("list", "count_words") == (0, WORDS, "")
+    def test_a_listing_that_was_kept_without_an_index_gets_one(self, run, run_warm, place):
+        run("list")
+        assert run_warm("search", "text") == NOTHING
+        assert run("search", "text") == (0, WORDS, "")
+        assert run_warm("search", "text") == run_warm("list", "count_words") == (0, WORDS, "")
 
-    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, say, said, place, monkeypatch):
+    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, run, run_warm, place, monkeypatch):
         monkeypatch.setattr("pegboard.toolsets.search.ToolIndex.dump", lambda _: b"no database" * 1000)
-        say("search", "text")
-        assert said("search", "text") == NOTHING
+        run("search", "text")
+        assert run_warm("search", "text") == NOTHING
 
-    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, say, said, place, home):
+    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, run, run_warm, place, home):
         (home / "cache" / "pegboard").write_text("in the way")
-        assert say("search", "text") == (0, WORDS, "")
-        assert said("search", "text") == NOTHING
+        assert run("search", "text") == (0, WORDS, "")
+        assert run_warm("search", "text") == NOTHING
 
 
 # As a process -------------------------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ class TestProcess:
                 subprocess.Popen([*COMMAND, "text"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 for _ in range(4)
             ]
-            said = [(process.communicate(timeout=120), process.returncode) for process in running]
-            assert said == [((WORDS.encode(), b""), 0)] * 4
-        told = [sys.executable, "-X", "importtime", *COMMAND[1:], "text"]
-        assert b"| click" not in subprocess.run(told, env=environ, capture_output=True, check=True).stderr
+            run_warm = [(process.communicate(timeout=120), process.returncode) for process in running]
+            assert run_warm == [((WORDS.encode(), b""), 0)] * 4
+        argv = [sys.executable, "-X", "importtime", *COMMAND[1:], "text"]
+        assert b"| click" not in subprocess.run(argv, env=environ, capture_output=True, check=True).stderr

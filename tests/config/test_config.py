@@ -255,19 +255,19 @@ def test_all_keys():
         ("zzz = 1", "zzz", "unknown key. There are block, untrusted, enable, rename,"),
         ("block = 'a'", "block", "expected a list of plugin names, found str"),
         ("block = ['a', 3]", "block[1]", "expected a string, found int"),
-        ("block = ['']", "block[0]", "empty"),
+        ("block = ['']", "block[0]", "must not be empty"),
         ("enable = true", "enable", "expected a list of plugin names, found bool"),
         ("rename = 'a'", "rename", "expected a table, found str"),
         ("rename.a = 1", "rename.a", "expected a string, found int"),
-        ("rename.a = 'not a name'", "rename.a", "'not a name' can't stand in a tool's name"),
-        ("rename.a = 'c'\nrename.b = 'c'", "rename.b", "'a' is renamed to 'c' too"),
-        ("prefix.p = '9'", "prefix.p", "'9' can't stand in a tool's name"),
-        ("prefix.p = ''", "prefix.p", "empty"),
+        ("rename.a = 'not a name'", "rename.a", "'not a name' isn't valid in a tool's name"),
+        ("rename.a = 'c'\nrename.b = 'c'", "rename.b", "'a' is also renamed to 'c'"),
+        ("prefix.p = '9'", "prefix.p", "'9' isn't valid in a tool's name"),
+        ("prefix.p = ''", "prefix.p", "must not be empty"),
         ("selections.a = ['x']", "selections.a", "expected a string"),
-        ("conflicts = 'keeep'", "conflicts", "'keeep' is no way to settle conflicts. Did you mean 'keep'?"),
+        ("conflicts = 'keeep'", "conflicts", "'keeep' is not a conflict policy. Did you mean 'keep'?"),
         ("conflicts = '?'", "conflicts", "There are error, keep, replace, shadow, prefix."),
         ("where = 1", "where", "expected a string, found int"),
-        ("where = ' '", "where", "empty"),
+        ("where = ' '", "where", "must not be empty"),
         ("where = 'a) or (b'", "where", "brackets or quotes don't match in 'a) or (b'"),
         ("where = '(a'", "where", "brackets or quotes don't match"),
         ("where = 'name:\"a'", "where", "brackets or quotes don't match"),
@@ -387,7 +387,7 @@ def test_what_cannot_be_trusted_or_kept_is_an_error(file, tmp_path, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pegboard.config.config.write_state", full)
-    for decide, what in ((trust, "can't be trusted"), (distrust, "trust can't be taken back")):
+    for decide, what in ((trust, "can't be trusted"), (distrust, "trust can't be revoked")):
         with pytest.raises(ConfigError, match=f"{what}: No space left"):
             decide(file)
 
@@ -432,7 +432,7 @@ def test_a_keyring_that_fails_costs_the_setting_only(keyring, monkeypatch) -> No
     monkeypatch.setattr(sys.modules["keyring"], "get_password", lambda *_: 1 / 0)
     missing: list[str] = []
     assert with_secrets({"a": {"keyring": "x"}}, missing, []) == {}
-    assert "the keyring can't be asked for 'x': ZeroDivisionError" in missing[0]
+    assert "setting 'a' is left out: keyring: get_password failed: ZeroDivisionError" in missing[0]
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch) -> None:
@@ -448,14 +448,14 @@ def test_a_plugin_gets_the_secret_and_a_missing_one_is_its_problem(monkeypatch) 
     class Plugin:
         @hookimpl
         def pegboard_register_tools(self, register, settings) -> None:
-            register(tool(lambda: str(dict(settings)), name="told", description="Its settings."))
+            register(tool(lambda: str(dict(settings)), name="show_settings", description="Its settings."))
 
     monkeypatch.setenv("MY_KEY", "from env")
     monkeypatch.delenv("NO_KEY", raising=False)
     registry = ToolRegistry()
     settings = {"a": {"env": "MY_KEY"}, "b": {"env": "NO_KEY"}}
     record = register_plugin(registry, Plugin, "mine", settings=settings)
-    assert registry.call_sync("told").text == "{'a': 'from env'}"
+    assert registry.call_sync("show_settings").text == "{'a': 'from env'}"
     assert (record.status, record.cause) == ("partial", "setting 'b' is left out: the environment has no NO_KEY")
 
 

@@ -481,10 +481,10 @@ def test_calls_that_wait_for_each_other_end_with_their_time_limits():
     locked(registry, "outer", 2)
     made = [ToolCall("outer", {"key": one, "inner": other}, one) for one, other in ("ab", "ba")]
     texts = [result.text for result in dispatched(registry, made).results]
-    refused = "timeout: write was not run: it waited 0.05 s for calls that it can't run beside. Try again later."
+    refused = "timeout: write was not run: it waited 0.05 s for conflicting calls to end. Try again later."
     assert refused in texts
     assert set(texts) <= {refused, "None: wrote a", "None: wrote b"}
-    assert registry._at_work().shared.locks.is_idle
+    assert registry._get_dispatcher().shared.locks.is_idle
 
 
 def test_a_call_waits_for_others_no_longer_than_its_time_limit(registry):
@@ -845,8 +845,8 @@ async def run(board, made, interruption, options):
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]
     board = Board(answers)
-    locks = board.registry._at_work().shared.locks
-    approvals = board.registry._at_work().shared.approvals
+    locks = board.registry._get_dispatcher().shared.locks
+    approvals = board.registry._get_dispatcher().shared.approvals
     options = {"sequential": sequential, "max_concurrency": most}
 
     outcome, events = asyncio.run(run(board, made, interruption, options))

@@ -371,7 +371,7 @@ def test_a_text_of_another_class_is_its_text(result):
         (lambda: (number for number in range(3)), "invalid_output", "generator has no JSON form"),
         (lambda: {"n": [10**5_000]}, "invalid_output", "n[0]: must have at most 4300 digits"),
         (lambda: {"n": {"a": 1, 1: "a", "1": 2}}, "invalid_output", "n: two keys are both written as '1'"),
-        (lambda: ToolResult("a", [float("nan")]), "invalid_output", "[0]: nan is no JSON number"),
+        (lambda: ToolResult("a", [float("nan")]), "invalid_output", "[0]: nan is not a JSON number"),
         (lambda: ToolResult("a", {"a": Mute()}), "invalid_output", "a: "),
         (lambda: ToolResult("a", [0] * 1_100_000), "limit", "holds more than 1,000,000 values"),
     ],

@@ -214,7 +214,7 @@ def test_a_wrong_entry_point_costs_only_itself(tmp_path):
     assert plugins(discovery) == [("good", "module", "Good.make"), ("z", "m", None)]
     assert [(plugin, cause) for plugin, _, cause in causes(discovery)] == [
         ("bad", "entry point 'bad' names 'a b', which isn't 'module' or 'module:attribute'"),
-        ("good", "entry point 'good' stands twice; the first counts"),
+        ("good", "entry point 'good' is listed twice; the first counts"),
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_metadata_folder_that_another_distribution_has_brought_is_not_believed
     install(tmp_path, "good", entry_points=GOOD)
     discovery = discover([str(tmp_path), str(tmp_path / root)])
     assert plugins(discovery) == [("good", "good", None)]
-    cause = "its plugins are left out: harmless has put files into good_look-0.dist-info, which isn't its own"
+    cause = "its plugins are left out: harmless has installed files into its metadata folder good_look-0.dist-info"
     assert causes(discovery) == [(None, "good-look", cause)]
 
 
@@ -275,7 +275,7 @@ def test_a_metadata_folder_that_no_installer_writes_is_not_believed(tmp_path, fo
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
     ((_, _, cause),) = causes(discovery)
-    assert "a folder with such a name isn't any distribution's" in cause
+    assert "its metadata folder has an invalid name" in cause
 
 
 def test_a_folder_with_hyphens_hides_no_distribution_of_a_shorter_name(tmp_path):
@@ -337,7 +337,7 @@ def test_metadata_is_bounded_and_no_pipe_is_waited_for(tmp_path, file, kind):
         place.symlink_to("/dev/zero")
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
-    cause = f"its plugins are left out: {file} is no regular file, or has more than 1,048,576 bytes"
+    cause = f"its plugins are left out: {file} isn't a regular file, or has more than 1,048,576 bytes"
     assert causes(discovery) == [(None, "demo", cause)]
 
 

@@ -180,7 +180,7 @@ def test_first_loads_have_a_limit_together_and_the_rest_is_loaded_next_time(site
         patch.setattr(load_module, "FIRST_LOADS_SECONDS", -1.0)
         registry = pegboard.load()
     assert [(plugin.status, plugin.cause) for plugin in registry.plugins()] == [
-        ("quarantined", "isn't loaded yet: first loads took longer than 60 s; the next command goes on")
+        ("quarantined", "isn't loaded yet: first loads took over 60 s; the next command continues")
     ]
     assert pegboard.load().call_sync("greet_one").text == "hello you"
 
@@ -240,7 +240,7 @@ def pegboard_register_tools(register):
     assert "registry list --refresh" in result.detail
     assert registry.call_sync("same").text == "same"
     assert statuses(registry) == {"one": "partial"}
-    assert any("listed otherwise: tool 'other' has changed" in problem.cause for problem in registry.problems())
+    assert any("its listing differs: tool 'other' has changed" in problem.cause for problem in registry.problems())
 
 
 def test_what_the_cache_says_wrongly_is_forgotten(site) -> None:
@@ -270,7 +270,7 @@ def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> No
     (site.folder / "one_made_up.py").write_text("import nosuch_module")
     registry = pegboard.load()
     result = registry.call_sync("greet_one")
-    assert result.text == "greet_one can't be run: what brings it failed to load."
+    assert result.text == "greet_one can't be run: its plugin failed to load."
     assert "nosuch_module" in result.detail
     assert statuses(registry) == {"one": "quarantined"}
 
@@ -301,7 +301,7 @@ def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None
     assert [(tool.name, "Greet\\u{202e}" in tool.spec.description) for tool in registry.tools()] == [
         ("greet_one", True)
     ]
-    assert "tool 'other': enum: '\\u{200b}' holds hidden characters" in [each.cause for each in registry.problems()]
+    assert "tool 'other': enum: '\\u{200b}' contains hidden characters" in [each.cause for each in registry.problems()]
     assert registry.call_sync("greet_one").text == "hello you"
 
 

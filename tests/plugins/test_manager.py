@@ -192,7 +192,7 @@ def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, ma
     assert asyncio.run(registry.resolve(where="short")).names == ("a",)
     assert registry.catalogue.owners["exporters:mine"].plugin == "first"
     assert record.name == "second"
-    assert any("'mine' is taken" in problem.cause for problem in registry.problems())
+    assert any("'mine' is already registered" in problem.cause for problem in registry.problems())
 
 
 def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(registry) -> None:
@@ -283,7 +283,7 @@ def test_one_bad_registration_costs_only_itself() -> None:
     assert [kept.name for kept in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
-    assert "tool 'odd': properties: '\\u{200b}' holds hidden characters" in loaded.faults
+    assert "tool 'odd': properties: '\\u{200b}' contains hidden characters" in loaded.faults
     assert len(loaded.faults) == 5
 
 
@@ -530,7 +530,7 @@ class TestServices:
         assert record.status == "partial"
         assert [problem.cause for problem in registry.problems()] == [
             "a service is provided for a class or protocol, not for 'no type'",
-            "service 'pegboard.tools.stores.Memory' is registered twice; the first is kept",
+            "service 'pegboard.tools.stores.Memory' is registered twice; the first counts",
         ]
         assert asyncio.run(registry.unload("archive"))
         assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).is_error  # memory knows nothing
@@ -580,5 +580,5 @@ class TestServices:
         assert "plugin 'archive' (from dist-archive): ZeroDivisionError" in result.detail
 
     def test_the_host_provides_and_does_not_add_services(self) -> None:
-        with pytest.raises(RegistrationError, match=r"'services' can't be registered; registry.provide does it"):
+        with pytest.raises(RegistrationError, match=r"'services' can't be registered by add; use registry.provide"):
             ToolRegistry().add("services", "memory", object())

@@ -144,7 +144,7 @@ def test_a_spec_may_be_nested():
         (changed(tools=[{"name": "a", "zap": 3}]), r"tools\[0\]: zap: unknown key"),
         (changed(tools=[{"name": "a", "kind": "odd"}]), r"tools\[0\]: "),
         (changed(tools=[{"name": "a", "meta": deep(100)}]), r"tools\[0\]: it is nested too many levels deep"),
-        (changed(tools=[{"name": "a"}, {"name": "a"}]), r"tools\[1\]: tool 'a' stands there twice"),
+        (changed(tools=[{"name": "a"}, {"name": "a"}]), r"tools\[1\]: tool 'a' is listed twice"),
     ],
 )
 def test_what_is_wrong_is_named(data, words):
@@ -206,7 +206,7 @@ def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
     """A single module has it beside it."""
     found = plugin(tmp_path, "solo_tools")
     assert read_manifest(found) is None
-    with pytest.raises(ManifestError, match="can't find where module 'solo_tools' lies"):
+    with pytest.raises(ManifestError, match="can't find the file of module 'solo_tools'"):
         manifest_path(found)
     write(tmp_path / "solo_tools.py")
     assert manifest_path(found) == tmp_path / "solo_tools.pegboard-manifest.json"
@@ -268,7 +268,7 @@ def test_one_file_serves_the_plugins_that_it_names(tmp_path, manifests, plugin):
         ),
         (
             b'{"format": 1, "distribution": "demo", "version": "1.0", "plugins": {"demo": {"published": {}}}}',
-            r"plugins\.demo: 'published' is what loading a plugin shows",
+            r"plugins\.demo: 'published' is found out by loading a plugin",
         ),
     ],
 )
@@ -309,7 +309,7 @@ def test_the_order_of_properties_is_kept():
     [
         ([WHOLE, PluginManifest("other", "demo", "2.0")], "of one distribution and version"),
         ([PluginManifest("other")], "of one distribution and version"),
-        ([PluginManifest("p", "demo", "1.0", faults=("'x' was refused",))], "plugin 'p' isn't whole: 'x' was refused"),
+        ([PluginManifest("p", "demo", "1.0", faults=("'x' was refused",))], "plugin 'p' has faults: 'x' was refused"),
     ],
 )
 def test_what_has_no_text(manifests, words):

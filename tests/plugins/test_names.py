@@ -78,9 +78,9 @@ def test_a_tool_that_none_was_accepted_for_is_held_back_from_both(both, live) ->
     registry = pegboard.load(live=live)
     assert registry.tools() == ()
     assert causes(registry, "tools") == {
-        "first": 'dist-second brings one, too; in pegboard.toml, block = ["dist-second"] settles it, or [prefix] '
+        "first": 'dist-second brings one, too; in pegboard.toml, block = ["dist-second"] resolves it, or [prefix] '
         '"first" = "first_", or registry plugins accept DISTRIBUTION',
-        "second": 'dist-first brings one, too; in pegboard.toml, block = ["dist-first"] settles it, or [prefix] '
+        "second": 'dist-first brings one, too; in pegboard.toml, block = ["dist-first"] resolves it, or [prefix] '
         '"second" = "second_", or registry plugins accept DISTRIBUTION',
     }
 

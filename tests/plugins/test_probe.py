@@ -119,9 +119,7 @@ def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, co
     assert [spec.name for spec in manifest.tools] == ["stays"]
     assert "pegboard_before_tool" in manifest.hooks
     assert manifest.published.failed
-    assert manifest.faults == (
-        "its toolsets ended the process, or didn't answer, when they were asked what they publish",
-    )
+    assert manifest.faults == ("its toolsets ended the process, or didn't answer, when asked for what they publish",)
 
 
 FORKS = """

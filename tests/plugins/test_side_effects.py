@@ -40,8 +40,8 @@ def test_the_working_folder_and_the_umask_are_put_back(loaded) -> None:
     here, mask = Path.cwd(), os.umask(0o027)
     try:
         assert loaded("import os; os.chdir('/'); os.umask(0)") == [
-            "as it was loaded, it changed the working folder, which was put back",
-            "as it was loaded, it changed the umask, which was put back",
+            "while it was loaded, it changed the working folder, which was restored",
+            "while it was loaded, it changed the umask, which was restored",
         ]
     finally:
         assert os.umask(mask) == 0o027
@@ -53,18 +53,18 @@ def test_a_changed_environment_is_reported_by_its_names(loaded, monkeypatch) -> 
     monkeypatch.setenv("NEW", "x")
     monkeypatch.delenv("NEW")
     causes = loaded("import os; os.environ['NEW'] = 'secret'; del os.environ['GONE']")
-    assert causes == ["as it was loaded, it changed the environment: GONE, NEW"]
+    assert causes == ["while it was loaded, it changed the environment: GONE, NEW"]
 
 
 def test_replaced_functions_of_the_standard_library_are_reported(loaded, monkeypatch) -> None:
     monkeypatch.setattr(time, "sleep", time.sleep)
     (cause,) = loaded("import time; time.sleep = lambda seconds: None")
-    assert cause == "as it was loaded, it replaced functions of the standard library: time.sleep"
+    assert cause == "while it was loaded, it replaced functions of the standard library: time.sleep"
 
 
 def test_a_flood_of_output_is_cut_and_what_is_printed_later_isnt(loaded, capsys) -> None:
     flood = "import sys\nout = sys.stdout\nfor _ in range(1000): print('x' * 10_000)\n"
-    assert loaded(flood) == ["as it was loaded, it printed more than 10,000 characters, which were cut"]
+    assert loaded(flood) == ["while it was loaded, it printed more than 10,000 characters, which were truncated"]
     assert len(capsys.readouterr().out) == 10_000
     sys.modules["one_made_up"].out.write("y" * 20_000)
     assert capsys.readouterr().out == "y" * 20_000
@@ -85,7 +85,7 @@ def test_of_plugins_that_are_loaded_at_once_one_is_watched(site) -> None:
     site("one", f"{inner}with observed(notes): os.environ['MINE'] = '1'\n" + GREETER.format(name="greet"))
     problems = pegboard.load(live=True).problems()
     del os.environ["MINE"]
-    assert [problem.cause for problem in problems] == ["as it was loaded, it changed the environment: MINE"]
+    assert [problem.cause for problem in problems] == ["while it was loaded, it changed the environment: MINE"]
     assert sys.modules["one_made_up"].notes == []
 
 

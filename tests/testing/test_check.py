@@ -309,16 +309,16 @@ def test_an_example_that_only_one_validator_refuses_is_found() -> None:
     """One divides decimals, the other floats."""
     schema = of({"n": {"type": "number", "description": "A price.", "multipleOf": 0.1}})
     (found,) = read(input_schema=schema, examples=[{"n": 0.5}, {"n": 0.3}]).warnings
-    assert found.startswith("tool 'demo': its input schema: jsonschema refuses example 2")
+    assert found.startswith("tool 'demo': its input schema: jsonschema rejects example 2")
     assert read(input_schema=schema, examples=[{"n": 0.5}]).warnings == []
 
 
 def test_misspelt_keywords_and_defaults_that_do_not_fit_are_found() -> None:
     schema = of({"n": {"type": "integer", "description": "A count.", "minimum": 1, "default": 0}}, requierd=["n"])
     assert read(input_schema=schema, output_schema=of({}, propertis={})).warnings == [
-        "tool 'demo': its input schema: (root): there is no keyword 'requierd'; 'required' may be meant",
+        "tool 'demo': its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?",
         "tool 'demo': its input schema: properties.n.default: doesn't fit its own schema: must be at least 1, got 0",
-        "tool 'demo': its output schema: (root): there is no keyword 'propertis'; 'properties' may be meant",
+        "tool 'demo': its output schema: (root): unknown keyword 'propertis'; did you mean 'properties'?",
     ]
 
 

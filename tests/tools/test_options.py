@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 
 import attrs
 import pytest
@@ -17,7 +16,7 @@ def search(query: str, limit: int = 10) -> str:
     return query * limit
 
 
-def test_every_option_finds_its_place():
+def test_every_option_is_stored():
     def preview(arguments): ...
     def check(arguments): ...
     def write(problems): ...
@@ -76,7 +75,7 @@ def test_every_option_finds_its_place():
     )
 
 
-def test_options_that_say_nothing_leave_the_defaults():
+def test_empty_options_leave_the_defaults():
     made = Tool.from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
     assert made.spec == Tool.from_function(search).spec
     assert made.policy is DEFAULT_POLICY
@@ -91,9 +90,9 @@ async def wait(arguments):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({"readonly": True}, "there is no option 'readonly' here. Did you mean 'read_only'?"),
+        ({"readonly": True}, "unknown option 'readonly'. Did you mean 'read_only'?"),
         ({"timeout": 0}, "'timeout' must be > 0"),
         ({"timeout": "5"}, "timeout must be a number of seconds, got '5'"),
         ({"retries": True}, "retries must be a whole number, got True"),
@@ -107,39 +106,39 @@ async def wait(arguments):
         ({"instructions": 5}, "instructions must be a string"),
         ({"offered": "no"}, "offered must be True or False"),
         ({"read_only": wait}, "read_only must not be async"),
-        ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
-        ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
-        ({"preview": lambda context: None}, "preview is called with arguments, and doesn't take that"),
-        ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
-        ({"check": lambda: None}, "check is called with arguments, and doesn't take that: too many positional"),
-        ({"preview": lambda a, b: None}, "preview is called with arguments, and doesn't take that: missing a required"),
-        ({"preview": lambda *, arguments: None}, "preview is called with arguments, and doesn't take that"),
-        ({"requires_confirmation": lambda: True}, "requires_confirmation is called with arguments, and doesn't take"),
-        ({"format_validation_error": lambda: ""}, "format_validation_error is called with problems, and doesn't"),
-        ({"work_dir": lambda arguments: "/"}, "work_dir is called with arguments and context, and doesn't take that"),
-        ({"process_request": lambda it: None}, "process_request is called with request, context and services, or some"),
+        ({"destructive": lambda: True}, "destructive must take arguments: "),
+        ({"concurrency": lambda: "shared"}, "concurrency must take arguments: "),
+        ({"preview": lambda context: None}, "preview must take arguments: "),
+        ({"check": wait}, "check must not be async: it is called synchronously. Write it with def"),
+        ({"check": lambda: None}, "check must take arguments: too many positional"),
+        ({"preview": lambda a, b: None}, "preview must take arguments: missing a required"),
+        ({"preview": lambda *, arguments: None}, "preview must take arguments: "),
+        ({"requires_confirmation": lambda: True}, "requires_confirmation must take arguments: "),
+        ({"format_validation_error": lambda: ""}, "format_validation_error must take problems: "),
+        ({"work_dir": lambda arguments: "/"}, "work_dir must take arguments and context: "),
+        ({"process_request": lambda it: None}, "process_request must take request, context and services, or some"),
         ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
         ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
-        ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
+        ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: unknown kind 'file'"),
         ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
         ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
         ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
-        ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
+        ({"concurrency": "alone"}, "unknown concurrency 'alone'"),
         ({"tags": "abc"}, "tags must be a collection of strings"),
         ({"meta": {"a": object()}}, "not JSON serializable"),
         ({"executor": 1}, "executor must be a string"),
-        ({"memory_limit": 1 << 28}, "memory_limit can't be kept in this process. Pass executor='process'"),
-        ({"memory_limit": 1 << 28, "executor": "thread"}, "memory_limit can't be kept in this process"),
+        ({"memory_limit": 1 << 28}, "memory_limit can't be enforced in this process. Pass executor='process'"),
+        ({"memory_limit": 1 << 28, "executor": "thread"}, "memory_limit can't be enforced in this process"),
         ({"memory_limit": 1e9, "executor": "process"}, "memory_limit must be a whole number of bytes"),
         ({"examples": [{"query": 1}]}, "example 0 doesn't fit: query: must be a string"),
-        ({"examples": [["q"]]}, "example 0 is no mapping of arguments: ['q']"),
+        ({"examples": [["q"]]}, "example 0 isn't a mapping of arguments: ['q']"),
         ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),
     ],
 )
-def test_wrong_options_are_refused_at_definition(options, said):
+def test_wrong_options_are_refused_at_definition(options, message):
     with pytest.raises(DefinitionError) as caught:
         Tool.from_function(search, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.tool == "search"
 
 
@@ -149,14 +148,14 @@ class Script:
 
 
 @pytest.mark.parametrize("type_", [bytes, list[bytes], str | bytes, dict[str, bytes], Script, list[Script] | None])
-def test_rules_look_at_no_argument_that_comes_as_base64(type_):
+def test_rules_cannot_match_base64_arguments(type_):
     def shell(line: type_, other: str, script: Script | None = None) -> None: ...
 
     shell.__annotations__["line"] = type_
     schema = Tool.from_function(shell).spec.input_schema
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
+    with pytest.raises(DefinitionError, match="rules can't match 'line', which is encoded as base64"):
         Tool.from_function(shell, permission_arguments={"line": "command"})
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
+    with pytest.raises(DefinitionError, match="rules can't match 'line', which is encoded as base64"):
         Tool.from_schema("shell", schema, permission_arguments={"line": "command"})
     assert Tool.from_function(shell, permission_arguments={"other": "command"})
 
@@ -170,22 +169,22 @@ def test_rules_look_at_no_argument_that_comes_as_base64(type_):
         {"process_request": lambda request, n=1: None},
     ],
 )
-def test_functions_beside_the_tool_may_take_more_than_they_get(options):
+def test_option_functions_may_have_more_parameters(options):
     assert Tool.from_function(search, **options).name == "search"
 
 
 def test_options_of_functions_only_are_refused_elsewhere():
-    with pytest.raises(DefinitionError, match="no option 'nmae'"):
+    with pytest.raises(DefinitionError, match="unknown option 'nmae'"):
         Tool.from_schema("raw", {}, nmae="x")
 
 
 @pytest.mark.parametrize("thing", [5, "name", None])
-def test_options_go_by_name(thing):
-    with pytest.raises(DefinitionError, match=re.escape("is no function. Options go by name: write @tool(name=...)")):
+def test_positional_options_are_refused(thing):
+    with pytest.raises(DefinitionError, match=r"isn't a function\. Pass options by name"):
         tool()(thing) if thing is None else tool(thing)
 
 
-def test_rules_may_look_at_what_only_kwargs_take():
+def test_rules_may_match_arguments_of_kwargs():
     def fetch(**rest: str): ...
 
     assert Tool.from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}

@@ -62,8 +62,8 @@ def test_a_text_means(text, predicate):
 @pytest.mark.parametrize(
     ("text", "position", "reason"),
     [
-        ("", 0, "nothing is asked"),
-        (" \n ", 0, "nothing is asked"),
+        ("", 0, "the predicate is empty"),
+        (" \n ", 0, "the predicate is empty"),
         ("readonly", 0, "no predicate 'readonly'. Did you mean 'read_only'"),
         ("zzz", 0, "There are read_only, destructive"),
         ("long_nam", 0, "Did you mean 'long_name'"),
@@ -88,9 +88,9 @@ def test_a_text_means(text, predicate):
         ("()", 1, "found ')'"),
         ("(edit", 0, "isn't closed"),
         ("(edit edit)", 6, "expected 'and' or 'or'"),
-        ("edit)", 4, "closes nothing"),
-        ("name: x", 5, "nothing stands after 'name:'"),
-        ("name:", 5, "nothing stands after 'name:'"),
+        ("edit)", 4, "there is no '('"),
+        ("name: x", 5, "no value after 'name:'"),
+        ("name:", 5, "no value after 'name:'"),
         (":x", 0, "found ':'"),
         ('"edit"', 0, "found '\"'"),
         ("name:'a", 5, "quote isn't closed"),

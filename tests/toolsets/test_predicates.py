@@ -283,7 +283,7 @@ def test_a_callable_without_a_name_has_neither_text_nor_json():
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_a_word_that_means_something_is_no_name(name):
-    with pytest.raises(PredicateError, match="already"):
+    with pytest.raises(PredicateError, match="reserved"):
         Custom(cheap, name)
 
 

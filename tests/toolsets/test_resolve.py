@@ -278,7 +278,7 @@ def test_its_digest_is_over_the_digests_of_its_tools_in_order():
             "b: not offered\n  + offered: by the host\n  - default: tag:x is not so (tag: none)",
         ),
         ("b", {"active": ["a"]}, "b: not offered\n  + offered: by the host\n  - active: not among the active names"),
-        ("bb", {}, "bb: nothing brings a tool of this name. Did you mean 'b'?"),
+        ("bb", {}, "bb: there is no tool of this name. Did you mean 'b'?"),
     ],
 )
 def test_an_explanation_tells_each_step(name, options, text):
@@ -411,7 +411,7 @@ def test_a_predicate_answers_true_or_false_and_anything_else_keeps_the_tool_out(
     tools = resolved(where=predicate)
     assert tools.names == ()
     (problem,) = tools.problems
-    assert "wants answered with" in problem.cause
+    assert "wants returned" in problem.cause
     assert "failed" in str(tools.explain("a"))
     offer = asyncio.run(wrap(PlainToolset("t", THREE)).filtered(predicate).tools(EMPTY_CONTEXT))
     assert (len(offer), [each.name for each in offer.dropped]) == (0, ["a", "b", "c"])

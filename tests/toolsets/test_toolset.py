@@ -113,10 +113,10 @@ def test_those_speak_that_have_instructions_or_else_those_inside():
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"input_schema": BOMB}, "input_schema is refused: it comes to more than 100000 schemas"),
-        ({"output_schema": BOMB}, "output_schema is refused: it comes to more than 100000 schemas"),
+        ({"input_schema": BOMB}, "input_schema is refused: it expands to more than 100000 schemas"),
+        ({"output_schema": BOMB}, "output_schema is refused: it expands to more than 100000 schemas"),
         ({"input_schema": {"type": "string"}}, "input_schema is refused: its root must be"),
-        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it is no JSON"),
+        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it isn't JSON"),
         ({"input_schema": {"type": "object", "patternProperties": 5}}, "input_schema is refused: patternProperties"),
         ({"input_schema": {"type": "object", "$ref": "http://x"}}, "input_schema is refused: its reference 'http://x'"),
     ],
@@ -207,8 +207,8 @@ def test_what_is_no_tool_costs_only_itself():
     tools, problems = check_tools("t", ["x", tool, None])
     assert tools == [tool]
     assert [str(problem) for problem in problems] == [
-        "toolset 't': item 0 is no Tool but str; of a function that @tool decorates it is tool_of(function)",
-        "toolset 't': item 2 is no Tool but NoneType; of a function that @tool decorates it is tool_of(function)",
+        "toolset 't': item 0 isn't a Tool but str; for a function that @tool decorates, return tool_of(function)",
+        "toolset 't': item 2 isn't a Tool but NoneType; for a function that @tool decorates, return tool_of(function)",
     ]
 
 
@@ -227,7 +227,7 @@ def test_many_problems_are_cut_short():
 
 def test_a_list_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
-    with pytest.raises(ValueError, match="3 tools, and gave more"):
+    with pytest.raises(ValueError, match="at most 3 tools"):
         check_tools("t", [None] * 4)
 
 
@@ -256,7 +256,7 @@ def test_an_unsound_tool_costs_only_itself():
     tools, problems = check_tools("t", [bad, good])
     assert tools == [good]
     assert [(each.tool, type(each.error)) for each in problems] == [("bad", SchemaError)]
-    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
+    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
 
 
 def filter_now(tools, predicate, context):

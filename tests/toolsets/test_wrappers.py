@@ -444,7 +444,7 @@ def test_references_to_definitions_and_extensions_stay():
 
 def test_a_hidden_value_that_does_not_fit_is_not_told():
     """It may be a secret."""
-    with pytest.raises(DefinitionError, match="'limit': the value that it is hidden with doesn't fit") as caught:
+    with pytest.raises(DefinitionError, match="'limit': its hidden value doesn't fit") as caught:
         Reshape(hide={"limit": "s3cret"}).shown(SCHEMA)
     assert "s3cret" not in str(caught.value)
 
@@ -458,7 +458,7 @@ def test_a_default_that_does_not_fit_is_told():
 def test_values_are_judged_with_the_definitions_of_the_root():
     schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}}
     assert Reshape(hide={"q": "a"}).shown(schema)["properties"] == {}
-    with pytest.raises(DefinitionError, match="hidden with"):
+    with pytest.raises(DefinitionError, match="its hidden value"):
         Reshape(hide={"q": 5}).shown(schema)
 
 
@@ -516,7 +516,7 @@ def test_one_text_of_the_tools_own_check_is_one_problem():
 def test_a_hidden_value_that_the_tool_refuses_is_the_hosts_mistake():
     """The model could do nothing about it."""
     tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
-    with pytest.raises(DefinitionError, match="'limit': the value that it is hidden with is refused"):
+    with pytest.raises(DefinitionError, match="'limit': its hidden value is refused"):
         tool.checks({"q": "a"})
 
 

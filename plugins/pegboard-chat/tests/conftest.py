@@ -10,7 +10,8 @@ from pegboard import tool
 from pegboard.testing import ScriptedModel
 from pegboard_chat.plugin import Chat
 
-home, others, registry, say = of_commands.home, of_commands.others, of_commands.registry, of_commands.say
+home, others, run, stdin = of_commands.home, of_commands.others, of_commands.run, of_commands.stdin
+empty_registry = of_commands.registry
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ async def wipe(path: str) -> str:
 
 @pytest.fixture
 def script():
-    """What models say that are made from now on."""
+    """The answers of models that are made from now on."""
     return []
 
 
@@ -46,13 +47,13 @@ def models():
 
 
 @pytest.fixture
-def board(registry, script, models):
+def registry(empty_registry, script, models):
     """A registry with two tools and scripted models."""
-    registry.register(weather, wipe)
+    empty_registry.register(weather, wipe)
 
     def make(model):
         models.append(ScriptedModel([*script], name=model))
         return models[-1]
 
-    registry.add("models", "scripted", make)
-    return registry
+    empty_registry.add("models", "scripted", make)
+    return empty_registry

@@ -1,8 +1,7 @@
-"""`registry chat`: one turn of a scripted model on a board that the test makes."""
+"""`registry chat`: one turn of a scripted model in this process."""
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
@@ -13,17 +12,17 @@ from pegboard.messages import Message, ModelResponse
 
 
 @pytest.fixture(autouse=True)
-def a_board(board):
-    """Each command here is on the board."""
+def a_board(registry):
+    """Each command here is on the registry."""
 
 
 @pytest.fixture
-def chat(say, script, models):
-    """Talks to a model that says these things; gives the exit code, standard output and standard error."""
+def chat(run, script, models):
+    """Runs `registry chat` with a scripted model; returns the exit code, standard output and standard error."""
 
     def chat(steps, *argv):
         script[:] = steps
-        code, out, err = say("chat", "-m", "scripted/small", *argv)
+        code, out, err = run("chat", "-m", "scripted/small", *argv)
         if models:
             models[-1].close()
         return code, out, err
@@ -53,37 +52,33 @@ def test_only_some_tools(chat, models):
     assert models[0].requests[0].tools.names == ("wipe",)
 
 
-def test_standard_input_is_what_is_asked(chat, monkeypatch, models):
-    monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
-    chat(["ok"])
-    assert models[0].requests[0].messages[0].text == "a whole page"
+@pytest.mark.parametrize(("words", "prompt"), [((), "a whole page"), (("Sum up:", "-"), "Sum up:\n\na whole page")])
+def test_standard_input_is_the_prompt_or_follows_the_words(chat, stdin, models, words, prompt):
+    stdin(b"a whole page")
+    chat(["ok"], *words)
+    assert models[0].requests[0].messages[0].text == prompt
 
 
-def test_standard_input_stands_behind_the_words(chat, monkeypatch, models):
-    monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
-    chat(["ok"], "Sum up:", "-")
-    assert models[0].requests[0].messages[0].text == "Sum up:\n\na whole page"
-
-
-def test_nothing_to_ask_is_a_misuse(chat, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(" \n"))
-    code, out, err = chat([])
-    assert (code, out) == (2, "")
-    assert "nothing is asked" in err
-
-
-def test_too_much_to_ask_is_a_misuse(chat, monkeypatch):
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b" \n", "the prompt is empty"),
+        (b"x" * 11, "larger than 10 bytes"),
+        (b"\xff", "isn't UTF-8"),
+        (None, "standard input is closed"),
+    ],
+)
+def test_invalid_standard_input_is_a_usage_error(chat, stdin, monkeypatch, data, message):
     monkeypatch.setattr("pegboard_chat.command.MOST_INPUT", 10)
-    monkeypatch.setattr("sys.stdin", io.StringIO("x" * 11))
-    code, _, err = chat([])
-    assert code == 2
-    assert "more than 10 characters" in err
+    stdin(data)
+    code, out, err = chat([])
+    assert (code, out, message in err) == (2, "", True)
 
 
 def test_what_has_to_be_confirmed_is_not_run_where_nobody_is_there(chat):
     code, _, err = chat([ToolCall("wipe", {"path": "a"})], "Tidy up")
     assert code == 1
-    assert err.splitlines()[-1] == "wipe has to be confirmed and was not run. To run it, add --yes."
+    assert err.splitlines()[-1] == "wipe needs confirmation and was not run. To run it, add --yes."
 
 
 def test_yes_confirms(chat):
@@ -142,10 +137,10 @@ def test_the_conversation_is_kept_when_the_model_fails(chat, tmp_path):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", "holds no JSON"),
-        ("[]", "no conversation that this pegboard has written"),
+        ("{", "isn't valid JSON"),
+        ("[]", "isn't a conversation saved by pegboard"),
         ('{"format": 2, "messages": []}', "has format 2; this pegboard knows format 1"),
-        ('{"format": 1, "messages": [{"role": "cat"}]}', "holds no conversation: role: must be one of"),
+        ('{"format": 1, "messages": [{"role": "cat"}]}', "isn't a valid conversation: role: must be one of"),
     ],
 )
 def test_a_file_that_holds_no_conversation_is_left_alone(chat, tmp_path, text, fault):
@@ -180,40 +175,32 @@ def test_what_utf_8_can_not_say_is_kept_too(chat, tmp_path):
     assert chat(["Again."], "Hi", "--history", str(file))[0] == 0
 
 
-def test_a_file_that_is_too_large_is_not_read(chat, tmp_path, monkeypatch):
+def test_a_history_that_is_too_large_or_a_folder_is_not_read(chat, tmp_path, monkeypatch):
     monkeypatch.setattr("pegboard_chat.conversation.MOST_BYTES", 1)
-    file = tmp_path / "talk.json"
-    file.write_text("{}")
-    assert "larger than 1 bytes" in chat([], "Hi", "--history", str(file))[2]
+    (tmp_path / "talk.json").write_text("{}")
+    assert "can't be read: larger than 1 bytes" in chat([], "Hi", "--history", str(tmp_path / "talk.json"))[2]
+    assert "can't be read: Is a directory" in chat([], "Hi", "--history", str(tmp_path))[2]
 
 
-def test_a_folder_is_no_conversation(chat, tmp_path):
-    assert "can't be read" in chat([], "Hi", "--history", str(tmp_path))[2]
-
-
-def test_a_limit_is_told(chat):
-    code, _, err = chat([CALL], "Hi", "--rounds", "1")
-    assert code == 1
-    assert err.splitlines()[-1] == "the turn ended: limit (1 rounds)"
-
-
-def test_an_answer_that_was_cut_off_is_told(chat):
-    code, out, err = chat([ModelResponse("It is", "length", complete=False)], "Hi")
-    assert (code, out) == (1, "It is\n")
-    assert err.splitlines()[-1] == "the turn ended: cut_off (the answer ended by length)"
-
-
-def test_an_answer_that_broke_off_is_told(chat):
-    code, _, err = chat([ModelResponse("It is", "other", complete=False, interrupted=True)], "Hi")
-    assert code == 1
-    assert err.splitlines()[-1] == "the turn ended: cut_off (the answer was broken off)"
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (CALL, "limit (1 rounds)"),
+        (ModelResponse("It is", "length", complete=False), "cut_off (the answer ended by length)"),
+        (ModelResponse("It is", "other", complete=False, interrupted=True), "cut_off (the answer was broken off)"),
+    ],
+)
+def test_a_turn_without_an_answer_reports_why(chat, step, reason):
+    code, out, err = chat([step], "Hi", "--rounds", "1")
+    assert (code, out) == (1, "" if step is CALL else "It is\n")
+    assert err.splitlines()[-1] == f"the turn ended: {reason}"
 
 
 def test_retries_are_told(chat):
     busy = ModelError("slow down", retryable=True, retry_after=0.01)
     code, _, err = chat([busy, "ok"], "Hi")
     assert code == 0
-    assert "the model can't answer now (slow down); again in" in err
+    assert "the model is unavailable (slow down); retrying in" in err
 
 
 def test_hidden_characters_of_an_answer_are_shown(chat):
@@ -222,7 +209,7 @@ def test_hidden_characters_of_an_answer_are_shown(chat):
     assert "\u202e" not in out
 
 
-def test_long_results_are_cut_on_the_side_and_others_named(chat, board):
+def test_long_results_are_cut_on_the_side_and_others_named(chat, registry):
     @tool
     async def long() -> str:
         """Say much."""
@@ -233,13 +220,13 @@ def test_long_results_are_cut_on_the_side_and_others_named(chat, board):
         """Show a picture."""
         return b"\x89PNG"
 
-    board.register(long, picture)
+    registry.register(long, picture)
     _, _, err = chat([[ToolCall("long"), ToolCall("picture")], "ok"], "Hi")
     assert f"<- long: {'x' * 200}..." in err
     assert "<- picture: [" in err
 
 
-def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, board):
+def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, registry):
     from pegboard import ToolContext
 
     @tool
@@ -249,42 +236,35 @@ def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, board):
         context.report(2)
         return "whole"
 
-    board.register(slow)
+    registry.register(slow)
     assert chat([ToolCall("slow"), "ok"], "Hi")[0] == 0
 
 
-def test_an_unknown_provider_is_told_with_a_near_miss(say):
-    code, _, err = say("chat", "-m", "scriptet/small", "Hi")
+def test_an_unknown_provider_is_told_with_a_near_miss(run):
+    code, _, err = run("chat", "-m", "scriptet/small", "Hi")
     assert code == 2
     assert "Did you mean 'scripted'?" in err
 
 
-def test_a_model_has_to_be_named(say, monkeypatch):
+def test_a_model_has_to_be_named(run, monkeypatch):
     monkeypatch.delenv("PEGBOARD_MODEL", raising=False)
-    code, _, err = say("chat", "Hi")
+    code, _, err = run("chat", "Hi")
     assert code == 2
     assert "'-m' / '--model'" in err
     assert "PEGBOARD_MODEL" in err
 
 
-def test_a_setting_may_name_the_model_and_the_environment_goes_before(say, script, models, monkeypatch, home):
+def test_a_setting_may_name_the_model_and_the_environment_goes_before(run, script, models, monkeypatch, home):
     script[:] = ["ok"]
     monkeypatch.delenv("PEGBOARD_MODEL", raising=False)
     (home / "here" / "own.toml").write_text('[plugins.chat]\nmodel = "scripted/set"\n')
-    assert say("chat", "--config", "own.toml", "Hi")[0] == 0
+    assert run("chat", "--config", "own.toml", "Hi")[0] == 0
     monkeypatch.setenv("PEGBOARD_MODEL", "scripted/other")
-    assert say("chat", "--config", "own.toml", "Hi")[0] == 0
+    assert run("chat", "--config", "own.toml", "Hi")[0] == 0
     assert [model.name for model in models] == ["set", "other"]
 
 
-def test_the_environment_may_name_the_model(say, monkeypatch, models, script):
-    script[:] = ["ok"]
-    monkeypatch.setenv("PEGBOARD_MODEL", "scripted/other")
-    assert say("chat", "Hi")[:2] == (0, "ok\n")
-    assert models[0].name == "other"
-
-
-def test_a_model_that_does_not_stream_is_heard_all_the_same(say, board):
+def test_a_model_that_does_not_stream_is_heard_all_the_same(run, registry):
     closed = []
 
     class Plain:
@@ -297,18 +277,18 @@ def test_a_model_that_does_not_stream_is_heard_all_the_same(say, board):
         async def aclose(self):
             closed.append(1)
 
-    board.add("models", "plain", lambda model: Plain())
-    assert say("chat", "-m", "plain/x", "Hi")[:2] == (0, "Hello.\n")
+    registry.add("models", "plain", lambda model: Plain())
+    assert run("chat", "-m", "plain/x", "Hi")[:2] == (0, "Hello.\n")
     assert closed == [1]
 
 
-def test_tools_may_ask_the_model_that_is_talked_to(chat, board):
+def test_tools_may_ask_the_model_that_is_talked_to(chat, registry):
     @tool
     async def rhyme(model: Injected[Model]) -> str:
         """Rhymes."""
         return (await model.respond(ModelRequest("a rhyme"))).text
 
-    board.register(rhyme)
+    registry.register(rhyme)
     code, out, _ = chat([ToolCall("rhyme", {}, "c1"), "cat, hat", "There."], "Rhyme", "--json")
     assert (code, "cat, hat" in out) == (0, True)
 
@@ -340,9 +320,15 @@ def test_a_schema_has_the_answer_in_its_shape(chat, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"), [("{", "holds no JSON"), ("[]", "holds no JSON Schema"), ('{"type": "integer"}', "of an object")]
+    ("text", "fault"),
+    [
+        ("{", "can't be read as JSON"),
+        pytest.param("[" * 99_999, "can't be read as JSON", id="deeply nested"),
+        ("[]", "isn't a JSON Schema"),
+        ('{"type": "integer"}', 'with "type": "object"'),
+    ],
 )
-def test_what_is_no_schema_is_a_misuse(chat, tmp_path, text, fault):
+def test_an_invalid_schema_is_a_usage_error(chat, tmp_path, text, fault):
     file = tmp_path / "city.json"
     file.write_text(text)
     code, _, err = chat([], "Hi", "--schema", str(file))

@@ -1,4 +1,4 @@
-"""A conversation in a terminal, with a person who says and answers what the test has written down."""
+"""A conversation in a terminal, with scripted input."""
 
 from __future__ import annotations
 
@@ -14,42 +14,40 @@ from pegboard.cli.session import open_session
 from pegboard.dispatch.events import CallCompleted
 from pegboard.testing import ScriptedModel
 from pegboard_chat.conversation import Conversation, read_conversation
-from pegboard_chat.interactive import COMMANDS, Talk
+from pegboard_chat.interactive import COMMANDS, InteractiveChat
 from pegboard_chat.renderer import ChatRenderer
 
 WIPE = ToolCall("wipe", {"path": "a"}, "c1")
 
 
-class Scripted:
-    """A person: each step is what they say or answer, or the key that they press instead."""
+class ScriptedPrompts:
+    """Input of the user: each step is a line or an exception to raise, such as for Ctrl-C."""
 
     def __init__(self, *steps):
         self.steps = [*steps]
-        self.asked = []
 
-    async def says(self):
+    async def read_line(self):
         step = self.steps.pop(0) if self.steps else EOFError()
         if isinstance(step, BaseException):
             raise step
         return step
 
-    async def answers(self, question):
-        self.asked.append(question)
-        return await self.says()
+    async def ask(self, question):
+        return await self.read_line()
 
 
 @pytest.fixture
-def talk(board, capsys):
-    """Talks: the model says these things, the person those; gives the conversation, standard output and error."""
+def talk(registry, capsys):
+    """Runs a chat with the model's and the user's steps; returns the conversation, standard output and error."""
 
     def talk(model, *steps, file=None, suspended=None):
         session = open_session(Options())
         model = ScriptedModel(model, name="small")
         renderer = ChatRenderer(Status())
-        conversation = Conversation(model, board, ModelRequest(), ReadonlyContext(), {}, renderer, file, suspended)
-        person = Scripted(*steps)
-        asyncio.run(Talk(conversation, session, person).run())
-        assert not person.steps
+        conversation = Conversation(model, registry, ModelRequest(), ReadonlyContext(), {}, renderer, file, suspended)
+        prompts = ScriptedPrompts(*steps)
+        asyncio.run(InteractiveChat(conversation, session, prompts).run())
+        assert not prompts.steps
         model.close()
         printed = capsys.readouterr()
         return conversation, printed.out, printed.err
@@ -83,7 +81,7 @@ def test_a_result_that_comes_while_a_person_is_asked_waits_for_the_answer(capsys
 def test_a_call_may_wait_and_be_resumed(talk, later):
     _, out, err = talk([WIPE, "Done."], "Tidy up", later, "/resume", "y")
     assert out == "Done.\n"
-    assert err.index("waits for your answer") < err.index("<- wipe: wiped a")
+    assert err.index("waiting for your answer") < err.index("<- wipe: wiped a")
 
 
 def test_ctrl_c_at_a_question_rejects_the_call_and_at_a_line_drops_it(talk):
@@ -100,23 +98,23 @@ def test_what_waits_in_a_file_is_asked_about_first(talk, tmp_path):
     assert read_conversation(file).suspended is None
 
 
-def test_what_is_asked_again_shows_all_of_the_tool_too(talk, board):
+def test_what_is_asked_again_shows_all_of_the_tool_too(talk, registry):
     made = Tool.from_function(lambda: "ok", name="wipe_disk", title="Wipe all", destructive=True)
-    board.register(made.evolve(former_names=("wp",)))
+    registry.register(made.evolve(former_names=("wp",)))
     _, _, err = talk([ToolCall("wipe_disk", {}, "c1"), "Done."], "Tidy up", "l", "/resume", "y")
     assert err.count("Wipe all (wipe_disk)\nbrought by the host as wp\n") == 2
 
 
-def test_the_person_runs_what_has_no_handler(talk, board):
-    board.register(Tool.from_schema("where_am_i", None, description="The user's city."))
+def test_the_person_runs_what_has_no_handler(talk, registry):
+    registry.register(Tool.from_schema("where_am_i", None, description="The user's city."))
     call = ToolCall("where_am_i", {}, "c1")
     conversation, out, _ = talk([call, "It rains in Oslo."], "Umbrella?", "Oslo")
     assert out == "It rains in Oslo.\n"
     assert conversation.request.messages[-2].results[0].result.text == "Oslo"
 
 
-def test_such_a_result_may_wait(talk, board):
-    board.register(Tool.from_schema("where_am_i", None, description="The user's city."))
+def test_such_a_result_may_wait(talk, registry):
+    registry.register(Tool.from_schema("where_am_i", None, description="The user's city."))
     call = ToolCall("where_am_i", {}, "c1")
     _, out, _ = talk([call, "Yes."], "Umbrella?", "", "/resume", EOFError(), "/resume", "Oslo")
     assert out == "Yes.\n"
@@ -143,10 +141,12 @@ def test_a_conversation_is_saved_and_kept_from_then_on(talk, tmp_path):
     assert len(json.loads(file.read_text())["messages"]) == 4
 
 
-def test_a_place_that_is_none_is_told(talk, tmp_path):
-    _, _, err = talk([], "/save", f"/save {tmp_path}/no/talk.json")
-    assert "where to?" in err
-    assert "can't be written" in err
+def test_save_reports_missing_folders_and_overwrites_only_conversations(talk, tmp_path):
+    (tmp_path / "notes.md").write_text("notes")
+    _, _, err = talk(["Hello."], "/save", f"/save {tmp_path}/no/talk.json", f"/save {tmp_path}/notes.md", "hi")
+    messages = ("no file is given", "can't be written", "notes.md isn't valid JSON")
+    assert [message for message in messages if message not in err] == []
+    assert (tmp_path / "notes.md").read_text() == "notes"
 
 
 def test_an_error_of_the_model_ends_the_turn_only(talk):
@@ -165,4 +165,4 @@ def test_a_path_is_no_command(talk):
 
 
 def test_nothing_to_resume_is_told(talk):
-    assert "nothing waits" in talk([], "/resume")[2]
+    assert "no call is waiting" in talk([], "/resume")[2]

@@ -29,38 +29,38 @@ class Lister:
         type(self).closed += 1
 
 
-def test_providers_are_listed_and_what_to_install_for_others(say, board):
-    code, out, err = say("models")
+def test_providers_are_listed_and_what_to_install_for_others(run, registry):
+    code, out, err = run("models")
     assert code == 0
     assert "scripted/...     installed" in out
     assert "openai/...       pip install pegboard-openai" in out
     assert "no default is set" in err
 
 
-def test_as_json(say, board, monkeypatch):
+def test_as_json(run, registry, monkeypatch):
     monkeypatch.setenv("PEGBOARD_MODEL", "scripted/small")
-    data = json.loads(say("models", "--json")[1])
+    data = json.loads(run("models", "--json")[1])
     assert data["default"] == "scripted/small"
     assert {"name": "scripted/...", "installed": True} in data["models"]
     assert faults("registry models --json", data) == []
 
 
 @pytest.mark.parametrize(("line", "word"), [("registry chat -m scr", "scripted/"), ("registry models scr", "scripted")])
-def test_providers_are_completed(say, board, monkeypatch, line, word):
+def test_providers_are_completed(run, registry, monkeypatch, line, word):
     monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
     monkeypatch.setenv("COMP_WORDS", line)
-    assert say() == (0, f"plain,{word}\n", "")
+    assert run() == (0, f"plain,{word}\n", "")
 
 
-def test_a_provider_is_asked_for_its_models_and_closed(say, board):
-    board.add("models", "lister", Lister)
-    code, out, err = say("models", "lister")
+def test_a_provider_is_asked_for_its_models_and_closed(run, registry):
+    registry.add("models", "lister", Lister)
+    code, out, err = run("models", "lister")
     assert (code, out, err) == (0, "lister/one\nlister/two\n", "")
     assert Lister.closed == 1
 
 
-def test_a_provider_that_can_not_list_its_models_says_so(say, board):
-    code, _, err = say("models", "scripted")
+def test_a_provider_that_can_not_list_its_models_says_so(run, registry):
+    code, _, err = run("models", "scripted")
     assert (code, "can't list its models" in err) == (2, True)
 
 

@@ -36,8 +36,8 @@ def environ(tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / "here").mkdir(exist_ok=True)
         (tmp_path / "here" / name).write_text(name)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    return {**kept, **KEYS, "HOME": str(tmp_path), "TERM": "dumb"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    return {**inherited, **KEYS, "HOME": str(tmp_path), "TERM": "dumb"}
 
 
 def pointed(environ, server):
@@ -172,6 +172,6 @@ def test_without_words_a_conversation_begins(terminal, tmp_path):
         at.type("/exit\r")
         assert at.end() == 0
     assert "<- wipe: wiped a.txt" in at.shown
-    kept = tmp_path / ".local" / "state" / "pegboard" / "chat-lines"
-    assert kept.stat().st_mode & 0o777 == 0o600
-    assert "Remove a.txt" in kept.read_text()
+    history = tmp_path / ".local" / "state" / "pegboard" / "chat-lines"
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "Remove a.txt" in history.read_text()

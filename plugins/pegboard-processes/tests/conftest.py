@@ -1,4 +1,4 @@
-"""A pool of child processes that a file's tests share, and one way to call tools in it."""
+"""A pool of child processes that a file's tests share, and a way to call tools in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pegboard_processes import ChildProcesses
 
 @pytest.fixture(scope="module")
 def pool():
-    """Two children at most; ended with the file."""
+    """A pool of at most two children, closed after the file."""
     made = ChildProcesses(most=2, grace=0.2)
     yield made
     asyncio.run(made.aclose())
@@ -25,7 +25,7 @@ def pool():
 
 @pytest.fixture
 def fresh():
-    """Makes pools that are ended with the test."""
+    """Creates pools that are closed after the test."""
     made = []
 
     def fresh(**settings):
@@ -39,7 +39,7 @@ def fresh():
 
 @pytest.fixture
 def call(pool):
-    """Runs a tool of `isolated_tools` in a child; gives the response."""
+    """Runs a tool in a child; returns the response."""
 
     def call(tool, context=None, *, pool=pool, **facts):
         return asyncio.run(execute(pool, tool, context, **facts))

@@ -1,6 +1,6 @@
-"""Tools that child processes run in these tests. A child imports this module for itself, so it holds nothing heavy."""
+"""Tools that child processes run in these tests. A child imports this module, so it imports nothing heavy."""
 
-# ruff: noqa: ASYNC240, PTH109  (tools that do what tools shouldn't)
+# ruff: noqa: ASYNC240, PTH109  (tools that block on purpose)
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ async def add_later(a: int, b: int = 2) -> int:
 
 @tool
 def count_up(to: int, context: ToolContext):
-    """Gives numbers on the way, and their sum."""
+    """Emits numbers, and returns their sum."""
     yield from range(to)
     return sum(range(to))
 
 
 @tool
 async def count_up_later(to: int):
-    """Gives numbers on the way."""
+    """Emits numbers."""
     for number in range(to):
         await asyncio.sleep(0)
         yield number
@@ -74,7 +74,7 @@ class Colour(enum.Enum):
 
 @tool
 def shift(point: Point, when: date, colour: Colour = Colour.RED, *more: int) -> Point:
-    """Takes and gives what JSON doesn't know."""
+    """Takes and returns values that aren't JSON."""
     assert isinstance(point, Point)
     assert isinstance(when, date)
     assert isinstance(colour, Colour)
@@ -126,13 +126,13 @@ PLUS_ONE = Tool.from_function(functools.partial(plus, 1), name="plus_one")
 
 @tool
 def contains(a: str) -> bool:
-    """Holds a set, which is written in another order in each process."""
+    """Contains a set, whose order differs in each process."""
     return a in {"x", "y", "z", "u", "v", "w"}
 
 
 @tool
 def loose(number: int):
-    """A plain function that gives a coroutine."""
+    """A sync function that returns a coroutine."""
     return later(number)
 
 
@@ -143,18 +143,18 @@ async def later(number):
 
 @tool
 def full_result() -> ToolResult:
-    """Everything that a result can say."""
+    """A result with all members."""
     return ToolResult(
         "text", {"a": 1}, display="shown", title="Title", metadata={"m": 1, "o": object()}, details=[1], detail="why"
     )
 
 
-# What goes wrong ------------------------------------------------------------------------------------------------------
+# Running code ---------------------------------------------------------------------------------------------------------
 
 
 @tool
 def do(code: str, context: ToolContext) -> object:
-    """Runs code; gives its `result`."""
+    """Runs code; returns its `result`."""
     names = {**globals(), "context": context, "result": None}
     exec(code, names)
     return names["result"]
@@ -162,7 +162,7 @@ def do(code: str, context: ToolContext) -> object:
 
 @tool
 async def go(code: str, context: ToolContext) -> object:
-    """Runs code that awaits something; gives its `result`."""
+    """Runs code that awaits something; returns its `result`."""
     names = {**globals(), "context": context, "result": None}
     await eval(compile(code, "code", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     return names["result"]
@@ -170,13 +170,13 @@ async def go(code: str, context: ToolContext) -> object:
 
 @tool(permission="edit", permission_arguments={"path": "path"})
 def resolved(path: str) -> str:
-    """Gives the place that a path leads to."""
+    """Resolves a path."""
     return os.path.realpath(path)
 
 
 @tool
 def sleep_on(pid_file: str) -> None:
-    """Sleeps, and doesn't listen to the signal to end."""
+    """Sleeps, and ignores SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Path(pid_file).write_text(f"{os.getpid()}")
     while True:
@@ -195,12 +195,12 @@ def fork_and_go(pid_file: str) -> str:
     return "gone"
 
 
-# What is left behind --------------------------------------------------------------------------------------------------
+# Processes, tasks and threads -----------------------------------------------------------------------------------------
 
 
 @tool
 def where() -> dict:
-    """Says which process and folder this is."""
+    """Describes this process."""
     return {"pid": os.getpid(), "cwd": os.getcwd(), "argv": sys.argv, "path": sys.path, "group": os.getpgrp()}
 
 
@@ -221,8 +221,8 @@ async def leave_a_task(file: str) -> str:
 
 
 @tool
-def talk_later(context: ToolContext) -> str:
-    """Goes on talking after its result."""
+def report_later(context: ToolContext) -> str:
+    """Reports progress after its result."""
     started = threading.Event()
 
     def go_on():
@@ -236,12 +236,12 @@ def talk_later(context: ToolContext) -> str:
     return "done"
 
 
-# What it tells and asks -----------------------------------------------------------------------------------------------
+# Events and questions -------------------------------------------------------------------------------------------------
 
 
 @tool
-def tell(context: ToolContext) -> str:
-    """Tells everything that can be told."""
+def emit_all(context: ToolContext) -> str:
+    """Emits every kind of event."""
     context.report(1, 4, "one of four")
     context.report(0.5)
     context.metadata("Heading", place="here", thing=object())
@@ -251,12 +251,12 @@ def tell(context: ToolContext) -> str:
     context.emit(object())
     context.emit(float("nan"))
     context.emit("x" * 9_000_000)
-    return "told"
+    return "emitted"
 
 
 @tool
 def about(context: ToolContext) -> dict:
-    """Says what it knows of its call."""
+    """Returns the context."""
     request = context.request
     return {
         "request": [request.user, request.agent, request.agent_description, request.model, request.provider],
@@ -274,11 +274,11 @@ def about(context: ToolContext) -> dict:
 
 @tool
 async def ask_and_go_on(context: ToolContext, permission: str) -> str:
-    """Takes no for an answer."""
+    """Catches a refusal."""
     try:
         await context.ask(permission)
     except ToolError as error:
-        return f"no: {error.text}"
+        return f"refused: {error.text}"
     except (LookupError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     return "allowed"
@@ -324,7 +324,7 @@ async def remember(context: ToolContext) -> dict:
     }
 
 
-# What can't be found again --------------------------------------------------------------------------------------------
+# Functions that can't be sent, and services ---------------------------------------------------------------------------
 
 ANONYMOUS = Tool.from_function(lambda: 1, name="anonymous")
 
@@ -332,14 +332,14 @@ ANONYMOUS = Tool.from_function(lambda: 1, name="anonymous")
 def made_inside():
     @tool
     def inside() -> str:
-        """Stands inside a function."""
+        """Is defined inside a function."""
         return "never"
 
     return inside
 
 
 class Closed:
-    """Holds what can't be pickled."""
+    """Has a lock, which can't be pickled."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -359,11 +359,11 @@ def tool_named(name: str) -> Tool:
 
 @tool
 def use_point(point: Injected[Point]) -> int:
-    """Uses what the host provides."""
+    """Uses a service that can be pickled."""
     return point.x
 
 
 @tool
 def use_closed(closed: Injected[Closed]) -> str:
-    """Uses what only the host can have."""
+    """Uses a service that can't be pickled."""
     return "never"

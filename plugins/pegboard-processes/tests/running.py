@@ -1,4 +1,4 @@
-"""Calling tools in a pool of child processes, and waiting for what other processes do."""
+"""Helpers to call tools in a pool of child processes, and to wait for other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 20  # seconds; only a broken test waits so long
 
 
 def call_of(tool, context=None, *, timeout=30.0, memory_limit=None, **arguments):
-    """A call of `tool`: one of `isolated_tools` by its name, or any."""
+    """A call of a tool, or of one of `isolated_tools` by its name."""
     found = tool if isinstance(tool, Tool) else tool_named(tool)
     context = context or ToolContext(call_id="c1", tool=found.name)
     request = ExecutionRequest.of_call(found.name, arguments, context, timeout=timeout, memory_limit=memory_limit)
@@ -37,7 +37,7 @@ def is_there(pid):
 
 
 def until(condition):
-    """Polls until it holds; what it waits for is another process."""
+    """Polls until the condition, which another process fulfils, is true."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
@@ -45,6 +45,6 @@ def until(condition):
 
 
 def written(file):
-    """What another process has written into a file."""
+    """Waits for the text of a file that another process writes."""
     until(lambda: file.exists() and file.read_text())
     return file.read_text()

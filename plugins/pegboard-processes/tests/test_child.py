@@ -45,7 +45,7 @@ while True:
 
 @contextmanager
 def bound_child(reading, first=""):
-    """A child and its own child, both bound to a pipe; both would go on for ever."""
+    """A child and its own child, both bound to a pipe; both would never end."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD.format(first=first), str(reading)],
         pass_fds=[reading],
@@ -58,19 +58,19 @@ def bound_child(reading, first=""):
         except BaseException:
             os.killpg(child.pid, signal.SIGKILL)
             raise
-        assert child.stdout.read() == b""  # nobody is left who holds the other end
+        assert child.stdout.read() == b""  # no process is left that holds the other end
     assert child.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("first", ["", "del fcntl.F_SETSIG"], ids=["by the kernel", "by a thread"])
-def test_the_whole_group_ends_with_the_other_end_of_the_pipe(first):
+def test_the_group_is_killed_when_the_pipe_is_closed(first):
     reading, writing = os.pipe()
-    with bound_child(reading, first) as said:
-        assert said.read(2) == b"bb"
+    with bound_child(reading, first) as output:
+        assert output.read(2) == b"bb"
         os.close(writing)
 
 
-def test_a_parent_that_has_ended_already_ends_the_child_at_once():
+def test_the_group_is_killed_at_once_if_the_pipe_is_closed_already():
     reading, writing = os.pipe()
     os.close(writing)
     with bound_child(reading):
@@ -78,8 +78,8 @@ def test_a_parent_that_has_ended_already_ends_the_child_at_once():
 
 
 @pytest.mark.parametrize("tool", ["sleep_on", "fork_and_go"])
-def test_children_and_what_they_have_started_end_with_a_parent_that_is_killed(tmp_path, tool):
-    """`sleep_on` ignores the signal to end and is in the middle of its call; `fork_and_go` has started another."""
+def test_children_and_their_processes_end_with_a_parent_that_is_killed(tmp_path, tool):
+    """`sleep_on` ignores SIGTERM during its call; `fork_and_go` has started another process."""
     file = tmp_path / "pid"
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(TESTS), tool, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -90,7 +90,7 @@ def test_children_and_what_they_have_started_end_with_a_parent_that_is_killed(tm
         until(lambda: not is_there(pid))
 
 
-def test_a_parent_that_ends_by_itself_leaves_no_child(tmp_path):
+def test_a_parent_that_exits_leaves_no_child(tmp_path):
     """The pool isn't closed; its children are ended at the interpreter's exit."""
     file = tmp_path / "pid"
     with subprocess.Popen(
@@ -108,8 +108,7 @@ def test_a_parent_that_ends_by_itself_leaves_no_child(tmp_path):
 # Tasks ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_reply_that_comes_after_its_call_is_passed_over():
-    """The call has ended meanwhile; what comes next is a task."""
+def test_a_reply_that_comes_after_its_call_is_ignored():
     link, other = socket.socketpair()
     call = call_of("add")
     with link, other:
@@ -132,10 +131,10 @@ def test_a_reply_that_comes_after_its_call_is_passed_over():
     ],
     ids=["free", "limited already"],
 )
-def test_a_memory_limit_is_set_and_taken_back_and_never_widens_one(monkeypatch, own, during):
-    kept = []
+def test_a_memory_limit_is_restored_and_never_raises_one(monkeypatch, own, during):
+    limits = []
     monkeypatch.setattr(module.resource, "getrlimit", lambda _: own)
-    monkeypatch.setattr(module.resource, "setrlimit", lambda _, limits: kept.append(limits))
+    monkeypatch.setattr(module.resource, "setrlimit", lambda _, limit: limits.append(limit))
     with module._memory_limit(1 << 30):
-        assert kept == [during]
-    assert kept[1:] == [own]
+        assert limits == [during]
+    assert limits[1:] == [own]

@@ -1,4 +1,4 @@
-"""What the plugin brings, and how its executor is found."""
+"""The plugin's hook, and how its executor is found."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from pegboard_processes import ChildProcesses, plugin
 ADD = tool_named("add").evolve(policy=Policy(executor="process"))
 
 
-def test_the_plugin_keeps_the_contract():
-    """It loads whole, its manifest is true, importing it is cheap."""
+def test_the_plugin_fulfils_the_contract():
     check_plugin("processes")
 
 
@@ -39,12 +38,10 @@ def called(registry):
     return asyncio.run(main())
 
 
-def test_the_installed_plugin_is_found_by_the_name_of_its_executor():
-    assert called(pegboard.load(config=pegboard.Config())).structured_content == {"result": 3}
-
-
-def test_so_it_is_by_a_registry_that_has_loaded_no_plugins():
-    assert called(ToolRegistry()).structured_content == {"result": 3}
+@pytest.mark.parametrize("load", [lambda: pegboard.load(config=pegboard.Config()), ToolRegistry])
+def test_the_installed_plugin_is_found_by_the_name_of_its_executor(load):
+    """Also by a registry that has loaded no plugins."""
+    assert called(load()).structured_content == {"result": 3}
 
 
 def test_settings_reach_the_pool():
@@ -86,7 +83,7 @@ def test_a_tool_in_a_child_calls_another_through_the_registry():
     assert asyncio.run(main()).text == '{"result": 3}'
 
 
-def test_what_waits_for_a_child_is_decided_again_before_it_is_sent(tmp_path):
+def test_a_queued_call_is_decided_again_before_it_is_sent(tmp_path):
     link = tmp_path / "link"
     link.symlink_to("harmless")
     turn = f"os.remove({str(link)!r}); os.symlink('secret', {str(link)!r})"
@@ -104,4 +101,4 @@ def test_what_waits_for_a_child_is_decided_again_before_it_is_sent(tmp_path):
 
     kinds, after = asyncio.run(main())
     assert kinds == [None, "denied"]
-    assert after.text == str(tmp_path)  # the child that got nothing serves the next call
+    assert after.text == str(tmp_path)  # the child that wasn't used serves the next call

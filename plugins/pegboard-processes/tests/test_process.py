@@ -17,7 +17,7 @@ MOST = 1 << 20
 
 @pytest.fixture
 def child():
-    """A child that listens."""
+    """A child that is ready."""
     made = ChildProcess.start(MOST)
     assert received(made).startswith(b'{"ready": ')
     yield made
@@ -30,7 +30,7 @@ def task(tool, **arguments):
 
 
 def received(child):
-    """The next message; all the while it is sent what it takes, and what it prints is read."""
+    """Waits for the next message, sending and reading output in between."""
     while True:
         assert process._readable([child.link], PATIENCE)
         child.flush()
@@ -40,13 +40,13 @@ def received(child):
         assert not child.is_disconnected
 
 
-def test_one_that_is_stopped_has_to_be_killed(child):
+def test_a_child_that_is_stopped_is_killed(child):
     os.kill(child.process.pid, signal.SIGSTOP)
     assert child.end(0.05) is None
     assert not is_there(child.process.pid)
 
 
-def test_sending_something_to_one_that_is_gone_is_no_fault(child):
+def test_sending_to_a_child_that_is_gone_is_ignored(child):
     child.process.kill()
     until(lambda: not is_there(child.process.pid))
     child.begin(task("add", a="x" * 5_000_000))
@@ -57,7 +57,7 @@ def test_sending_something_to_one_that_is_gone_is_no_fault(child):
     assert child.end(0.0) == -signal.SIGKILL
 
 
-def test_one_that_died_with_something_unread_is_disconnected(child):
+def test_a_child_that_died_with_unread_data_is_disconnected(child):
     """The system then reports that the connection was reset, not that it has ended."""
     child.link.shutdown(socket.SHUT_WR)
     until(lambda: not is_there(child.process.pid))
@@ -69,12 +69,12 @@ def test_one_that_died_with_something_unread_is_disconnected(child):
 
 
 def test_a_fork_of_the_parent_leaves_the_child_alone(child):
-    """Its exit would run the same last will."""
+    """Its exit runs the same finalizer."""
     process._kill(child.process, os.getpid() + 1, ())
     assert is_there(child.process.pid)
 
 
-def test_nothing_is_left_open_where_the_system_gives_no_process(monkeypatch):
+def test_no_file_is_left_open_if_the_process_cant_be_started(monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError
 
@@ -94,5 +94,5 @@ def test_nothing_is_left_open_where_the_system_gives_no_process(monkeypatch):
         (-200, "was ended by signal 200"),
     ],
 )
-def test_how_a_child_ended_is_put_into_words(code, words):
+def test_exit_statuses(code, words):
     assert exit_status(code) == words

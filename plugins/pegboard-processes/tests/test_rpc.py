@@ -16,7 +16,7 @@ MOST = 100_000
 
 
 @given(st.lists(st.binary(max_size=50)), st.data())
-def test_messages_come_out_as_they_went_in_however_the_stream_is_cut(messages, data):
+def test_messages_are_decoded_from_any_pieces_of_the_stream(messages, data):
     stream, frames, found = b"".join(map(framed, messages)), Frames(most=50), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
@@ -25,7 +25,7 @@ def test_messages_come_out_as_they_went_in_however_the_stream_is_cut(messages, d
     assert found == messages
 
 
-def test_a_message_that_is_too_long_is_refused_before_it_has_come():
+def test_a_message_that_is_too_long_is_refused_before_it_has_arrived():
     with pytest.raises(ProtocolError, match="a message of 11 bytes was announced; at most 10 are taken"):
         list(Frames(most=10).feed(framed(b"x" * 11)[:5]))
 
@@ -68,7 +68,7 @@ def test_several_messages_at_once_are_received_one_by_one(parent):
     assert [parent.connection.receive() for _ in range(3)] == [1, 2, 3]
 
 
-def test_what_is_there_is_received_at_once_and_nothing_is_waited_for(parent):
+def test_receive_now_does_not_wait(parent):
     assert parent.connection.receive_now() == []
     parent.send(1, 2)
     assert parent.connection.receive_now() == [1, 2]
@@ -90,13 +90,13 @@ def test_lone_surrogates_become_question_marks(parent):
 # Its host -------------------------------------------------------------------------------------------------------------
 
 
-def test_where_the_parent_hangs_up_a_question_ends_the_process(parent):
+def test_a_question_ends_the_process_if_the_parent_has_disconnected(parent):
     parent.hang_up()
     with pytest.raises(Shutdown):
         asyncio.run(RemoteHost(parent.connection).question("ask"))
 
 
-def test_an_answer_that_is_not_waited_for_any_more_is_dropped(parent):
+def test_the_answer_to_a_cancelled_question_is_ignored(parent):
     host = RemoteHost(parent.connection)
 
     async def ask_twice():
@@ -111,7 +111,7 @@ def test_an_answer_that_is_not_waited_for_any_more_is_dropped(parent):
     assert asyncio.run(ask_twice()) == "two"
 
 
-def test_an_answer_and_a_cancellation_at_the_same_time_are_no_fault(parent):
+def test_an_answer_and_a_cancellation_may_coincide(parent):
     host = RemoteHost(parent.connection)
 
     async def both():
@@ -127,8 +127,8 @@ def test_an_answer_and_a_cancellation_at_the_same_time_are_no_fault(parent):
     asyncio.run(both())
 
 
-def test_a_coroutine_for_the_background_is_closed(parent):
-    """Or Python would complain that nobody has awaited it."""
+def test_background_work_is_refused_and_its_coroutine_closed(parent):
+    """Otherwise Python would warn that it was never awaited."""
 
     async def work():
         raise AssertionError("never")

@@ -23,8 +23,9 @@ from pegboard import (
 )
 from pegboard_processes import session
 
-PERSON = ReadonlyContext(user="ann", session="s1", state={"old": 1})
-ASK = 'await context.ask("edit", ["a.txt"], always=["*.txt"], metadata={"diff": "+1"}); result = "allowed"'
+CONTEXT = ReadonlyContext(user="ann", session="s1", state={"old": 1})
+QUESTION = 'context.ask("edit", ["a.txt"], always=["*.txt"], metadata={"diff": "+1"})'
+ASK = f'await {QUESTION}; result = "allowed"'
 ASK_BOTH = """
 await asyncio.gather(context.ask("a"), context.ask("b"))
 while {spin}:
@@ -45,12 +46,12 @@ CONFIRM = """
 answer = await context.request_confirmation("sure?", {"n": 1})
 result = {"answer": answer.to_json(), "earlier": [one.hint for one in answer.earlier]}
 """
-TELL_MUCH = "for number in range({}): context.report(number)"
+REPORT_MANY = "for number in range({}): context.report(number)"
 
 
 @attrs.define(eq=False)
 class Host:
-    """A call host that answers as it is set up, and notes what it was asked."""
+    """A call host with a given answer, which records what it is asked."""
 
     answer: object = None
     asked: list = attrs.field(factory=list)
@@ -76,7 +77,7 @@ class Host:
         return ToolResult(f"{name}: {arguments}")
 
     def background(self, context, work):
-        raise AssertionError("a child has no way to ask for it")
+        raise AssertionError("a child can't ask for it")
 
 
 @pytest.fixture
@@ -89,18 +90,18 @@ def talk(call, host):
     """Calls a tool in a child whose context is connected to this one's."""
 
     def talk(tool, context=None, *, listener=None, **arguments):
-        context = context or ToolContext(PERSON, "c1", tool, host=host, listener=listener)
+        context = context or ToolContext(CONTEXT, "c1", tool, host=host, listener=listener)
         return call(tool, context, **arguments)
 
     return talk
 
 
-# What it emits --------------------------------------------------------------------------------------------------------
+# Events ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_tool_emits_on_the_way_reaches_the_listener_in_order(talk):
+def test_events_reach_the_listener_in_order(talk):
     seen = []
-    assert talk("tell", listener=seen.append).output == "told"
+    assert talk("emit_all", listener=seen.append).output == "emitted"
     assert seen[:2] == [Progress(1, 4, "one of four"), Progress(0.5)]
     assert seen[2].title == "Heading"
     assert seen[2].facts["place"] == "here"
@@ -110,11 +111,11 @@ def test_what_a_tool_emits_on_the_way_reaches_the_listener_in_order(talk):
     assert seen[8].startswith("(partial left out: 9,000,0")
 
 
-def test_its_heading_and_facts_stand_in_the_result_and_in_the_hosts_context(talk, host):
-    response = talk("tell")
+def test_title_and_metadata_are_in_the_response_and_in_the_hosts_context(talk, host):
+    response = talk("emit_all")
     assert (response.title, response.metadata["place"]) == ("Heading", "here")
     context = ToolContext(host=host, listener=lambda _: None)
-    talk("tell", context)
+    talk("emit_all", context)
     assert context.actions.title == "Heading"
 
 
@@ -125,18 +126,18 @@ def test_generators_emit_their_items(talk):
     assert seen == [0, 1, 2, 0, 1]
 
 
-def test_more_than_the_loop_takes_makes_the_child_wait_and_loses_nothing(talk):
+def test_many_events_all_arrive_in_order(talk):
     seen = []
-    assert not talk("do", listener=seen.append, code=TELL_MUCH.format(2000)).is_error
+    assert not talk("do", listener=seen.append, code=REPORT_MANY.format(2000)).is_error
     assert seen == [Progress(number) for number in range(2000)]
 
 
-def test_a_flood_of_events_keeps_no_caller_from_cancelling(pool):
+def test_a_call_that_floods_events_can_be_cancelled(pool):
     seen = []
 
     async def cancelled():
         context = ToolContext(listener=seen.append)
-        task = asyncio.ensure_future(execute(pool, "do", context, code=TELL_MUCH.format(10**9)))
+        task = asyncio.ensure_future(execute(pool, "do", context, code=REPORT_MANY.format(10**9)))
         await asyncio.to_thread(until, lambda: len(seen) > 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -145,10 +146,10 @@ def test_a_flood_of_events_keeps_no_caller_from_cancelling(pool):
     asyncio.run(cancelled())
 
 
-# What it knows --------------------------------------------------------------------------------------------------------
+# The context ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_knows_what_json_can_say_of_its_call(talk, host):
+def test_the_context_has_everything_that_is_json(talk, host):
     context = ToolContext(
         ReadonlyContext(
             user="ann",
@@ -170,30 +171,26 @@ def test_a_tool_knows_what_json_can_say_of_its_call(talk, host):
         confirmation=Confirmation("sure?", confirmed=True),
         host=host,
     )
-    said = talk("about", context, timeout=5.0).structured_content
-    assert said["request"] == ["ann", "planner", "plans", "m1", "p1"]
-    assert said["ids"] == ["s1", "i1", "m9", "a.b", "c7"]
-    assert (said["state"], said["extra"], said["values"]) == ({"n": 1}, {"e": [1]}, {"v": 1})
-    assert (said["tool"], said["work_dir"], said["depth"], said["has_limit"]) == ("about", "/tmp", 2, True)
-    assert said["confirmation"] == {"hint": "sure?", "confirmed": True}
+    found = talk("about", context, timeout=5.0).structured_content
+    assert found["request"] == ["ann", "planner", "plans", "m1", "p1"]
+    assert found["ids"] == ["s1", "i1", "m9", "a.b", "c7"]
+    assert (found["state"], found["extra"], found["values"]) == ({"n": 1}, {"e": [1]}, {"v": 1})
+    assert (found["tool"], found["work_dir"], found["depth"], found["has_limit"]) == ("about", "/tmp", 2, True)
+    assert found["confirmation"] == {"hint": "sure?", "confirmed": True}
 
 
-def test_what_it_asks_its_host_to_do_comes_back_with_the_response(talk):
+def test_actions_come_back_with_the_response(talk):
     response = talk("do", code=CHANGE)
     assert response.actions == {"stateDelta": {"new": [1]}, "stateRemoved": ["old"], "transferTo": "writer"}
 
 
-# What it asks ---------------------------------------------------------------------------------------------------------
+# Questions ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_permission_is_asked_of_the_parents_host(talk, host):
-    assert talk("go", code=ASK).output == "allowed"
+@pytest.mark.parametrize(("tool", "code"), [("go", ASK), ("do", f'context.wait({QUESTION}); result = "allowed"')])
+def test_the_parents_host_is_asked_for_a_permission(talk, host, tool, code):
+    assert talk(tool, code=code).output == "allowed"
     assert host.asked == [("edit", ["a.txt"], ["*.txt"], {"diff": "+1"})]
-
-
-def test_a_plain_function_may_ask_too(talk, host):
-    assert talk("do", code='context.wait(context.ask("edit", ["a.txt"])); result = "allowed"').output == "allowed"
-    assert host.asked == [("edit", ["a.txt"], [], {})]
 
 
 @pytest.mark.parametrize(
@@ -205,34 +202,34 @@ def test_a_plain_function_may_ask_too(talk, host):
         ArtifactError("a", name="b"),
     ],
 )
-def test_a_no_that_is_not_caught_is_raised_in_the_parent_as_it_was(talk, host, error):
+def test_an_uncaught_refusal_is_raised_unchanged_in_the_parent(talk, host, error):
     host.answer = error
     with pytest.raises(type(error)) as raised:
         talk("go", code=ASK)
     assert raised.value is error
 
 
-def test_a_no_may_be_caught_in_the_child(talk, host):
+def test_a_refusal_may_be_caught_in_the_child(talk, host):
     host.answer = ToolError("not you")
-    assert talk("ask_and_go_on", permission="edit").output == "no: not you"
+    assert talk("ask_and_go_on", permission="edit").output == "refused: not you"
     host.answer = LookupError("no one is there")
     assert talk("ask_and_go_on", permission="edit").output == "LookupError: no one is there"
 
 
-def test_of_another_failure_the_tool_learns_no_more_than_its_name(talk, host):
+def test_of_other_errors_the_tool_gets_only_the_type(talk, host):
     host.answer = ValueError("secret")
     assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: ValueError"
     host.answer = asyncio.CancelledError()  # an answer that cancels itself
     assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: CancelledError"
 
 
-def test_a_question_is_answered_with_all_answers_before_it(talk):
-    said = json.loads(talk("go", code=CONFIRM).output)
-    assert said["answer"] == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}, "feedback": "fine"}
-    assert said["earlier"] == ["before"]
+def test_a_confirmation_has_all_earlier_answers(talk):
+    found = json.loads(talk("go", code=CONFIRM).output)
+    assert found["answer"] == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}, "feedback": "fine"}
+    assert found["earlier"] == ["before"]
 
 
-def test_tools_call_tools_several_at_once(talk, host):
+def test_a_tool_calls_several_tools_at_once(talk, host):
     assert talk("go", code=CALL_TWICE).output == "echo: {'a': 1} echo: {\"a\": 2}"
     assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
 
@@ -252,24 +249,24 @@ async def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
     assert seen == ["ann", "ann"]
 
 
-def test_several_threads_of_a_tool_get_each_its_own_answer(talk):
+def test_each_thread_of_a_tool_gets_its_own_answer(talk):
     assert talk("ask_in_threads", count=4).structured_content == {
         "result": [f"echo: {{'a': {number}}}" for number in range(4)]
     }
 
 
 def test_memory_and_artifacts_are_the_parents(talk):
-    said = talk("remember").structured_content
-    assert said == {"user": "ann", "found": ["likes tea"], "text": "hello", "names": ["a.txt"], "left": []}
+    found = talk("remember").structured_content
+    assert found == {"user": "ann", "found": ["likes tea"], "text": "hello", "names": ["a.txt"], "left": []}
 
 
-def test_a_tool_in_a_child_cant_go_on_in_the_background(talk):
+def test_background_work_is_refused(talk):
     response = talk("do", code="context.background(later(1))")
     assert (response.kind, response.error) == ("tool_failure", "do failed: LookupError.")
 
 
-def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
-    """Otherwise a tool that calls a tool would wait for itself."""
+def test_nested_calls_run_even_if_all_children_are_busy(pool):
+    """Otherwise a tool that calls a tool could wait for itself."""
 
     class Nesting(Host):
         async def call(self, context, name, arguments):
@@ -283,13 +280,13 @@ def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
     assert [answer.output for answer in asyncio.run(both())] == ['{"result": 7}', '{"result": 7}']
 
 
-def test_rules_of_the_parent_decide_what_a_tool_in_a_child_may_access(talk):
+def test_rules_of_the_parent_decide_what_a_tool_may_access(talk):
     code = 'result = [path for path in ["a", "b.env"] if context.allows("read_file", path)]'
     assert json.loads(talk("do", ToolContext(host=Host()), code=code).output) == ["a"]
 
 
-def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
-    """The answer takes longer than the whole call may."""
+def test_the_time_limit_pauses_while_the_user_is_asked(talk):
+    """The answer takes longer than the limit."""
 
     class Slow(Host):
         async def ask(self, *_):
@@ -301,7 +298,7 @@ def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
 
 
 @pytest.mark.slow
-def test_several_people_stop_the_time_until_the_last_has_answered_and_then_it_runs_again(talk):
+def test_the_time_limit_pauses_until_the_last_answer_and_then_resumes(talk):
     class Slow(Host):
         async def ask(self, context, permission, *_):
             await asyncio.sleep(0.6 if permission == "a" else 1.1)
@@ -319,7 +316,7 @@ def test_too_many_questions_at_once_are_refused(talk):
     assert talk("go", ToolContext(host=Silent()), code=CALL_MANY).output == "too many questions at once"
 
 
-def test_a_call_that_ends_takes_its_questions_with_it(pool):
+def test_questions_of_a_call_that_ends_are_cancelled(pool):
     answered = []
 
     class Silent(Host):
@@ -339,17 +336,17 @@ def test_a_call_that_ends_takes_its_questions_with_it(pool):
     assert answered == ["echo", "cancelled"]
 
 
-# How it ends otherwise ------------------------------------------------------------------------------------------------
+# Starting and closing -------------------------------------------------------------------------------------------------
 
 
-def test_a_child_has_its_own_time_to_start(fresh, call, monkeypatch):
+def test_the_start_of_a_child_has_its_own_time_limit(fresh, call, monkeypatch):
     monkeypatch.setattr(session, "START_SECONDS", 0.001)
     response = call("add", pool=fresh(), a=1)
     assert (response.kind, response.error) == ("crashed", "add was not run: its process could not be started.")
 
 
 def started_in(loop, pool, file):
-    """A call that never ends by itself, and its process, in a loop that is closed then."""
+    """A call that never ends, in a loop that was closed, and the id of its process."""
     task = loop.create_task(execute(pool, "sleep_on", timeout=None, pid_file=str(file)))
     task._log_destroy_pending = False
     loop.run_until_complete(asyncio.to_thread(written, file))
@@ -358,7 +355,7 @@ def started_in(loop, pool, file):
 
 
 @pytest.mark.slow
-def test_a_loop_that_is_closed_in_the_middle_of_a_call_leaves_no_process(fresh, tmp_path):
+def test_closing_the_loop_during_a_call_leaves_no_process(fresh, tmp_path):
     task, pid = started_in(asyncio.new_event_loop(), fresh(), tmp_path / "pid")
     task.get_coro().close()
     del task
@@ -367,7 +364,7 @@ def test_a_loop_that_is_closed_in_the_middle_of_a_call_leaves_no_process(fresh, 
 
 
 @pytest.mark.slow
-def test_closing_the_pool_ends_what_was_left_in_a_closed_loop(fresh, tmp_path):
+def test_closing_the_pool_ends_calls_of_a_closed_loop(fresh, tmp_path):
     pool = fresh()
     task, pid = started_in(asyncio.new_event_loop(), pool, tmp_path / "pid")
     asyncio.run(asyncio.wait_for(pool.aclose(), PATIENCE))

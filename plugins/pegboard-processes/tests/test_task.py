@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def plain_file(tmp_path):
-    """Loads a module from a file that no name leads to, as `registry --functions` does; gives its tool."""
+    """Loads a module that can't be imported from its file, as `registry --functions` does; returns its tool."""
     file = tmp_path / "greetings.py"
 
     def load(source):
@@ -67,14 +67,14 @@ def run(pool, tool):
     return asyncio.run(execute(pool, tool, name="Ann"))
 
 
-# From wherever the parent has it --------------------------------------------------------------------------------------
+# Finding the function in the child ------------------------------------------------------------------------------------
 
 
-def test_a_function_of_a_plain_file_is_found_by_the_file(fresh, plain_file):
+def test_a_function_of_a_file_that_cant_be_imported_is_loaded_from_it(fresh, plain_file):
     assert run(fresh(), plain_file(GREET.format(word="hello"))).output == "hello Ann"
 
 
-def test_code_that_has_changed_since_is_not_run(fresh, plain_file, tmp_path):
+def test_code_that_has_changed_is_not_run(fresh, plain_file, tmp_path):
     tool = plain_file(GREET.format(word="hello"))
     (tmp_path / "greetings.py").write_text(GREET.format(word="delete"))
     response = run(fresh(), tool)
@@ -82,7 +82,7 @@ def test_code_that_has_changed_since_is_not_run(fresh, plain_file, tmp_path):
         "tool_failure",
         "greet has changed since it was loaded and was not run.",
     )
-    assert "isn't what it was when the parent loaded it; start the program again" in response.detail
+    assert "has changed since the parent loaded it; start the program again" in response.detail
 
 
 @pytest.mark.slow
@@ -92,13 +92,13 @@ def test_a_child_that_has_imported_an_older_version_is_replaced(fresh, plain_fil
     assert run(pool, plain_file(GREET.format(word="good evening"))).output == "good evening Ann"
 
 
-def test_a_module_that_fails_there_costs_the_call(fresh, plain_file, tmp_path):
+def test_a_module_that_fails_in_the_child_fails_the_call(fresh, plain_file, tmp_path):
     pool, tool = fresh(), plain_file(GREET.format(word="hello"))
     (tmp_path / "greetings.py").write_text("raise SystemExit('broken')")
     response = run(pool, tool)
     assert (response.kind, response.error) == (
         "tool_failure",
-        "greet can't be run: what brings it failed to load in its process.",
+        "greet can't be run: its module failed to load in its process.",
     )
     assert "SystemExit: broken" in response.detail
     assert asyncio.run(execute(pool, "add", a=1)).structured_content == {"result": 3}
@@ -116,7 +116,7 @@ def program(tmp_path, *arguments):
 
 
 @pytest.mark.parametrize("arguments", [["app/cli.py"], ["-m", "app.cli"]], ids=["a file", "a module"])
-def test_a_tool_of_the_main_program_runs_and_the_program_isnt_run_again(tmp_path, arguments):
+def test_a_tool_of_the_main_program_runs_without_running_the_program_again(tmp_path, arguments):
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "cli.py").write_text(PROGRAM)
     done = program(tmp_path, *arguments)
@@ -124,8 +124,8 @@ def test_a_tool_of_the_main_program_runs_and_the_program_isnt_run_again(tmp_path
 
 
 @pytest.mark.parametrize("run", ["asyncio.run(main())", "asyncio.run(asyncio.to_thread(asyncio.run, main()))"])
-def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp_path, run):
-    """Importing its file calls the tool again; unchecked, each child would wait for a child of its own."""
+def test_a_program_that_would_run_again_in_the_child_is_refused_at_once(tmp_path, run):
+    """Importing its file calls the tool again; unchecked, each child would start another child."""
     (tmp_path / "app.py").write_text(PROGRAM.replace('if __name__ == "__main__":\n    asyncio.run(main())', run))
     done = program(tmp_path, "app.py")
     assert done.stdout.startswith("greet was not run: its process would have run the whole program again.")
@@ -134,45 +134,45 @@ def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp
 
 
 @pytest.mark.slow
-def test_a_program_that_goes_on_for_ever_in_the_child_says_what_to_do_at_the_limit(tmp_path):
-    """As a server does that its own file starts."""
+def test_a_program_that_never_finishes_importing_in_the_child_times_out(tmp_path):
+    """Such as a server that its own file starts."""
     text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ").replace("result.detail or result.text", "result.text")
     endless = "import sys, time\nif __name__ == '__mp_main__':\n    time.sleep(60)\nasyncio.run(main())"
     (tmp_path / "app.py").write_text(text.replace('if __name__ == "__main__":\n    asyncio.run(main())', endless))
     done = program(tmp_path, "app.py")
-    assert done.stdout.startswith("greet was not run: importing what it stands in took longer than 1.5 s.")
+    assert done.stdout.startswith("greet was not run: importing its module took longer than 1.5 s.")
     assert '`if __name__ == "__main__":`' in done.stdout
 
 
-def test_what_was_typed_in_says_what_to_do(tmp_path):
+def test_code_without_a_file_is_refused(tmp_path):
     done = program(tmp_path, "-c", PROGRAM)
-    assert "it was typed in, and stands in no file. Put it into a module" in done.stdout
+    assert "it was typed in and isn't in a file. Put it into a module" in done.stdout
 
 
 @pytest.mark.slow
-def test_asserts_are_left_out_there_where_they_are_here(tmp_path):
-    """Code is another one with -O; it would be taken for changed."""
+def test_the_option_o_applies_to_children_too(tmp_path):
+    """Without it, the code would differ and be refused as changed."""
     (tmp_path / "app.py").write_text(PROGRAM.replace('"Greets."', '"Greets."\n    assert not name'))
     assert program(tmp_path, "-O", "app.py").stdout == "hello Ann\n"
 
 
-# In this process ------------------------------------------------------------------------------------------------------
+# Payloads and modules -------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_is_packed_once():
+def test_the_payload_of_a_tool_is_cached():
     add = tool_named("add")
     assert payload_of(add) is payload_of(add)
     assert payload_of(add.evolve()).key != payload_of(add).key
     assert payload_of(add).modules == (ModuleRef("isolated_tools", isolated_tools.__file__),)
 
 
-def test_code_with_a_set_in_it_is_the_same_in_every_process(fresh):
-    """It is written in another order there."""
+def test_code_with_a_set_has_the_same_fingerprint_in_every_process(fresh):
+    """Its order differs."""
     for _ in range(3):
         assert asyncio.run(execute(fresh(), "contains", a="x")).output == '{"result": true}'
 
 
-def test_a_fingerprint_knows_the_spec_that_a_function_carries():
+def test_a_fingerprint_depends_on_the_functions_spec():
     bare = module._fingerprint(isolated_tools.add)
     changed = isolated_tools.made_inside()
     before = module._fingerprint(changed)
@@ -182,7 +182,7 @@ def test_a_fingerprint_knows_the_spec_that_a_function_carries():
 
 @pytest.fixture
 def provide(monkeypatch):
-    """Provides a module, and takes it back after the test."""
+    """Provides a module, and removes it after the test."""
     monkeypatch.setitem(sys.modules, "__mp_main__", None)
 
     def provide(ref):
@@ -195,15 +195,15 @@ def provide(monkeypatch):
     return provide
 
 
-def test_a_module_of_that_name_from_another_file_is_not_taken(provide, tmp_path):
+def test_a_module_of_the_same_name_from_another_file_is_not_used(provide, tmp_path):
     (tmp_path / "this.py").write_text("mine = True")
     assert provide(ModuleRef("colorsys", str(tmp_path / "this.py"))).mine
 
 
-def test_a_module_that_cant_be_imported_nor_loaded_fails(provide, tmp_path):
+def test_a_module_that_can_neither_be_imported_nor_loaded_fails(provide, tmp_path):
     with pytest.raises(ModuleNotFoundError):
         provide(ModuleRef("this_is_no_module", None))
     (tmp_path / "words.txt").write_text("no Python")
-    with pytest.raises(ImportError, match=r"words\.txt is no Python module"):
+    with pytest.raises(ImportError, match=r"words\.txt is not a Python module"):
         provide(ModuleRef("this_is_no_module", str(tmp_path / "words.txt")))
     assert "this_is_no_module" not in sys.modules

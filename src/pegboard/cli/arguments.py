@@ -1,13 +1,13 @@
-"""`key=value` words of the command line -> the arguments of a call, typed by the tool's schema.
+"""Parser of `key=value` words: the arguments of a call, typed by the tool's schema.
 
-    key=value     read by the schema: null, a boolean or a number where it allows one and JSON spells it so, a member
-                  of an enum, a JSON array or object where one is allowed; else the text as it is
+    key=value     a member of an enum, or JSON of a type that the schema allows (null, a boolean, a number, an array,
+                  an object); else the text itself
     key:=JSON     any JSON value
     key=@FILE     the text of a file; key:=@FILE its JSON; key=@@text is the text '@text'
     a.b=value     the property b of the object a
     key=x key=y   two items of an array
 
-A value that can't be read is passed on as text, so that the tool's own schema words the problem.
+A value that doesn't fit is passed on as text: validation against the schema reports it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-_SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
+_IMPLIED: Final = {
+    "properties": "object",
+    "additionalProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
 
 
 @frozen(eq=False)
 class SchemaType:
-    """Click type of one value, by its JSON Schema.
+    """Types, properties and keywords of a value by its JSON Schema, references resolved.
 
     Attributes:
         schema: An object or a boolean; anything else is ignored.
-        root: What its references (`#/...`) point into.
+        root: The schema that its references (`#/...`) point into.
     """
 
     schema: Any
@@ -46,12 +51,12 @@ class SchemaType:
 
     @cached_property
     def parts(self) -> tuple[dict[str, Any], ...]:
-        """The plain schemas that it is made of: references followed, alternatives side by side."""
+        """The schema flattened: references followed, alternatives listed."""
         return tuple(_parts(self.schema, self.root))
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The JSON types that it allows; all of them where it names none."""
+        """The JSON types that it allows; all if it names none."""
         return frozenset[str]().union(*map(_types, self.parts))
 
     @property
@@ -79,7 +84,7 @@ class SchemaType:
         return frozenset(name for part in self.parts for name in _list(part.get("required")) if isinstance(name, str))
 
     def child(self, name: str) -> SchemaType:
-        """What is hinted of one property, named or not."""
+        """The type of a property, by `properties` or else `additionalProperties`."""
         named = self.properties.get(name)
         if named is not None:
             return named
@@ -87,7 +92,7 @@ class SchemaType:
         return SchemaType({"anyOf": rest or [False]}, self.root)
 
     def item(self, index: int) -> SchemaType:
-        """What is hinted of one item of an array."""
+        """The type of the array item at an index."""
         found: list[Any] = []
         for part in self.parts:
             if "array" in _types(part):
@@ -97,7 +102,7 @@ class SchemaType:
 
     @cached_property
     def keywords(self) -> Mapping[str, Any]:
-        """The keywords in the schema itself, then those of its parts, of each the first value."""
+        """The keywords of the schema itself, then those of its parts; the first value of each counts."""
         return {name: value for part in (*self.parts[::-1], _object(self.schema)) for name, value in part.items()}
 
 
@@ -114,7 +119,7 @@ def _named(part: dict[str, Any]) -> list[Any]:
 
 
 def _parts(schema: Any, root: Any) -> Iterator[dict[str, Any]]:
-    """The plain schemas; of a tangle of references and alternatives, the first 200."""
+    """The flattened schema, bounded to 200 steps."""
     pending: list[Any] = [schema]
     followed: set[str] = set()
     for _ in range(_MOST_PARTS):
@@ -132,7 +137,7 @@ def _parts(schema: Any, root: Any) -> Iterator[dict[str, Any]]:
 
 
 def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
-    """The alternatives of a schema, and what its reference points to, once each."""
+    """The alternatives of a schema and the target of its reference, each reference followed once."""
     below = [part for word in ("anyOf", "oneOf", "allOf") for part in _list(schema.get(word))]
     reference = schema.get("$ref")
     if isinstance(reference, str):
@@ -142,7 +147,7 @@ def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
 
 
 def _types(part: dict[str, Any]) -> frozenset[str]:
-    """The types that a plain schema allows; all where it names none."""
+    """The types that a flat schema allows; all if it names none."""
     named = part.get("type")
     if isinstance(named, str):
         return frozenset({named})
@@ -151,24 +156,24 @@ def _types(part: dict[str, Any]) -> frozenset[str]:
     named = _named(part)
     if named:
         return frozenset(map(type_of, named))
-    return frozenset(kind for word, kind in _SAYS_TYPE.items() if word in part) or ALL_TYPES
+    return frozenset(kind for word, kind in _IMPLIED.items() if word in part) or ALL_TYPES
 
 
 class WordError(ValueError):
-    """A word of the command line that can't become an argument; the text names which, why, and what to do."""
+    """A word of the command line that isn't a valid argument."""
 
 
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
-    """The arguments that these words give.
+    """Parses words into arguments.
 
     Args:
         words: `key=value` each; see the module.
-        schema: The tool's input schema; it types, it doesn't validate.
-        base: Arguments that the words are put over (`--input-json`).
+        schema: The tool's input schema, used for types only: nothing is validated.
+        base: Arguments that the words override (`--input-json`).
 
     Raises:
-        WordError: A word has no `=`, no key, JSON that isn't, or a file that can't be read; a key is given twice
-            and takes one value, or is given with and without a part of itself (`a=... a.b=...`).
+        WordError: A word has no `=`, no key, invalid JSON, or an unreadable file; a key is repeated but isn't an
+            array, or conflicts with one of its parts (`a=... a.b=...`).
     """
     root = SchemaType(schema, schema)
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
@@ -185,7 +190,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
 
 
 def read_words(words: Iterable[str]) -> JsonObject:
-    """`k=v` words as a flat mapping of texts; `k:=JSON` as in arguments, the later over the earlier.
+    """Parses `k=v` words into a flat mapping of texts (`k:=JSON`: of JSON); the last of a key counts.
 
     Raises:
         WordError: As `read_arguments` does.
@@ -198,12 +203,12 @@ def read_words(words: Iterable[str]) -> JsonObject:
 
 
 def typed(text: str, hint: SchemaType) -> Any:
-    """A text as the JSON value that the schema takes it for; the text itself where it takes it for none."""
+    """A text as a JSON value of a type that the schema allows, or else the text itself."""
     for member in hint.members:
         if text == (member if isinstance(member, str) else json.dumps(member)):
             return member
     with suppress(ValueError):
-        # The text of a file ends with a line's end, which is no part of an object or a list.
+        # Surrounding whitespace, such as the last newline of a file, is allowed for objects and arrays only.
         value = _strict(text if text[:1] in "[{" or text == text.strip() else "")
         kind = type_of(value)
         if kind != "string" and hint.types & ({"integer", "number"} if kind in ("integer", "number") else {kind}):
@@ -212,10 +217,10 @@ def typed(text: str, hint: SchemaType) -> Any:
 
 
 def _parted(word: str) -> tuple[str, str, bool]:
-    """Key, text and whether it is JSON; a file's text is read."""
+    """Splits a word into key, text and whether the text is JSON; reads files."""
     key, sign, text = word.partition("=")
     if not sign:
-        raise WordError(f"{word!r} is no argument: write key=value, or key:=JSON")
+        raise WordError(f"{word!r} is not an argument: write key=value, or key:=JSON")
     is_json = key.endswith(":")
     key = key.removesuffix(":")
     if not key:
@@ -230,7 +235,7 @@ def _file_text(key: str, name: str) -> str:
         with Path(name).expanduser().open("rb") as file:
             data = file.read(MOST_FILE_BYTES + 1)
         if len(data) > MOST_FILE_BYTES:
-            raise WordError(f"{key}=@{name}: the file has more than {MOST_FILE_BYTES:,} bytes")
+            raise WordError(f"{key}=@{name}: the file is larger than {MOST_FILE_BYTES:,} bytes")
         return data.decode()
     except OSError as error:
         reason = error.strerror or str(error)
@@ -240,7 +245,7 @@ def _file_text(key: str, name: str) -> str:
 
 
 def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
-    """Where a key's value goes: a name with dots in it first, then the parts of an object."""
+    """Path and type of a key's value: a property whose name has dots comes before parts of objects."""
     path: tuple[str, ...] = ()
     here, rest = root, key
     while rest not in here.properties:
@@ -256,7 +261,7 @@ def _value(parted: Sequence[tuple[str, str, bool]], hint: SchemaType) -> Any:
     key, text, is_json = parted[0]
     if len(parted) > 1:
         if "array" not in hint.types:
-            raise WordError(f"{key} is given {len(parted)} times and takes one value")
+            raise WordError(f"{key} is given {len(parted)} times but takes one value")
         return [_read(*each, hint.item(index)) for index, each in enumerate(parted)]
     value = _read(key, text, is_json, hint)
     if not is_json and isinstance(value, str) and not hint.types & {"string"} and "array" in hint.types:
@@ -272,11 +277,11 @@ def _json(key: str, text: str) -> Any:
     try:
         return _strict(text)
     except ValueError as error:
-        raise WordError(f"{key}:= needs JSON, and this is none: {error}") from None
+        raise WordError(f"{key}:= needs valid JSON: {error}") from None
 
 
 def _strict(text: str) -> Any:
-    """JSON without what readers let pass: NaN, infinities, a key twice."""
+    """Parses JSON strictly: no NaN, infinities or duplicate keys."""
     value: Any = strict_json(text.encode())
     if faults := json_faults({"value": value}):  # 1e999 is infinite
         raise ValueError(faults[0])
@@ -288,6 +293,6 @@ def _put(arguments: JsonObject, key: str, path: tuple[str, ...], value: Any) -> 
     for name in path[:-1]:
         below = here.setdefault(name, {})
         if not isinstance(below, dict):
-            raise WordError(f"{key} is a part of {name!r}, which is given as a whole and is no object")
+            raise WordError(f"{key} sets a part of {name!r}, which is also given and isn't an object")
         here = cast("JsonObject", below)
     here[path[-1]] = value

@@ -1,4 +1,4 @@
-"""The click front of `registry`: its commands, imported when they are asked for, plugins' commands behind ours."""
+"""The click group of `registry`: its commands are imported at use; built-in ones take precedence over plugins'."""
 
 from __future__ import annotations
 
@@ -24,62 +24,61 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Tools": {
         "list": ("look", "List the tools that this environment offers."),
         "search": ("look", "Find tools by what they do."),
-        "show": ("look", "Show everything that is known of one tool."),
+        "show": ("look", "Show everything known about a tool."),
         "schema": ("look", "Print the JSON Schema of a tool's arguments."),
-        "explain": ("look", "Show each step by which a tool is offered, or isn't."),
-        "call": ("call", "Call a tool, its arguments typed by its schema."),
+        "explain": ("look", "Show why a tool is or isn't offered."),
+        "call": ("call", "Call a tool with arguments typed by its schema."),
         "dispatch": ("call", "Run a model's calls as one turn."),
-        "export": ("look", "Print the tools as a provider's list has them."),
+        "export": ("look", "Print the tools in a provider's format."),
     },
     "Plugins": {
-        "plugins": ("config", "List the installed plugins, and how they are."),
-        "processors": ("config", "List the steps by which requests are made ready."),
-        "install": ("config", "Install packages, and show the tools that came."),
-        "uninstall": ("config", "Uninstall packages, and show the tools that went."),
+        "plugins": ("config", "List the installed plugins and their status."),
+        "processors": ("config", "List the request processors in order."),
+        "install": ("config", "Install packages and show the tools added."),
+        "uninstall": ("config", "Uninstall packages and show the tools removed."),
     },
     "Authors": {
-        "new": ("manifest", "Write a new plugin package."),
+        "new": ("manifest", "Create a new plugin package."),
         "manifest": ("manifest", "Write or check manifests."),
     },
     "Environment": {
-        "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),
+        "doctor": ("doctor", "Check for problems and suggest fixes."),
         "config": ("config", "Show configuration, or trust a project's."),
-        "keys": ("config", "Keep keys in the system's keyring."),
-        "completion": ("config", "Print the script that completes in a shell."),
+        "keys": ("config", "Store keys in the system's keyring."),
+        "completion": ("config", "Print a shell's completion script."),
     },
 }
-"""Our commands by section: the module under `pegboard.cli.commands` that holds each, and its short help."""
+"""Built-in commands by section: the module under `pegboard.cli.commands` that defines each, and its short help."""
 
 OWN: Final[Mapping[str, tuple[str, str]]] = {name: at for section in SECTIONS.values() for name, at in section.items()}
 HOOK = "pegboard_register_commands"
 
 
 class RegistryGroup(click.Group):
-    """`registry`: ours are named here and imported at use; plugins are asked only for what isn't ours."""
+    """Group that imports built-in commands at use, and looks among plugins for the others."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Our command, or a plugin's, or `None`."""
+        """A built-in command, or else a plugin's, or `None`."""
         if cmd_name in OWN:
             return own_command(cmd_name)
 
         return plugin_command(ctx, cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Ours, in the order of the help, then those of plugins."""
+        """Built-in commands in the order of the help, then those of plugins."""
         return [*OWN, *(name for name, _ in plugin_command_lines(ctx))]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by section; none of ours is imported for it."""
+        """Writes the commands by section, without importing them."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
-        brought = plugin_command_lines(ctx)
-        if brought:
+        if lines := plugin_command_lines(ctx):
             with formatter.section("From plugins"):
-                formatter.write_dl(brought)
+                formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs a command; what a plugin's raises that isn't reported by itself names the plugin and the command."""
+        """Runs a command; an unexpected exception of a plugin's is raised as a `PluginError` that names both."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError):
@@ -96,7 +95,7 @@ class RegistryGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Names near misses among plugins' commands too."""
+        """Suggests near misses for an unknown command, those of plugins included."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
@@ -109,15 +108,15 @@ class RegistryGroup(click.Group):
 
 
 def own_command(name: str) -> click.Command:
-    """One of our commands, imported now; the module has it as `NAME_command`."""
+    """Imports a built-in command: `NAME_command` of its module."""
     module: Any = import_module(f"pegboard.cli.commands.{OWN[name][0]}")
     return getattr(module, f"{name}_command")
 
 
 def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
-    """Name and short help of each command that a plugin brings, for the help; imports no plugin.
+    """Name and short help of each plugin's command; imports no plugin.
 
-    Read from the listing snapshot where it holds, so that the help starts fast.
+    Read from the listing snapshot where that is valid, so that `--help` starts fast.
     """
     from pegboard.plugins.snapshot import environment, open_snapshot
 
@@ -133,43 +132,43 @@ def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
 
     try:
         session = open_session(context.ensure_object(Options))
-    except PegboardError:  # the help is for those whose configuration is broken, too
+    except PegboardError:  # the help has to work with a broken configuration
         return []
     return [(name, text) for name, (_, text) in command_owners(session).items()]
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
-    """Which plugin brings which command, and its help; none of ours, and none that a plugin doesn't get the name of."""
-    bringing = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
+    """Owner and help of plugins' commands by name, without those named like built-in ones or held back."""
+    adding = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
     from pegboard.plugins.manager import manager_of
     from pegboard.tools.visible import visible
 
     claims = manager_of(session.registry).claims
     owners: dict[str, tuple[FoundPlugin, str]] = {}
     for found in session.entries():
-        if found.name in bringing:
+        if found.name in adding:
             for name, text in command_helps(found, session).items():
-                # A name that doesn't show as it is could pass for another.
+                # A name with hidden characters could pass for another.
                 if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
                     owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
     return owners
 
 
 def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
-    """Help of a plugin's commands by name: from its manifest or the cache, or, with new settings, from the plugin."""
+    """Help of a plugin's commands by name: from its manifest or the cache, else from the plugin itself."""
     manifest = session.manifest(found)
     if manifest is not None:
         return manifest.commands
     from pegboard.plugins.probe import short_helps
 
-    return short_helps(brought_commands(found, session.settings(found)))
+    return short_helps(load_commands(found, session.settings(found)))
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
-    """The command of this name that a plugin brings, its plugin imported; `None` where none does.
+    """The plugin command of this name, its plugin imported; `None` if there is none.
 
     Raises:
-        PluginError: The plugin, or its hook, failed; or those that bring it don't get the name.
+        PluginError: The plugin or its hook failed, or the name is held back.
     """
     from pegboard.cli.session import open_session
 
@@ -179,20 +178,20 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
         from pegboard.cli.tool_texts import notice_text
         from pegboard.errors import PluginError
 
-        for problem in session.registry.problems():  # of a plugin that may have brought it
+        for problem in session.registry.problems():  # of a plugin that may have the command
             if ("commands", name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         click.echo(notice_text(session.registry.problems()), err=True, nl=False)
         return None
     context.meta[HOOK] = found
-    return brought_commands(found, session.settings(found)).get(name)
+    return load_commands(found, session.settings(found)).get(name)
 
 
-def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:
-    """The commands that a plugin adds, by name; it adds them to a group of its own.
+def load_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:
+    """Imports a plugin and returns its commands by name.
 
     Raises:
-        PluginError: The plugin, or its hook, failed.
+        PluginError: The plugin or its hook failed.
     """
     group = click.Group()
     call_hook(found, settings, HOOK, group)
@@ -200,10 +199,10 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
-    """Imports a plugin and calls one of its hooks, which takes one argument or none; it has as long as a first load.
+    """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`.
 
     Raises:
-        PluginError: The plugin, or its hook, failed.
+        PluginError: The plugin or its hook failed or timed out.
     """
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
@@ -238,43 +237,43 @@ PROGRAM = "registry"
 @click.version_option(own_version(), message="%(prog)s (pegboard) %(version)s", help="Show the version.")
 @click.pass_context
 def registry_group(context: click.Context) -> Any:
-    """Look at the tools that plugins bring, and call them."""
+    """List, inspect and call the tools of installed plugins."""
     if context.invoked_subcommand is None:
         return context.invoke(own_command("list"))
     return None
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs `registry`; nothing is raised.
+    """Runs `registry`; raises nothing.
 
     Args:
         argv: The arguments without the program's name; those of the process by default.
 
     Returns:
-        The exit code: 0; 1 where a tool answered with an error or something was found wrong; 2 for wrong use and
-        unknown tools; 130 after Ctrl-C. Where the reader of the output has gone, 0.
+        The exit code: 0; 1 where a tool failed or a check found problems; 2 for usage errors and unknown tools; 130
+        after Ctrl-C. If the reader of the output has closed it, 0.
     """
     options = Options()
     started = time.perf_counter()
     try:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # no character that the terminal's encoding lacks ends a command
+            if hasattr(stream, "reconfigure"):  # a character that the encoding lacks must not end a command
                 stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         try:
             code = _run(sys.argv[1:] if argv is None else argv, options)
         except (KeyboardInterrupt, EOFError, click.Abort):
-            code = 130  # 128 and the number of SIGINT, as shells have it
+            code = 130  # 128 + SIGINT, the convention of shells
         sys.stdout.flush()
     except BrokenPipeError:
         quiet_stdout()
         return 0
-    except Exception as error:  # noqa: BLE001  whatever it was, it is reported in one line
+    except Exception as error:  # noqa: BLE001  any error is reported in one line
         from pegboard.cli.output import report_error
 
         code = report_error(error, options)
         try:
             sys.stdout.flush()
-        except OSError:  # it has been reported
+        except OSError:  # already reported
             quiet_stdout()
     if options.debug:
         took, process = time.perf_counter() - started, time.process_time()

@@ -1,6 +1,6 @@
-"""Options that commands share: how the registry is made, the context, what may run, and how much is reported.
+"""Click options shared by commands: of the registry, the context and calls.
 
-A plain class holds them: `registry --help` loads no attrs.
+`Options` is a plain class, so that `registry --help` doesn't load attrs.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SECONDS: Final = 1e9
-FILE: Final = click.Path(exists=True, dir_okay=False)  # texts: `registry --help` loads no pathlib
+FILE: Final = click.Path(exists=True, dir_okay=False)  # as str: `registry --help` doesn't load pathlib
 
 
 class Options:
-    """Options of the whole run.
+    """Options of one run of `registry`.
 
     Attributes:
-        debug: Whether errors come with their traceback, and times are shown.
-        live: Whether every plugin is imported now.
-        refresh: Whether what the cache knows is loaded again.
-        config: A configuration over the user's and the project's, or `None`.
-        functions: Files whose public functions are tools for this run.
-        only: What `-T` limits the tools to; nothing for no limit.
-        settings: Settings of plugins for this run, as `PLUGIN.KEY=VALUE`.
+        debug: Whether tracebacks and times are shown.
+        live: Whether every plugin is imported.
+        refresh: Whether plugins are loaded again instead of from the cache.
+        config: A configuration file that overrides the user's and the project's, or `None`.
+        functions: Files whose public functions are added as tools.
+        only: Values of `-T`; empty for all tools.
+        settings: Settings of plugins, as `PLUGIN.KEY=VALUE`.
     """
 
     debug = False
@@ -42,12 +42,12 @@ class Options:
 
     @property
     def is_default(self) -> bool:
-        """Whether the registry is the one that every plain command shows."""
+        """Whether no option changes what the registry contains."""
         return not (self.live or self.functions or self.only or self.settings) and self.config is None
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Puts a value into the run's options; a flag that isn't given leaves one given earlier."""
+    """Stores an option's value in `Options`; an empty one doesn't reset a value given before the command."""
     if value:
         setattr(context.ensure_object(Options), parameter.name, value)
 
@@ -66,14 +66,14 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
-    """`--config`, `--set`, `--live`, `--refresh`, `--debug`: taken before a command and, unmentioned, behind it."""
+    """`--config`, `--set`, `--live`, `--refresh`, `--debug`: shown before a command, also accepted after it."""
     return _all(
         _option(
             "--config",
             type=FILE,
             metavar="FILE",
             hidden=hidden,
-            help="Also read FILE; overrides user and project settings.",
+            help="Also read FILE; it overrides user and project settings.",
         ),
         _option(
             "--set",
@@ -81,43 +81,43 @@ def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
             metavar="PLUGIN.KEY=VALUE",
             multiple=True,
             hidden=hidden,
-            help="Give a plugin this setting, for this run; K:=JSON too.",
+            help="Override a plugin's setting for this run; also K:=JSON.",
         ),
-        _option("--live", is_flag=True, hidden=hidden, help="Import every plugin now, in this process."),
-        _option("--refresh", is_flag=True, hidden=hidden, help="Load plugins anew, not from the cache."),
-        _option("--debug", is_flag=True, hidden=hidden, help="Show tracebacks and times on standard error."),
+        _option("--live", is_flag=True, hidden=hidden, help="Import every plugin now and query toolsets."),
+        _option("--refresh", is_flag=True, hidden=hidden, help="Reload plugins instead of using the cache."),
+        _option("--debug", is_flag=True, hidden=hidden, help="Print tracebacks and times to standard error."),
     )
 
 
 def tool_options(function: F) -> F:
-    """`--functions` and `-T`, besides those of the registry."""
+    """`--functions`, `-T` and the options of the registry."""
     return _all(
         _option(
             "--functions",
             type=FILE,
             metavar="FILE.py",
             multiple=True,
-            help="Add the public functions that FILE.py defines, for this run. Its code is run.",
+            help="Run FILE.py and add its public functions as tools, for this run.",
         ),
         _option(
             "-T",
             "only",
             metavar="SPEC",
             multiple=True,
-            help="Only these tools: names, patterns (git_*), or key:value (plugin:files), with commas or repeated.",
+            help="Only these tools: names, patterns (git_*) or key:value (plugin:files), comma-separated or repeated.",
         ),
         registry_options(),
     )(function)
 
 
 def context_options(function: F) -> F:
-    """`--user`, `--agent`, `--model`, `--provider`, `--state`, as predicates ask for them."""
+    """`--user`, `--agent`, `--model`, `--provider`, `--state`: the context that predicates see."""
     return _all(
         click.option("--user", metavar="NAME", help="For this user."),
         click.option("--agent", metavar="NAME", help="For this agent."),
         click.option("--model", metavar="NAME", help="For this model."),
-        click.option("--provider", metavar="NAME", help="For this provider of models."),
-        click.option("--state", metavar="K=V", multiple=True, help="With this in the session's state; K:=JSON too."),
+        click.option("--provider", metavar="NAME", help="For this model provider."),
+        click.option("--state", metavar="K=V", multiple=True, help="Set K in the session state; also K:=JSON."),
     )(function)
 
 
@@ -127,7 +127,7 @@ def context_of(
     """The context that `context_options` describe.
 
     Raises:
-        WordError: A `--state` is no `K=V`.
+        WordError: A `--state` isn't `K=V`.
     """
     from pegboard.cli.arguments import read_words
     from pegboard.tools.context import ReadonlyContext
@@ -139,14 +139,14 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < (number := float(text)) <= _MOST_SECONDS:  # "nan" isn't
             return number
-    raise click.BadParameter(f"{text!r} is no number of seconds above 0.")
+    raise click.BadParameter(f"{text!r} is not a number of seconds above 0.")
 
 
 def call_options(function: F) -> F:
     """`--yes`, `--no`, `--rules`, `--timeout`."""
     return _all(
-        click.option("--yes", is_flag=True, help="Confirm every call that has to be confirmed."),
-        click.option("--no", is_flag=True, help="Reject every call that has to be confirmed."),
-        click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
-        click.option("--timeout", type=_seconds, metavar="S", help="Seconds for each call."),
+        click.option("--yes", is_flag=True, help="Approve every call that needs confirmation."),
+        click.option("--no", is_flag=True, help="Reject every call that needs confirmation."),
+        click.option("--rules", type=FILE, metavar="FILE", help="Permission rules, as TOML or JSON."),
+        click.option("--timeout", type=_seconds, metavar="S", help="Time limit of each call, in seconds."),
     )(function)

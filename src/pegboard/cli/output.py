@@ -1,6 +1,6 @@
-"""What commands write, and where: streams and screens, tables, JSON, results; errors and remarks on standard error.
+"""Streams of commands: standard input, screens, the status line, tables, JSON, results, errors.
 
-Texts of plugins, tools and models pass through here, and their hidden characters are made visible.
+Hidden characters in texts of plugins, tools and models are made visible here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BAR = 20
 ASKED: Final[list[None]] = []
-"""An entry for each question that a person has before them; what is written meanwhile would stand in their answer."""
+"""An entry for each question that is open on the terminal; other output has to wait until it is answered."""
 
 
 @frozen
@@ -49,8 +49,8 @@ class Screen:
     """Capabilities of an output stream.
 
     Attributes:
-        width: Columns, or `None` where it is no terminal and nothing is cut or broken.
-        colour: Whether it takes colours.
+        width: Columns, or `None` if it isn't a terminal: nothing is cut or wrapped.
+        colour: Whether to write colours.
     """
 
     width: int | None = None
@@ -58,11 +58,11 @@ class Screen:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at it."""
+        """Whether it is a terminal."""
         return self.width is not None
 
     def styled(self, text: str, style: str) -> str:
-        """The text in a style: `bold`, `dim`, `red`, `green`, `yellow`, or `""` for none."""
+        """The text in a style: `bold`, `dim`, `red`, `green`, `yellow`, or none (`""`)."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
 
@@ -70,21 +70,17 @@ PLAIN: Final = Screen()
 
 
 def stdout_screen() -> Screen:
-    """What standard output can show."""
+    """The screen of standard output."""
     return screen_of(sys.stdout)
 
 
 def stderr_screen() -> Screen:
-    """What standard error can show."""
+    """The screen of standard error."""
     return screen_of(sys.stderr)
 
 
 def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -> Screen:
-    """What this stream can show.
-
-    Colour follows `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then `TERM=dumb`, then whether it is a terminal, in
-    the order of Python's own tracebacks. The width follows `COLUMNS`, then the terminal.
-    """
+    """The screen of a stream; see `wants_colour` and `terminal_width`."""
     try:
         on_terminal = stream is not None and stream.isatty()
     except ValueError:  # a closed stream
@@ -95,14 +91,36 @@ def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -
     return Screen(terminal_width(stream.fileno(), environ), colour)
 
 
+def stdin_is_terminal() -> bool:
+    """Whether standard input is a terminal; not if it is closed."""
+    return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def read_stdin(most_bytes: int) -> str:
+    """Reads all of standard input.
+
+    Raises:
+        click.UsageError: It is closed, larger than `most_bytes`, or not UTF-8.
+    """
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise click.UsageError("standard input is closed")
+    data = sys.stdin.buffer.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise click.UsageError(f"standard input is larger than {most_bytes:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input isn't UTF-8 text") from None
+
+
 def write(text: str) -> None:
-    """Writes a text, which carries its line ends and whatever colours it is to have, as it is."""
+    """Writes a text to standard output, unchanged."""
     sys.stdout.write(text)
 
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """No status is shown meanwhile: a person is being asked something."""
+    """Hides the status line while the user is asked something."""
     ASKED.append(None)
     try:
         yield
@@ -112,19 +130,19 @@ def quiet() -> Generator[None]:
 
 @define
 class Status:
-    """A line that is written over. Nothing is written where standard error is no terminal, or a dumb one."""
+    """Status line on standard error; nothing is written unless that is a terminal that can redraw a line."""
 
     screen: Screen = field(factory=stderr_screen)
     _shown: int = 0
     _stream: Any = None
-    _stand_in: Any = None
+    _proxy: Any = None
 
     def show(self, text: str, done: float | None = None) -> None:
-        """Puts a text in the line's place.
+        """Replaces the line.
 
         Args:
             text: What is being done.
-            done: How much of it, from 0 to 1, as a bar; `None` where that isn't known.
+            done: Progress from 0 to 1, shown as a bar, or `None`.
         """
         if self.screen.width is None or os.environ.get("TERM") == "dumb" or ASKED:
             return
@@ -135,24 +153,24 @@ class Status:
         self._shown = cells(line)
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Erases the line."""
         if self._shown:
             self._write(f"\r{' ' * self._shown}\r")
             self._shown = 0
 
     def __enter__(self) -> Self:
         if self.screen.width is not None:
-            self._stream, self._stand_in = sys.stderr, _StandIn(self._cleared)
-            sys.stderr = self._stand_in
+            self._stream, self._proxy = sys.stderr, _StreamProxy(self._cleared)
+            sys.stderr = self._proxy
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
-        if self._stand_in is not None and sys.stderr is self._stand_in:
+        if self._proxy is not None and sys.stderr is self._proxy:
             sys.stderr = self._stream
 
     def _cleared(self) -> Any:
-        """Standard error, the line taken away before anything else is written: logs, and prints of tools."""
+        """Standard error, the status line erased first; for logs and prints of tools."""
         self.clear()
         return self._stream
 
@@ -162,10 +180,10 @@ class Status:
         stream.flush()
 
 
-class _StandIn:
-    """Stands in for a standard stream: each use of it asks anew which stream it is.
+class _StreamProxy:
+    """Proxy of a standard stream, which is looked up at each use.
 
-    So what a module keeps of it at import (`logging.StreamHandler(sys.stdout)`) stays right afterwards.
+    A reference that a module took at import (`logging.StreamHandler(sys.stdout)`) therefore stays valid.
     """
 
     def __init__(self, stream: Callable[[], Any]) -> None:
@@ -176,7 +194,7 @@ class _StandIn:
 
 
 class _Redirection(NamedTuple):
-    """Standard output, the descriptor that it has meanwhile where that isn't its own, and where all else goes."""
+    """Standard output, the duplicate of its descriptor if that is redirected, and the target if not standard error."""
 
     real: Any
     descriptor: int | None
@@ -188,12 +206,12 @@ _redirection: _Redirection | None = None
 
 @contextmanager
 def redirect_stdout() -> Generator[None]:
-    """Sends `sys.stdout`, and file descriptor 1 where that is what it writes to, to standard error.
+    """Redirects `sys.stdout`, and file descriptor 1 if it writes to that, to standard error.
 
-    Child processes inherit that. Both are put back at the end, however it comes. Inside of itself it does nothing.
-    Where standard error is closed, it goes nowhere: another file may have its descriptor.
+    Child processes inherit the redirection. Nested use does nothing. If standard error is closed, the target is the
+    null device: descriptor 2 may be any file.
     """
-    global _redirection  # noqa: PLW0603  as `sys.stdout`, there is one a process
+    global _redirection  # noqa: PLW0603  one a process, as `sys.stdout`
     real: Any = sys.stdout
     if _redirection is not None or real is None:
         yield
@@ -203,17 +221,17 @@ def redirect_stdout() -> Generator[None]:
     nowhere = Path(os.devnull).open("w", encoding="utf-8") if no_stderr else None  # noqa: SIM115  closed below
     descriptor = _redirect_descriptor(real, 2 if nowhere is None else nowhere.fileno())
     _redirection = _Redirection(real, descriptor, nowhere)
-    stand_in: Any = _StandIn(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
-    sys.stdout = stand_in
+    proxy: Any = _StreamProxy(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
+    sys.stdout = proxy
     try:
         yield
     finally:
         _redirection = None
-        if sys.stdout is stand_in:
+        if sys.stdout is proxy:
             sys.stdout = real
         if descriptor is not None:
             with suppress(OSError):
-                real.flush()  # what was written past the stand-in, to `sys.__stdout__`, is no output of ours either
+                real.flush()  # text that bypassed the proxy (`sys.__stdout__`) is redirected too
             os.dup2(descriptor, 1)
             os.close(descriptor)
         if nowhere is not None:
@@ -221,7 +239,7 @@ def redirect_stdout() -> Generator[None]:
 
 
 def write_through(text: str) -> None:
-    """Writes our own output at once, while standard output is redirected; also while a plugin is loaded beside it."""
+    """Writes to the real standard output, unbuffered, even while it is redirected."""
     real, descriptor, _ = _redirection or _Redirection(sys.stdout, None, None)
     if descriptor is None:
         real.write(text)
@@ -233,12 +251,12 @@ def write_through(text: str) -> None:
 
 
 def _redirect_descriptor(real: Any, target: int) -> int | None:
-    """Turns descriptor 1 to where another goes; gives what it was, or `None` where it isn't standard output's."""
+    """Points descriptor 1 to a target; returns a duplicate of the old one, or `None` if standard output isn't it."""
     try:
         if real.fileno() != 1:
             return None
         descriptor = os.dup(1)
-    except (OSError, ValueError, AttributeError):  # no file, a closed one
+    except (OSError, ValueError, AttributeError):  # not a file, or closed
         return None
     os.dup2(target, 1)
     return descriptor
@@ -249,7 +267,7 @@ _LEAST_WIDTH: Final = 16
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-MISUSES: Final = (  # what the person at the keyboard can put right: exit code 2
+MISUSES: Final = (  # errors that the user can correct: exit code 2
     WordError,
     ConfigError,
     DefinitionError,
@@ -264,10 +282,10 @@ _UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
 @frozen
 class Finding(JsonRecord):
-    """Something that `doctor` has found.
+    """A problem found by `doctor`.
 
     Attributes:
-        subject: What it is about, such as `"plugin 'files' (pegboard-files 0.1.0)"`.
+        subject: The affected thing, such as `"plugin 'files' (pegboard-files 0.1.0)"`.
         cause: What is wrong.
         fix: What to do.
     """
@@ -287,7 +305,7 @@ def _joined(text: str) -> str:
 
 
 def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "", is_visible: bool = False) -> str:
-    """Lines, indented, their hidden characters visible; broken between words where the screen has a width."""
+    """Indented lines, wrapped to the screen, their hidden characters visible."""
     if not text:
         return ""
     width = None if screen.width is None else max(screen.width - len(indent), _LEAST_WIDTH)
@@ -296,13 +314,13 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
 
 
 def rows_text(head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN) -> str:
-    """A table as wide as the screen, without a width one line a row."""
+    """A table as wide as the screen; without a width, one line a row."""
     shown = [[one_line(cell) for cell in row] for row in rows]
     return table(head, shown, width=screen.width or _UNCUT, colour=screen.colour)
 
 
 def tools_text(tools: Iterable[Tool], screen: Screen = PLAIN) -> str:
-    """A table of tools as wide as the screen, summaries broken between words, and how many there are."""
+    """A table of tools as wide as the screen, with their number."""
     from pegboard.cli.tool_texts import listing_rows
 
     return tool_table(listing_rows(tools), width=screen.width or _UNCUT, colour=screen.colour)
@@ -314,7 +332,7 @@ def json_line(value: Any) -> str:
 
 
 def json_pretty(value: Any) -> str:
-    """JSON for people, indented by two; what JSON has no form for (a date of TOML) as text."""
+    """Indented JSON; values that JSON lacks (dates of TOML) as text."""
     return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
 
 
@@ -323,31 +341,28 @@ def _as_json(value: Any) -> Any:
 
 
 def json_rows(key: str, values: Iterable[Any]) -> str:
-    """A JSON object with one key: a list, a value a line."""
+    """A JSON object with one key, a list, written one value per line."""
     lines = ",\n".join(json_line(value)[:-1] for value in values)
     return f'{{"{key}":[\n{lines}\n]}}\n' if lines else f'{{"{key}":[]}}\n'
 
 
 def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
-    """What a call answered.
-
-    A terminal gets texts with their hidden characters visible; a pipe or a file gets them as they are.
-    """
+    """The text of a result; for a terminal, with hidden characters visible."""
     texts = [text for text in _texts(result) if text]
-    if screen.is_terminal:  # the line ends of other systems are line ends
+    if screen.is_terminal:  # \r\n is a line end, not a hidden character
         return "".join(block(text.replace("\r\n", "\n"), Screen(colour=screen.colour)) for text in texts)
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
 
 
 def pictures(result: ToolResult, screen: Screen, environ: Mapping[str, str] = os.environ) -> str:
-    """A result's pictures as a terminal displays them; nothing where it can't.
+    """Escape sequences that display a result's images, or `""` if the terminal can't.
 
     Kitty and Ghostty take PNG by kitty's graphics protocol; iTerm2, WezTerm and others any format by iTerm2's.
     """
     from pegboard.tools.content import ImageContent
 
     program, images = environ.get("TERM_PROGRAM", ""), [one for one in result.content if isinstance(one, ImageContent)]
-    if not (images and screen.is_terminal) or "TMUX" in environ:  # tmux passes neither on
+    if not (images and screen.is_terminal) or "TMUX" in environ:  # tmux supports neither protocol
         return ""
     if "KITTY_WINDOW_ID" in environ or program == "ghostty":
         return "".join(_by_kitty(one.data) for one in images if one.mime_type == "image/png")
@@ -359,7 +374,7 @@ def pictures(result: ToolResult, screen: Screen, environ: Mapping[str, str] = os
 
 
 def _by_kitty(data: bytes) -> str:
-    """A PNG in pieces of at most 4,096 characters, each of which says whether more come."""
+    """A PNG in chunks of at most 4,096 characters, each with a flag whether more follow."""
     text = b64encode(data).decode()
     pieces = [text[start : start + 4096] for start in range(0, len(text), 4096)]
     heads = ["a=T,f=100,", *[""] * len(pieces)]
@@ -368,7 +383,7 @@ def _by_kitty(data: bytes) -> str:
 
 
 def failure_text(result: ToolResult, screen: Screen = PLAIN) -> str:
-    """Why a call failed, in red: the kind, then what a model would read."""
+    """The error of a failed call, in red: its kind and the text for the model."""
     head = f"error ({result.kind}): " if result.kind else "error: "
     return block(head + "\n".join(_texts(result)), screen, style="red")
 
@@ -382,7 +397,7 @@ def _texts(result: ToolResult) -> list[str]:
     texts = [content_text(item) for item in result.content if not _repeats(item, data)]
     if texts:
         return texts
-    # For people: what stands alone under `result` by itself, a text as it is.
+    # A lone `result` is unwrapped, and a string in it printed without quotes.
     value = data["result"] if isinstance(data, dict) and list(data) == ["result"] else data  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return [value if isinstance(value, str) else json_pretty(value)]
 
@@ -399,7 +414,7 @@ def _repeats(item: Content, data: Any) -> bool:
 
 
 def content_text(item: Content) -> str:
-    """A text as it is; anything else named, with its type and size."""
+    """The text of a text part; a placeholder with type and size for other parts."""
     from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent
 
     if isinstance(item, TextContent):
@@ -416,10 +431,10 @@ def content_text(item: Content) -> str:
 
 
 def report_error(error: Exception, options: Options) -> int:
-    """Reports an error on standard error, with its traceback where that is asked for.
+    """Reports an error on standard error, with `--debug` including its traceback.
 
     Returns:
-        The exit code: 2 for wrong use, 1 for everything else.
+        The exit code: 2 for usage errors, 1 for all others.
     """
     if options.debug:
         import traceback
@@ -433,17 +448,17 @@ def report_error(error: Exception, options: Options) -> int:
 
 
 def write_error(text: str) -> None:
-    """Writes to standard error, at once, a text with the colours that it takes."""
+    """Writes a text to standard error, without colours if it doesn't take them."""
     click.echo(text, nl=False, err=True, color=stderr_screen().colour)
 
 
 def complain(text: str) -> None:
-    """Writes an error to standard error, in red where that shows."""
+    """Writes an error to standard error, in red."""
     write_error(block(f"error: {text}", stderr_screen(), style="red"))
 
 
 def remark(text: str, *, is_visible: bool = False) -> None:
-    """Writes a line that isn't an error to standard error."""
+    """Writes a notice to standard error."""
     write_error(block(text, stderr_screen(), is_visible=is_visible))
 
 
@@ -459,4 +474,4 @@ def _worded(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, PegboardError | WordError | OSError):
         return str(error)
-    return f"unexpected {type(error).__name__}: {error}\nThis is a fault of pegboard's own; --debug shows where."
+    return f"unexpected {type(error).__name__}: {error}\nThis is a bug in pegboard; --debug shows the traceback."

@@ -1,4 +1,4 @@
-"""Running calls from a terminal: confirmed, in an event loop that ends with the command, shown as they go."""
+"""Calls from the command line: approval at the terminal, the event loop, signals and progress."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 TERMINAL: Final = "/dev/tty"
 MOST_LINE: Final = 10_000
-MOST_SHOWN: Final = 100_000  # characters of a request that a person at a terminal may read to the end
+MOST_SHOWN: Final = 100_000  # longest request, in characters, that can be approved at a terminal
 TRIES: Final = 3
 
 
 def approver_for(*, yes: bool, no: bool) -> AnyApprover:
-    """Who is asked: a person only where standard error is a terminal, and there is one to read from."""
+    """The approver for `--yes` and `--no`; without either, a prompt if there is a terminal."""
     if yes and no:
         raise click.UsageError("--yes and --no contradict each other: give one of them")
     if yes:
@@ -63,39 +63,39 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
 
 
 async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer | None:
-    """`--yes`; `None` for a form that a yes doesn't fill in: one that needs a field without a default."""
+    """`--yes`: approves; `None` for a form with a required field that has no default."""
     form = _form_of(request)
     needed = () if form is None else map(form.child, form.required)
     return Once() if all(field.keywords.get("default") is not None for field in needed) else None
 
 
 def _form_of(request: ApprovalRequest) -> SchemaType | None:
-    """The schema of the answer that a question asks for, or `None`."""
+    """The schema of a question's form, or `None`."""
     payload: Any = request.payload
     form = payload.get("form") if is_object(payload) and len(payload) == 1 else None
     return SchemaType(form, form) if SchemaType(form, form).properties else None
 
 
 async def reject_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
-    """`--no`."""
+    """`--no`: rejects."""
     return Reject()
 
 
 class TerminalPrompt:
-    """The person at the terminal: asked on standard error, answers on the terminal, whatever standard input is."""
+    """Approver that asks on standard error and reads from the terminal, even if standard input is redirected."""
 
     one_at_a_time: Final = True
 
     def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:
-        """Shows what would happen and waits for a line; `None` where the terminal has gone."""
-        del context  # the request holds all of it
+        """Shows the request and reads the answer; `None` if the terminal is closed."""
+        del context  # the request has everything
         with quiet():
-            return show_request(request) or self._asked(request)
+            return show_request(request) or self._ask(request)
 
-    def _asked(self, request: ApprovalRequest) -> Answer | None:
+    def _ask(self, request: ApprovalRequest) -> Answer | None:
         asking = dialogue(request)
         try:
-            # Its own descriptor: a thread that waits in `sys.stdin` holds a lock that the interpreter wants at exit.
+            # Not `sys.stdin`: a thread that reads it holds a lock that the interpreter needs at exit.
             with Path(TERMINAL).open("rb", buffering=0) as terminal:
                 flush_input(terminal.fileno())
                 write_error(next(asking))
@@ -109,8 +109,8 @@ class TerminalPrompt:
 
 
 def show_request(request: ApprovalRequest) -> Reject | None:
-    """Writes a request to standard error; one that is too long to be read isn't, and its rejection comes back."""
-    if _form_of(request) is not None:  # `dialogue` shows it field by field, and what it answers allows nothing
+    """Writes a request to standard error; one that is too long to be read is rejected instead."""
+    if _form_of(request) is not None:  # `dialogue` shows the fields; answering a form permits nothing
         bare = attrs.evolve(request.call, arguments="{}")
         request = attrs.evolve(request, call=bare, permission="", patterns=(), reason="", payload=None)
     text = request.to_text()
@@ -124,10 +124,10 @@ def show_request(request: ApprovalRequest) -> Reject | None:
 
 
 def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
-    """What a person is asked below a request, one question after the other; is sent each line, and gives the answer."""
+    """Questions about a request, as a generator: yields prompts, receives lines, and returns the answer."""
     form = _form_of(request)
     if form is not None:
-        return (yield from _filled_in(form))
+        return (yield from _form_dialogue(form))
     always = ", [a]lways as shown, in this run" if request.always else ""
     wider = ", [w]ider as shown" if request.wider else ""
     for _ in range(TRIES):
@@ -138,8 +138,8 @@ def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
     return Reject()
 
 
-def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
-    """Asks for the fields of a form; where the lines aren't what it takes, they are an answer in other words."""
+def _form_dialogue(form: SchemaType) -> Generator[str, str, Answer]:
+    """Asks for the fields of a form; invalid input becomes a rejection with the user's words."""
     from pegboard.schema.validator import validator_of  # which loads jsonschema
 
     answers, words = dict[str, Any](), list[str]()
@@ -161,31 +161,31 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
 
 
 def whole(line: str, width: int | None) -> Iterator[str]:
-    """The line in parts that fit a screen; no space is lost, and what goes on is indented: it is no line of its own."""
+    """Breaks a line to the screen's width, all spaces included; continuation lines are indented, to look like such."""
     start, room = 0, width or sys.maxsize
     for place, character in enumerate(line):
         room -= cells(character)
         if room < 0:
-            yield line[start:place] if start == 0 else _GOES_ON + line[start:place]
-            start, room = place, max((width or 0) - len(_GOES_ON), 2) - cells(character)
-    yield line if start == 0 else _GOES_ON + line[start:]
+            yield line[start:place] if start == 0 else _CONTINUED + line[start:place]
+            start, room = place, max((width or 0) - len(_CONTINUED), 2) - cells(character)
+    yield line if start == 0 else _CONTINUED + line[start:]
 
 
-_GOES_ON: Final = "        "
+_CONTINUED: Final = "        "
 
 
 def flush_input(terminal: int) -> None:
-    """Drops what was typed on a terminal before the question was shown: it answers something else."""
+    """Discards input typed before the question was shown: it isn't an answer to it."""
     try:
         import termios
-    except ImportError:  # Windows, where there is no such terminal
+    except ImportError:  # Windows
         return
     with suppress(termios.error):
         termios.tcflush(terminal, termios.TCIFLUSH)
 
 
 def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answer | None:
-    """The answer in a line: `y`, `a`, `w`, `n`, or `n` and why; `None` for anything else."""
+    """Parses a line into an answer: `y`, `a`, `w`, `n`, or `n` and a reason; `None` for anything else."""
     word, _, rest = line.strip().partition(" ")
     word = word.lower().rstrip(",:;.")
     if word in ("y", "yes") and not rest:
@@ -201,48 +201,47 @@ def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answ
 
 T = TypeVar("T")
 
-INTERRUPTED: Final = ("interrupted", "cancelled")  # the outcomes of calls that a signal has ended
-WHOLE: Final = ResultLimits(lines=None, bytes=None)
-"""A person, or whatever reads the output, gets results whole: there is no model to spare."""
+INTERRUPTED: Final = ("interrupted", "cancelled")  # ends of batches that a signal or a closed pipe stopped
+UNLIMITED: Final = ResultLimits(lines=None, bytes=None)
+"""Results on the command line aren't cut: there is no model context to save."""
 
 Listener = Callable[["CallEvent"], None]
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine in an event loop of its own.
+    """Runs a coroutine in a new event loop, like `asyncio.run`, but with a limit on the shutdown.
 
-    `asyncio.run` would wait, without a limit, for tasks that ignore that they are cancelled, and for the threads of
-    `asyncio.to_thread`: a tool may leave both behind.
+    `asyncio.run` waits without limit for tasks that ignore cancellation, and for threads of `asyncio.to_thread`.
     """
     runner = asyncio.Runner()
     try:
         return runner.run(work)
     finally:
-        if _has_ended(runner.get_loop()):
+        if _shut_down(runner.get_loop()):
             runner.close()
         else:
-            asyncio.set_event_loop(None)  # what is left stays with it; the process is about to end
+            asyncio.set_event_loop(None)  # closing would block; the process is about to end
 
 
 def has_left_threads() -> bool:
-    """Whether threads are left that would keep the process from ending."""
+    """Whether threads are running that would keep the process alive."""
     main = threading.main_thread()
     return any(thread is not main and not thread.daemon and thread.is_alive() for thread in threading.enumerate())
 
 
-def _has_ended(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether closing the loop will not have to wait: nothing is left in it, once that had a moment to end."""
+def _shut_down(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancels tasks and joins threads, within `GRACE_SECONDS` each; returns whether all have ended."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=GRACE_SECONDS))
     executor = getattr(loop, "_default_executor", None)
-    return (executor is None or _has_shut(executor)) and not asyncio.all_tasks(loop)
+    return (executor is None or _join_threads(executor)) and not asyncio.all_tasks(loop)
 
 
-def _has_shut(executor: Any) -> bool:
-    """Whether all threads of `asyncio.to_thread` have ended: idle ones do at once, busy ones have a moment."""
+def _join_threads(executor: Any) -> bool:
+    """Shuts down the thread pool of `asyncio.to_thread`; returns whether all threads have ended in time."""
     executor.shutdown(wait=False, cancel_futures=True)
     until = monotonic() + GRACE_SECONDS
     threads: list[threading.Thread] = list(getattr(executor, "_threads", ()))
@@ -253,7 +252,7 @@ def _has_shut(executor: Any) -> bool:
 
 @contextmanager
 def interruptible(end: Callable[[], None]) -> Generator[None]:
-    """Lets the first Ctrl-C, SIGTERM or SIGHUP end the work in its own way; the next one is what it always was.
+    """Handles the first Ctrl-C, SIGTERM or SIGHUP gracefully; the next one has its previous handler.
 
     Args:
         end: Ends the work; called in the event loop.
@@ -274,11 +273,11 @@ def interruptible(end: Callable[[], None]) -> Generator[None]:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         handler = None if number is None else signal.getsignal(number)
-        if number is None or handler in (None, signal.SIG_IGN):  # `nohup` has SIGHUP ignored
+        if number is None or handler in (None, signal.SIG_IGN):  # `nohup` ignores SIGHUP
             continue
         try:
             loop.add_signal_handler(number, interrupt)
-        except (NotImplementedError, ValueError, RuntimeError):  # Windows; another thread than the main one
+        except (NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
             break
         before[number] = handler
     try:
@@ -288,20 +287,20 @@ def interruptible(end: Callable[[], None]) -> Generator[None]:
 
 
 @contextmanager
-def exits_kept_back() -> Generator[None]:
-    """Has `os._exit` cost the call of the tool that calls it, and not the command; a process that it forks may end."""
-    really, own = os._exit, os.getpid()
+def exits_intercepted() -> Generator[None]:
+    """Turns `os._exit` in a tool into `SystemExit`, which fails the call only; forked processes really exit."""
+    original, own = os._exit, os.getpid()
 
     def leave(status: int) -> NoReturn:
         if os.getpid() != own:
-            really(status)
+            original(status)
         raise SystemExit(status)
 
     os._exit = leave
     try:
         yield
     finally:
-        os._exit = really
+        os._exit = original
 
 
 async def run_calls(
@@ -312,18 +311,18 @@ async def run_calls(
     listener: Listener | None = None,
     **options: Any,
 ) -> Outcome:
-    """Runs calls as one turn; a line on a terminal's standard error shows how far they are.
+    """Runs calls as one batch, with progress on the status line.
 
-    At Ctrl-C, SIGTERM or SIGHUP running calls are aborted and the rest is skipped: each still has its result. A second
-    one ends the command at once.
+    At Ctrl-C, SIGTERM or SIGHUP running calls are aborted and the rest is skipped: each still has a result. A second
+    signal ends the command at once.
 
     Args:
-        registry: Where the tools are.
-        calls: What to run.
-        resolved: The tools that they may call.
-        context: Of the user and the model.
-        listener: Gets each event, or `None`.
-        options: As `ToolRegistry.batch` takes them.
+        registry: The registry to run them in.
+        calls: The calls.
+        resolved: The tools that are offered.
+        context: The user, the model, the state.
+        listener: Called with each event, or `None`.
+        options: Those of `ToolRegistry.batch`.
     """
     with Status() as status:
         ended, unwritten = 0, list[OSError]()
@@ -341,22 +340,21 @@ async def run_calls(
             if listener is not None and not unwritten:
                 try:
                     listener(event)
-                except OSError as error:  # the reader has gone: nothing that runs is of use
+                except OSError as error:  # the reader has closed the pipe: further results are useless
                     unwritten.append(error)
                     batch.interrupt("cancelled", "abort")
 
-        batch = await registry.batch(calls, resolved, context, listener=listen, results=WHOLE, **options)
-        with interruptible(lambda: batch.interrupt("interrupted", "abort")), exits_kept_back():
+        batch = await registry.batch(calls, resolved, context, listener=listen, results=UNLIMITED, **options)
+        with interruptible(lambda: batch.interrupt("interrupted", "abort")), exits_intercepted():
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
-        going_on = registry.operations()
-        if going_on:
-            names = ", ".join(sorted({operation.tool for operation in going_on}))
-            remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
-        later = {pending.call.id: unanswered(pending) for pending in outcome.pending}
-        results = [  # what has to be confirmed, in the words of a command: no one will answer it later
-            ToolResult.error("confirmation_required", later.get(call.id, result.text))
+        if operations := registry.operations():
+            names = ", ".join(sorted({operation.tool for operation in operations}))
+            remark(f"{len(operations)} pending: results of {names} are lost, as the command ends before they arrive")
+        texts = {pending.call.id: unanswered(pending) for pending in outcome.pending}
+        results = [  # a call can't be confirmed after the command has ended: the text names the option to add
+            ToolResult.error("confirmation_required", texts.get(call.id, result.text))
             if result.kind == "confirmation_required"
             else result
             for call, result in outcome
@@ -365,17 +363,18 @@ async def run_calls(
 
 
 def unanswered(pending: PendingCall) -> str:
-    """What a call waits for, in the words of a command without a person to answer."""
+    """The error text of a call that needs an answer when there is no terminal."""
     name = pending.call.name
     if pending.subject == "question":
         return (
-            f"{name} asks, and no person is here to answer: {pending.hint}\nAnswer in a terminal; --yes is a plain yes."
+            f"{name} asks, but there is no terminal to answer in: {pending.hint}\n"
+            "Run it in a terminal, or answer yes with --yes."
         )
-    return f"{name} has to be confirmed and was not run. To run it, add --yes."
+    return f"{name} needs confirmation and was not run. To run it, add --yes."
 
 
 def show_progress(status: Status, event: Any) -> None:
-    """Shows that a call runs, and how far it is, on the status line."""
+    """Shows a call and its progress on the status line."""
     if isinstance(event, CallRunning):
         status.show(f"calling {event.name}")
     elif isinstance(event, CallUpdated) and event.progress is not None:
@@ -384,5 +383,5 @@ def show_progress(status: Status, event: Any) -> None:
 
 
 def write_event(event: Any) -> None:
-    """One line of JSON for one event, at once, while what tools print goes to standard error."""
+    """Writes an event as a line of JSON, even while standard output is redirected."""
     write_through(json_line(event.to_json()))

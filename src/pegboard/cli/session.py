@@ -1,4 +1,4 @@
-"""`Session`: configuration, plugins and functions as one registry for a command; and completion, which looks at it."""
+"""`Session`: the configuration, plugins and registry of one command; shell completion."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ T = TypeVar("T")
 
 
 def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
-    """Registers the functions of these files, before those of plugins.
+    """Registers the public functions of files; they replace tools of the same name.
 
     A function that can't be a tool is left out, with the reason on standard error.
 
     Raises:
-        click.UsageError: A file can't be run, or defines no public function.
+        click.UsageError: A file fails, or defines no public function.
     """
     for file in files:
         functions = list(public_functions(load_module(file)))
@@ -73,7 +73,7 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
 
 
 def load_module(file: Path) -> ModuleType:
-    """Runs a file as a module of its own; its folder comes last on `sys.path`, for its imports.
+    """Imports a file as a module; its folder is appended to `sys.path`, for its imports.
 
     Raises:
         click.UsageError: It raised, or isn't Python; with the line.
@@ -83,7 +83,7 @@ def load_module(file: Path) -> ModuleType:
     path = file.resolve()
     spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise click.UsageError(f"{file} is no Python file: its name has to end in .py")
+        raise click.UsageError(f"{file} isn't a Python file: its name has to end in .py")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.append(str(path.parent))
@@ -95,7 +95,7 @@ def load_module(file: Path) -> ModuleType:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Where in the file it happened."""
+    """The last line of the file in the traceback."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -103,7 +103,7 @@ def _line(error: BaseException, path: Path) -> str:
 
 
 def public_functions(module: ModuleType) -> Iterator[Any]:
-    """The functions that a module defines under their own public names, in its order; not those that it imports."""
+    """The public functions that a module defines itself, in order, without aliases."""
     for name, value in vars(module).items():
         if name.startswith("_") or not inspect.isroutine(value):
             continue
@@ -113,13 +113,13 @@ def public_functions(module: ModuleType) -> Iterator[Any]:
 
 @frozen(eq=False)
 class Session:
-    """Session of one command: configuration, plugins and registry.
+    """The configuration, plugins and registry of one command.
 
     Attributes:
-        registry: With all of it.
-        config: What was configured.
-        options: What the run was asked for.
-        discovery: What is installed.
+        registry: The registry, with plugins and functions.
+        config: The merged configuration.
+        options: The options of the run.
+        discovery: The installed plugins.
     """
 
     registry: ToolRegistry
@@ -128,12 +128,12 @@ class Session:
     discovery: Discovery
 
     def read_rules(self, file: str | None) -> None:
-        """Reads what may run from a file of rules; remarks what is odd about them, and what of a project is ignored.
+        """Sets permissions from a file of rules; reports suspicious rules, and ignored configuration.
 
         Raises:
-            ConfigError: The file is wrong.
+            ConfigError: The file is invalid.
         """
-        for ignored in self.config.ignored:  # a file that has changed may have named what judges calls
+        for ignored in self.config.ignored:  # an ignored project file may have set up a guard
             remark(str(ignored))
         if file is not None:
             from pegboard.dispatch.permissions.rules_file import read_permissions
@@ -143,13 +143,13 @@ class Session:
                 remark(f"{file}: {problem}")
 
     def rule_problems(self, permissions: Permissions) -> tuple[str, ...]:
-        """What rules seem to mean and don't; a name may be that of a tool which only asking a toolset shows."""
+        """Suspicious rules, such as those that match no tool, as far as the tools are known."""
         from pegboard.dispatch.permissions.rules_file import rule_problems
 
         return rule_problems(permissions, self.listed(), complete=not self.unasked())
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
-        """All of these and `-T`, joined; `None` where nothing is asked.
+        """The conjunction of these predicates and `-T`; `None` if there are none.
 
         Raises:
             ExpressionError: A text doesn't parse.
@@ -165,19 +165,19 @@ class Session:
         except ExpressionError:
             if not self._brings("pegboard_register_predicates"):
                 raise
-            # A word may be a plugin's that isn't imported yet: resolving imports those that bring predicates.
+            # The name may be of a plugin that isn't imported yet: resolving imports those with predicates.
             self.run(self.registry.resolve)
             return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
 
     def resolved(
         self, *where: Predicate | str | None, context: ReadonlyContext = EMPTY_CONTEXT, live: bool = False
     ) -> ResolvedTools:
-        """What this context is offered.
+        """The tools offered in a context.
 
         Args:
             where: Predicates besides `-T` and the configuration's.
-            context: Of the user and the model.
-            live: Whether toolsets are asked, as they are with `--live`; without it nothing is imported.
+            context: The user, the model, the state.
+            live: Whether toolsets are queried, as with `--live`; otherwise nothing is imported.
 
         Raises:
             ConfigError: The configuration's predicate doesn't parse.
@@ -192,7 +192,7 @@ class Session:
         return self._resolved_static(asked, context, default)
 
     def processed(self, offered: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
-        """What request processors leave of what is offered, for a model that the context names."""
+        """The offered tools as request processors change them, if the context names a model."""
         if context.model is None:
             return offered
         from pegboard.request.model_request import ModelRequest
@@ -206,7 +206,7 @@ class Session:
         from pegboard.toolsets.resolve import resolve_static
 
         catalogue = self.registry.catalogue
-        with redirect_stdout():  # a predicate may be a plugin's
+        with redirect_stdout():  # predicates of plugins may print
             return resolve_static(
                 catalogue.ordered,
                 context,
@@ -217,15 +217,15 @@ class Session:
             )
 
     def _published(self) -> list[Tool]:
-        """What toolsets have published."""
+        """The tools that toolsets have published."""
         return [tool for of_plugin in self.registry.catalogue.published.values() for tool in of_plugin.tools]
 
     def listed(self) -> Sequence[Tool]:
-        """Every tool that is known without asking toolsets."""
+        """All tools known without querying toolsets."""
         return self._resolved_static(None, EMPTY_CONTEXT, None).tools
 
     def entries(self) -> tuple[FoundPlugin, ...]:
-        """The installed plugins, without those whose name another has."""
+        """The installed plugins, without those that lost their name to another distribution."""
         known = self.registry.catalogue.plugins
         entries = self.discovery.entries
         return tuple(
@@ -237,7 +237,7 @@ class Session:
         return self.config.settings(found.name, found.distribution)
 
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
-        """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
+        """The plugin's manifest, its own or cached; `None` if there is neither."""
         from pegboard.plugins.cache import CachedManifests
         from pegboard.plugins.load import brought_by
 
@@ -248,33 +248,33 @@ class Session:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
     def unasked(self) -> list[str]:
-        """The plugins whose toolsets only have tools that asking shows; a toolset of the host by its own name."""
+        """Plugins with toolsets whose tools are unknown until queried; toolsets of the host by their own names."""
         catalogue = self.registry.catalogue
-        bringing = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
-        bringing |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
-        return sorted(bringing - {name for name, known in catalogue.published.items() if not known.failed})
+        names = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
+        names |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
+        return sorted(names - {name for name, known in catalogue.published.items() if not known.failed})
 
     def asks_live(self, name: str, *, calls: bool = False) -> bool:
-        """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
+        """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
         if name in self.registry.catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
     def askable(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
-        """The toolsets that are asked for tools of these names: those that have them, as is known, or else may."""
+        """The toolsets to query for tools of these names: those known to have them, or else any that may."""
         owners = self.owners(names)
         return (lambda each: may_have(each, names)) if owners is None else owners
 
     def owners(self, names: Collection[str]) -> set[str] | None:
-        """The toolsets that are known to have the tools of these names; `None` where any may have one of them."""
+        """The toolsets that have published these tools; `None` if one of the names is unpublished."""
         known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._published()}
         return {known[name] or "" for name in names} if known.keys() >= {*names} else None
 
     def find(self, name: str) -> Tool:
-        """The tool of this name, even if the configuration's predicate leaves it out.
+        """The tool of this name, even if the configuration's predicate excludes it.
 
         Raises:
-            UnknownToolError: There is none, or `-T` leaves it out; with near misses.
+            UnknownToolError: There is none, or `-T` excludes it; with near misses.
         """
         live = self.asks_live(name)
         offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
@@ -284,27 +284,27 @@ class Session:
         return tool
 
     def withheld(self, name: str) -> Iterator[str]:
-        """The plugins that aren't loaded and bring a tool of this name, or may, each with the cause."""
+        """Sentences on plugins that aren't loaded and have, or may have, a tool of this name."""
         for found in self.entries():
             record = self.registry.catalogue.plugins[found.name]
             if record.status in ("listed", "loaded", "partial"):
                 continue
             manifest = self.manifest(found)
             prefix = self.config.prefix.get(found.name, "")
-            brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
-            if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
-                yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
+            has = "has it" if manifest else "may have it" if record.status == "quarantined" else None
+            if has and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
+                yield f"plugin {found.name!r} ({found.distribution}) {has}, but is {record.status}: {record.cause}"
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
-        """The error of a name that no tool has; why a plugin or a toolset that may have one brings none is remarked."""
+        """The error for an unknown name; reports plugins and toolsets that failed or weren't queried."""
         others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
-        unasked = (f"toolset {each.name!r} wasn't asked: its tools have names of their own" for each in others)
+        unasked = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.withheld(name), *map(str, offered.problems), *unasked):
             remark(reason)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Runs a coroutine to its end and closes what the registry has opened; prints go to standard error."""
+        """Runs a coroutine and then closes the registry; prints of tools go to standard error."""
         from pegboard.cli.run import run_to_end
 
         async def closing() -> T:
@@ -316,15 +316,15 @@ class Session:
 
 
 def open_session(options: Options, discovery: Discovery | None = None, *, anyway: bool = False) -> Session:
-    """A session with everything that is configured and installed.
+    """Opens a session: reads the configuration and loads plugins and functions.
 
     Args:
-        options: What the run was asked for.
-        discovery: What is installed, where that has been found out already.
-        anyway: Whether what several plugins bring is held back, and told, whatever is configured.
+        options: The options of the run.
+        discovery: The installed plugins, if already discovered.
+        anyway: Whether to hold back conflicting names even with `conflicts = "error"`.
 
     Raises:
-        ConfigError: A configuration is wrong, or plugins bring one name and it has `conflicts = "error"`.
+        ConfigError: A configuration is invalid, or names conflict and it has `conflicts = "error"`.
     """
     config = evolve(configuration_of(options), conflicts="keep") if anyway else configuration_of(options)
     if options.debug:
@@ -341,13 +341,13 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             registry = load_registry(config, options, discovery)
         except DuplicateToolError as error:
             text = (
-                f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
-                "give one another name ([rename], [prefix]), or leave one out (block); "
+                f'is "error", but {error.held_by} and {error.wanted_by} both have a tool {error.name!r}; '
+                "rename one of them ([rename], [prefix]) or block its plugin; "
                 "'registry doctor' lists all name conflicts"
             )
             raise ConfigError(text, file=_files_of(config), key="conflicts") from error
         if registry.plugin_manager is not None and options.is_default:
-            note_names(registry, discovery)
+            store_names(registry, discovery)
         _check_settings(registry, options, discovery)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
@@ -355,13 +355,13 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
 
 
 def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:
-    """By which a configuration may name plugins: their own, and those of their distributions."""
+    """All names by which a configuration can refer to plugins: their own, and those of their distributions."""
     names = {plugin.name for plugin in registry.plugins()}
     return names | {name for found in discovery.entries for name in (found.name, found.distribution)}
 
 
 def _check_settings(registry: ToolRegistry, options: Options, discovery: Discovery) -> None:
-    """Refuses `--set` for no plugin; remarks on texts that may have been meant as JSON, where their plugin fails."""
+    """Rejects `--set` for an unknown plugin; hints at `:=` if the plugin fails and a text looks like JSON."""
     problems = registry.problems() if options.settings else ()
     failed = {problem.plugin for problem in problems if "unknown key" not in problem.cause}
     for word, value in read_words(options.settings).items():
@@ -369,24 +369,24 @@ def _check_settings(registry: ToolRegistry, options: Options, discovery: Discove
         if not is_named(plugin, plugin, known):
             raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
         if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
-            remark(f"--set {word}=... gives a text; for a number or other JSON, write {word}:=...")
+            remark(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
 
 
 def show_log() -> None:
-    """Shows what is logged for the operator, such as tracebacks of plugins that fail to load, on standard error."""
+    """Logs to standard error, tracebacks of plugins that fail to load included."""
     log = operator_log()
     if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
         log.addHandler(logging.StreamHandler())
     log.setLevel(logging.DEBUG)
 
 
-def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable[str] = ()) -> None:
-    """Keeps which distribution has which name, for when another brings it too; where that can't be kept, it isn't.
+def store_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable[str] = ()) -> None:
+    """Stores which distribution owns which name, for later conflicts; write errors are ignored.
 
     Args:
         registry: With all installed plugins.
-        discovery: What is installed.
-        preferred: Distributions that get the names that they bring.
+        discovery: The installed plugins.
+        preferred: Distributions that take over all names that they bring.
     """
     from pegboard.plugins.manager import manager_of
     from pegboard.plugins.names import accept, accepted_names
@@ -400,28 +400,28 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
 
 
 def _files_of(config: Config) -> str:
-    """The files that a configuration was read from; which of them a wrong value is in, a person sees."""
+    """The files that a configuration was read from: which of them has a value isn't recorded."""
     return " or ".join(config.files) or "configuration"
 
 
 def configuration_of(options: Options) -> Config:
-    """The configuration of the user, the project and `--config`, with what `--set` says.
+    """The configuration of the user, the project, `--config` and `--set`, merged.
 
     Raises:
-        ConfigError: Any of it is wrong.
-        WordError: A `--set` is no `K=V`.
+        ConfigError: A file is invalid.
+        WordError: A `--set` isn't `K=V`.
     """
     config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
     for word, value in read_words(options.settings).items():
         plugin, dot, key = word.partition(".")
         if not (plugin and dot and key):
-            raise click.UsageError(f"--set: {word!r} is no PLUGIN.KEY")
+            raise click.UsageError(f"--set: {word!r} isn't PLUGIN.KEY")
         config = evolve(config, plugins={**config.plugins, plugin: {**config.settings(plugin), key: value}})
     return config
 
 
 def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:
-    """The registry with the installed plugins; a first load shows how far it is."""
+    """The registry with the installed plugins; progress of a first load is on the status line."""
     from pegboard.plugins.load import load
 
     with Status() as status:
@@ -435,7 +435,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 
 def only_expression(specs: Sequence[str]) -> str | None:
-    """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
+    """Translates `-T` into a predicate: `git_*,plugin:files` is `name:git_* or plugin:files`."""
     parts: list[str] = []
     for item in ",".join(specs).split(","):
         key, colon, value = item.strip().rpartition(":")
@@ -445,20 +445,19 @@ def only_expression(specs: Sequence[str]) -> str | None:
 
 
 class LineComplete(FishComplete):
-    """Completion for all shells: our scripts hand over the line up to the cursor, and take a word a line."""
+    """Completion for all shells: the scripts pass the line up to the cursor, and read one word per line."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor, without the program, and the one that is being written."""
+        """The words before the cursor, without the program, and the incomplete one."""
         line = os.environ["COMP_WORDS"]
         words = split_arg_string(line)[1:]
         return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
 
 
 def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> list[tuple[str, str]]:
-    """What may stand where `incomplete` begins: words, each with a short help.
+    """Completions of an argument of `call`, each with a short help.
 
-    Names (`key=`) until there is an `=`, required ones first, those that are given left out; then the values that
-    the schema names.
+    Before an `=`, the names (`key=`) that aren't given yet, required ones first; after it, values named by the schema.
     """
     root = SchemaType(schema, schema)
     key, sign, begun = incomplete.partition("=")
@@ -470,7 +469,7 @@ def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> lis
 
 
 def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, str]]:
-    """Every `key=` that isn't taken; an object's parts under it, one level deep."""
+    """Every `key=` that isn't taken; parts of objects one level deep."""
     found: list[tuple[str, str]] = []
     properties = hint.properties
     for name in sorted(properties, key=lambda name: name not in hint.required):
@@ -485,7 +484,7 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
 
 
 def _values(hint: SchemaType) -> list[str]:
-    """The values that a schema names, as they are written on the command line."""
+    """The values that a schema names, as written on the command line."""
     members = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
     words = {"null": ("null",), "boolean": ("true", "false")}
     few = () if hint.is_open else (word for kind, named in words.items() if kind in hint.types for word in named)
@@ -494,27 +493,27 @@ def _values(hint: SchemaType) -> list[str]:
 
 
 def _repeats(hint: SchemaType) -> bool:
-    """Whether a key may well be given several times."""
+    """Whether a key can be repeated."""
     return "array" in hint.types and not hint.is_open
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Prints what may stand at the cursor, as the scripts in `shells` ask for it.
+    """Prints completions for the scripts in `shells`.
 
     Returns:
-        The exit code: 0, or 1 where nothing could be completed.
+        The exit code: 0, or 1 on an error.
     """
     try:
         if instruction == "complete":
             click.echo(LineComplete(group, {"obj": Options()}, "registry", COMPLETE_VARIABLE).complete().encode())
             return 0
-    except Exception:  # noqa: BLE001  an error in the middle of a command line helps no one
+    except Exception:  # noqa: BLE001  an error message would disturb the command line
         return 1
     return 1
 
 
 def complete_tool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Names of tools, with what they do."""
+    """Completes names of tools."""
     from pegboard.cli.tool_texts import listing_rows
 
     tools = [tool for tool in _session(context).listed() if tool.name.startswith(incomplete)]
@@ -522,24 +521,24 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def complete_plugin(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Names of plugins."""
+    """Completes names of plugins."""
     return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
 
 def complete_exporter(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Names of exporters: the listing of MCP, and those that plugins offer."""
+    """Completes names of exporters."""
     return _completed(("mcp", *_session(context).registry.known("exporters")), incomplete)
 
 
 def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
-    """The names that begin so; those that don't show as they are could pass for others, and are left out."""
+    """The names with this prefix, without those that have hidden characters: they could pass for others."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
 def complete_where(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """The last word of a predicate: words, keys, and behind a key the values that the known tools have."""
+    """Completes the last word of a predicate: flags, keys, operators, and after a key values of known tools."""
     from pegboard.toolsets.predicates import FLAGS, KEYS, OF_TOOL, OPERATORS
 
     before, space, last = incomplete.rpartition(" ")
@@ -556,13 +555,13 @@ where_option = click.option(
     "--where",
     metavar="PREDICATE",
     shell_complete=complete_where,
-    help="Only tools of which this is so: 'read_only and not tag:network'.",
+    help="Only tools that match: 'read_only and not tag:network'.",
 )
-"""`--where`, for commands that look at tools."""
+"""`--where`, for commands that list tools."""
 
 
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """`key=` names and values of the tool that is being called."""
+    """Completes `key=` names and values for `call`."""
     key, at, path = incomplete.partition("=@")
     if at:
         return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
@@ -572,7 +571,7 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _files(path: str) -> list[str]:
-    """The files and folders whose path begins so, folders with a slash behind."""
+    """Files and folders whose path has this prefix; folders end with a slash."""
     folder, slash, name = path.rpartition("/")
     with suppress(OSError):
         found = [each for each in os.scandir(folder or slash or ".") if each.name.startswith(name)]

@@ -1,6 +1,6 @@
-"""Tables as plain text, and what a terminal can show.
+"""Plain-text tables, and the width and colour of terminals.
 
-Used by the warm command, so it loads nothing that a bare Python hasn't loaded.
+Used by the warm command, so it imports nothing beyond what Python's startup loads.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
-    """Name, plugin and summary of tools as a table, long summaries cut, and how many there are."""
+    """A table of tools (name, plugin, summary) with their number; long summaries are cut."""
     rows = [(*row[:-1], fitted(row[-1], _MOST_SUMMARY)) for row in rows]
     count = f"{len(rows)} tool{'s' * (len(rows) != 1)}"
     return table(HEAD, rows, width=width, colour=colour) + f"{count}\n"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
-    """Rows in aligned columns; a last cell that is too wide goes on in the next line.
+    """Rows in aligned columns; the last column is wrapped.
 
     Args:
         head: The columns' names.
-        rows: Cells without line ends and escape sequences; as many a row as there are names.
+        rows: Cells without line ends and escape sequences, one for each column.
         width: In terminal cells.
-        colour: Whether the names stand out.
+        colour: Whether the head is bold.
 
     Returns:
         Lines, each with its line end.
@@ -48,42 +48,42 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    """The row's line, and lines below it with what is left of its last cell."""
+    """A row's lines: more than one if its last cell is wrapped."""
     parts = [cell + " " * (wide - cells(cell)) for cell, wide in zip(row[:-1], widths[:-1], strict=True)]
-    lines = _broken(row[-1], widths[-1], cuts=True)
+    lines = _wrap(row[-1], widths[-1], cuts=True)
     below = " " * (sum(widths[:-1]) + len(GAP) * len(parts))
     return f"{GAP.join((*parts, lines[0])).rstrip()}\n" + "".join(f"{below}{line}\n" for line in lines[1:])
 
 
 def fitted(text: str, width: int) -> str:
-    """A text of at most so many terminal cells, its end cut off where it is longer."""
+    """Truncates a text to a number of terminal cells."""
     if cells(text) <= width:
         return text
-    kept = sum(used < width for used in accumulate(map(cells, text)))
-    return text[:kept].rstrip() + CUT
+    length = sum(used < width for used in accumulate(map(cells, text)))
+    return text[:length].rstrip() + CUT
 
 
 def cells(text: str) -> int:
-    """How many terminal cells a text takes: East Asian wide characters and emoji two, combining marks none."""
+    """Width of a text in terminal cells: East Asian wide characters and emoji take two, combining marks none."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth
 
     found = wcswidth(text)
-    return len(text) if found < 0 else found  # a control character, which is no text
+    return len(text) if found < 0 else found  # negative for control characters
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """The lines of a text, each broken between words so that it fits; without a width, as they are.
+    """The lines of a text, wrapped between words, indentation repeated; unchanged without a width.
 
-    A line keeps what it is indented by. A word that is too long stands alone, uncut.
+    A word that is too long gets a line of its own, uncut.
     """
     lines = text.split("\n")
-    return lines if width is None else [part for line in lines for part in _broken(line, width)]
+    return lines if width is None else [part for line in lines for part in _wrap(line, width)]
 
 
-def _broken(line: str, width: int, *, cuts: bool = False) -> list[str]:
-    """The line, broken; `cuts`: within words, too, that are too long, as those of Chinese and Japanese are."""
+def _wrap(line: str, width: int, *, cuts: bool = False) -> list[str]:
+    """Wraps a line; `cuts`: also within words that are too long, such as Chinese or Japanese text."""
     if cells(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip(" "))]
@@ -110,7 +110,7 @@ def _pieces(word: str, width: int) -> Iterator[str]:
 
 
 def terminal_width(fd: int, environ: Mapping[str, str] = os.environ) -> int:
-    """Columns of a terminal: `COLUMNS` where it is set, as `shutil.get_terminal_size`."""
+    """Columns of a terminal; `COLUMNS` overrides them, as in `shutil.get_terminal_size`."""
     given = environ.get("COLUMNS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
@@ -121,7 +121,7 @@ def terminal_width(fd: int, environ: Mapping[str, str] = os.environ) -> int:
 
 
 def wants_colour(environ: Mapping[str, str] = os.environ, *, on_terminal: bool) -> bool:
-    """Whether a stream gets colour: by `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then the kind of terminal.
+    """Whether a stream gets colour: by `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then the terminal.
 
     The order is that of Python's own tracebacks.
     """

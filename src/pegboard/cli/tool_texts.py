@@ -1,4 +1,4 @@
-"""What `list`, `show` and `schema` print of tools: the texts, made once for the cold command and for the snapshot."""
+"""Texts of tools for `list`, `show` and `schema`, used by the cold command and by the listing snapshot."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible, visible_json
 from pegboard.typing import JsonObject, JsonSchema
 
-MOST_WORDS: Final = 160  # how many characters a type or a default may take
+MOST_WORDS: Final = 160  # longest type or default, in characters
 _LEVELS: Final = 3
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
 _SHOWN: Final = frozenset(("name", "title", "description", "inputSchema", "outputSchema", "examples", "grammar"))
-_HOLDING: Final = (
+_CONSTRAINTS: Final = (
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
     *("format", "pattern"),
 )
@@ -32,7 +32,7 @@ _LISTED: Final = (
 
 
 def show_text(tool: Tool) -> str:
-    """Who brings the tool, its description, its arguments, its result; hidden characters are visible."""
+    """The page of a tool: its origin, description, arguments, result and everything else in its spec."""
     spec = tool.spec
     facts = _besides(tool, _SHOWN)
     if tool.instructions:
@@ -70,7 +70,7 @@ def _result(schema: JsonSchema | None) -> str:
 
 
 def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterator[str]:
-    """A line a property, its description below it; an object's own with dotted names, as `call` takes them."""
+    """A line for each property, its description below it; nested ones have dotted names, as for `call`."""
     required = hint.required
     for name, below in hint.properties.items():
         yield f"  {visible(before + name)}: {', '.join(_words(below, required=name in required))}"
@@ -85,11 +85,11 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
 
 
 def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
-    """The type, whether it has to be given, and the keywords that it is held to."""
+    """A property's type, whether it is required, and its constraints."""
     yield _short(type_words(hint.schema))
     if required:
         yield "required"
-    for keyword in _HOLDING if required else (*_HOLDING, "default"):
+    for keyword in _CONSTRAINTS if required else (*_CONSTRAINTS, "default"):
         if (value := hint.keywords.get(keyword)) is not None:
             is_text = isinstance(value, str) and keyword != "default"
             yield f"{keyword} {_short(value if is_text else _json(value))}"
@@ -100,11 +100,11 @@ def _short(text: str) -> str:
 
 
 def type_words(schema: Any, levels: int = 4) -> str:
-    """What a JSON Schema takes, in a few words: `integer`, `list of string`, `"a" or "b"`, `any`.
+    """A JSON Schema's type in a few words: `integer`, `list of string`, `"a" or "b"`, `any`.
 
     Args:
         schema: An object, or a boolean.
-        levels: How deep alternatives and lists are followed.
+        levels: Depth to which alternatives and lists are described.
     """
     if not isinstance(schema, dict) or not levels:
         return "any"
@@ -139,13 +139,13 @@ def _summary(tool: Tool) -> str:
 
 
 def summary_of(spec: ToolSpec) -> str:
-    """One line: the first sentence of the description, or the title, or nothing."""
+    """A tool's summary: the first sentence of its description, or its title, or nothing."""
     words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
     return visible(" ".join(words[: _sentence_end(words)]), again=True)
 
 
 def _sentence_end(words: Sequence[str]) -> int:
-    """How many words the first sentence has: up to a full stop that no lower-case word follows."""
+    """Number of words in the first sentence, which ends at a full stop not followed by a lower-case word."""
     for number in range(1, len(words)):
         if words[number - 1].endswith((".", "!", "?")) and not words[number][0].islower():
             return number
@@ -153,7 +153,7 @@ def _sentence_end(words: Sequence[str]) -> int:
 
 
 def _tool_json(tool: Tool) -> str:
-    """A tool's object in `list --json`, without line ends; hidden characters stand escaped."""
+    """A tool's object in `list --json`, on one line, hidden characters escaped."""
     facts, origin = tool.spec.to_json(), tool.origin
     facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
     facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
@@ -166,18 +166,18 @@ def _more(tool: Tool) -> str:
 
 
 def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
-    """The facts of a tool that aren't among those, as JSON."""
+    """The facts of a tool without the named ones, as JSON."""
     facts = {key: value for key, value in tool.spec.to_json().items() if key not in named}
     return facts if tool.offered else {**facts, "offered": False}
 
 
 def show_json(tool: Tool) -> str:
-    """What `show NAME --json` prints: the object of `list --json`, and whatever else is in the spec."""
+    """What `show NAME --json` prints: the object of `list --json` with the rest of the spec."""
     return f"{_tool_json(tool)[:-1]}{_more(tool)}}}\n"
 
 
 def schema_text(tool: Tool) -> str:
-    """What `schema NAME` prints: the input schema as JSON, laid out for people."""
+    """What `schema NAME` prints: the input schema as indented JSON."""
     return visible_json(json.dumps(json.loads(tool.spec.input_schema_text), ensure_ascii=False, indent=2)) + "\n"
 
 
@@ -189,14 +189,14 @@ def sections_of(
     notices: Iterable[str] = (),
     index: bytes = b"",
 ) -> dict[bytes, bytes]:
-    """What the warm command prints, for `write_snapshot`; one text a tool, joined by NUL in the registry's order.
+    """The sections of a listing snapshot; texts of tools are joined by NUL, in the registry's order.
 
     Args:
-        tools: All of them.
-        problems: What went wrong with plugins.
-        commands: Names and one line of help of all commands that completion offers.
+        tools: All tools.
+        problems: Problems of plugins.
+        commands: Name and one line of help of each command, for completion.
         notices: More lines for standard error.
-        index: By which tools are searched; empty where none was made yet.
+        index: The search index; empty if there is none yet.
     """
     texts = {
         b"plain": listing_plain(tools),
@@ -213,19 +213,19 @@ def sections_of(
 
 
 def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
-    """What `list --json` prints: a tool a line, so that lines can be searched and compared."""
+    """What `list --json` prints: one tool per line, for `grep` and `diff`."""
     listed = ",\n".join(map(_tool_json, tools))
     inside = f"\n{listed}\n" if listed else ""
     return f'{{"tools":[{inside}],"problems":{problems_json(problems)}}}\n'
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
-    """Name, plugin (`""` for the host's) and summary of each tool, safe to print."""
+    """Name, plugin (`""` for the host's) and summary of each tool, hidden characters visible."""
     return [(tool.name, visible(tool.origin.plugin or ""), _summary(tool)) for tool in tools]
 
 
 def listing_plain(tools: Iterable[Tool]) -> str:
-    """What `list` prints into a pipe: name, plugin and summary with tabs between, a tool a line."""
+    """What `list` prints into a pipe: name, plugin and summary, tab-separated, one tool per line."""
     return "".join("\t".join(row) + "\n" for row in listing_rows(tools))
 
 
@@ -235,7 +235,7 @@ def problems_json(problems: Iterable[Problem]) -> JsonText:
 
 
 def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> str:
-    """What `list` writes to standard error: the first problems, how many more there are, and what else to know."""
+    """What `list` writes to standard error: the first problems, the number of others, and notices."""
     lines: list[str] = []
     for one in list(problems)[:MOST_PROBLEMS]:
         of = f"plugin {one.plugin}" if one.plugin else f"distribution {one.distribution}" if one.distribution else ""

@@ -1,7 +1,7 @@
 """The warm command: `list`, `search`, `show`, `schema`, `--version` and completion, answered from the listing snapshot.
 
-It is made of what a bare Python has loaded, and declines whatever it isn't sure of: then the whole command answers.
-So what it takes must mean to it exactly what it means there; `WARM_OPTIONS` is what it takes.
+It imports little beyond what Python's startup loads, and declines everything but the options in `WARM_OPTIONS`; then
+the full command answers. Its answers must be exactly those of the full command.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "show": {"--json": False},
     "schema": {},
 }
-"""Command -> the options that are answered warm -> whether the option takes a value; `""` is the bare command."""
+"""Command -> option -> whether the option takes a value; `""` is `registry` without a command."""
 TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False, "call": False}
-"""The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
+"""Commands whose arguments complete to tool names -> whether all of them do, or only the first."""
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
 SEARCH_LIMIT = 10  # how many tools `search` shows by default
 
 
-class Declined(Exception):  # noqa: N818  not an error: the whole command answers instead
-    """This isn't answered here."""
+class Declined(Exception):  # noqa: N818  not an error: the full command answers instead
+    """The full command has to answer."""
 
 
 def answer(argv: Sequence[str]) -> int | None:
-    """Answers a command line by printing what the snapshot holds.
+    """Answers a command line from the snapshot.
 
     Args:
         argv: The arguments, without the program's name.
 
     Returns:
-        The exit code; `None` where the whole command has to answer, and nothing was printed.
+        The exit code; `None` if the full command has to answer: then nothing was printed.
     """
     instruction = os.environ.get(COMPLETE_VARIABLE)
     try:
@@ -63,7 +63,7 @@ def answer(argv: Sequence[str]) -> int | None:
 
 
 def _read(argv: Sequence[str]) -> tuple[str, dict[str, str], list[str]]:
-    """Command, options with their values, and arguments, as click would read them, as far as that is plain."""
+    """Parses command, options and arguments as click would, or declines."""
     command = argv[0] if argv and not argv[0].startswith("-") else ""
     known = WARM_OPTIONS.get(command)
     if known is None:
@@ -98,7 +98,7 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
     if (plugin := options.get("--plugin")) is not None:
         places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
         if not places:
-            raise Declined  # the whole command has an answer
+            raise Declined  # the full command explains why
     if "--json" in options:
         return _json_of(snapshot, places), b""
     if not places:
@@ -110,7 +110,7 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
 
 
 def _lines(snapshot: Snapshot) -> list[bytes]:
-    """A line a tool: name, plugin and summary."""
+    """One line per tool: name, plugin and summary."""
     return snapshot.section(b"plain").splitlines(keepends=True)
 
 
@@ -127,7 +127,7 @@ def _places(lines: list[bytes], names: Iterable[str]) -> list[int]:
 
 
 def _texts(snapshot: Snapshot, kind: bytes, places: list[int]) -> list[bytes]:
-    """One text of each of these tools."""
+    """The texts of one kind of these tools."""
     texts = snapshot.section(kind).split(b"\0")
     return [texts[place] for place in places]
 
@@ -139,7 +139,7 @@ def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
 
 
 def _listing(lines: list[bytes], places: list[int]) -> bytes:
-    """The lines, as a table for a terminal."""
+    """The lines; for a terminal, as a table."""
     chosen = [lines[place] for place in places]
     if not sys.stdout.isatty():
         return b"".join(chosen)
@@ -174,7 +174,7 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
         raise Declined
     names = _found(index, " ".join(arguments), int(limit)) if int(limit) else []
     if not names:
-        raise Declined  # the whole command knows what is near
+        raise Declined  # the full command suggests near names
     lines = _lines(snapshot)
     places = _places(lines, names)
     if "--json" in options:
@@ -183,7 +183,7 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
 
 
 def _found(index: bytes, text: str, limit: int) -> list[str]:
-    """The names that a question finds by an index that `ToolIndex.dump` has written, best first."""
+    """The names that match a query, best first; the index is that of `ToolIndex.dump`."""
     import sqlite3
 
     from pegboard.toolsets.search_table import best
@@ -202,8 +202,8 @@ _ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema"
 
 
 def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
-    """Answers the request of a shell's completion function: a line for each word that may stand at the cursor."""
-    line = os.environ.get("COMP_WORDS", "")  # up to the cursor, as it stands
+    """Answers a shell's completion function: one line per candidate."""
+    line = os.environ.get("COMP_WORDS", "")  # up to the cursor
     if instruction != "complete" or any(character in line for character in "\"'\\"):
         raise Declined
     before, word = line.split()[1:], ""
@@ -222,7 +222,7 @@ def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
 
 
 def _write(out: bytes, err: bytes) -> int | None:
-    """Writes both; a reader that has gone ends it quietly."""
+    """Writes both outputs; a closed pipe isn't an error."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None or sys.stdout.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         return None
@@ -243,7 +243,7 @@ def _write(out: bytes, err: bytes) -> int | None:
 
 
 def quiet_stdout() -> None:
-    """Lets nothing more reach standard output, whose reader has gone: Python would complain of it at exit."""
+    """Redirects standard output, a broken pipe, to the null device: flushing it at exit would raise."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,7 +1,7 @@
-"""`pegboard.toml`: what the user, the project, `--config` and the environment say, as one `Config`; secrets in it.
+"""`pegboard.toml`: the files of the user, the project and `--config`, and the environment, merged into a `Config`.
 
-`{ env = "NAME" }` and `{ keyring = "NAME" }` may stand in place of any value in a plugin's settings. They are replaced
-as the settings are handed to the plugin; caches, snapshots and `registry config` have the reference only.
+`{ env = "NAME" }` and `{ keyring = "NAME" }` can replace any value in a plugin's settings. They are resolved when the
+settings are passed to the plugin; caches, snapshots and `registry config` have the reference only.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from pegboard.tools.spec import ConflictPolicy, is_valid_name
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as names are compared (PEP 503)."""
+    """A distribution's name, normalised for comparison (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).strip("-").lower()
 
 
 def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> bool:
-    """Whether a plugin is among these names: by its own, or by that of the distribution that brings it."""
+    """Whether a plugin, or its distribution, is among these names."""
     if plugin in names:
         return True
     return distribution is not None and normalised(distribution) in set(map(normalised, names))
@@ -50,12 +50,12 @@ _MOST_TRUSTED: Final = 100_000_000
 _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
 _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL)
-"""What is quoted, or a quote that isn't closed, with all that follows: no place is read twice."""
+"""A quoted part, or an unclosed quote with everything after it, which keeps the match linear."""
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
 def autoload_in(environ: Mapping[str, str]) -> bool:
-    """Whether `PEGBOARD_AUTOLOAD` lets plugins be loaded; raises `ConfigError` where it is neither 0 nor 1."""
+    """Whether `PEGBOARD_AUTOLOAD` allows loading plugins; raises `ConfigError` if it is neither 0 nor 1."""
     switch = environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
     if switch not in _SWITCH:
         raise ConfigError(f"{switch!r} is neither 0 nor 1", file="environment", key="PEGBOARD_AUTOLOAD")
@@ -64,12 +64,12 @@ def autoload_in(environ: Mapping[str, str]) -> bool:
 
 @frozen
 class Ignored:
-    """Something that a project's configuration wanted and didn't get, as it isn't trusted.
+    """A setting of an untrusted project's configuration that was ignored.
 
     Attributes:
         file: The path of the configuration.
-        key: The dotted key; `""` for all of it.
-        wrong: What is wrong with it, or `None` where trust would do.
+        key: The dotted key; `""` for the whole file.
+        wrong: The error in it, or `None` if it only lacks trust.
     """
 
     file: str
@@ -87,22 +87,21 @@ class Config:
     """Configuration, merged from the user's file, the project's, the one given and the environment.
 
     Attributes:
-        block: The names of plugins that are never loaded, each once; a distribution's name stands for its plugins.
-        project_block: The same by a project that isn't trusted: it counts only for plugins that bring nothing but
-            tools.
-        untrusted: The names of plugins, or of distributions, whose tools' claims count only where they add caution.
-        enable: The names of the only plugins that are loaded, or of their distributions; `None` for all.
+        block: Names of plugins, or of distributions, that are never loaded, without duplicates.
+        project_block: The same of an untrusted project: it applies only to plugins that register nothing but tools.
+        untrusted: Names of plugins, or of distributions, whose tools' claims count only if they add caution.
+        enable: Names of the only plugins, or distributions, that are loaded; `None` for all.
         rename: `"tool"` or `"plugin:tool"` -> its name in the registry.
-        prefix: Plugin -> what stands before the names of its tools.
-        conflicts: What happens when two plugins bring the same name; `None` where the name stays with the distribution
-            that it was accepted for, and is held back where that is neither.
-        where: The text of the predicate that every resolution starts with, or `None`.
+        prefix: Plugin -> prefix of the names of its tools.
+        conflicts: What happens when two plugins register the same name; `None`: the name stays with the distribution
+            that it was accepted for, and is held back if that is neither.
+        where: The predicate that every resolution starts with, as text, or `None`.
         plugins: Plugin, or distribution -> its settings.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
-        looked_at: Every file whose change, coming or going would change this value, the ones above included.
-        ignored: What an untrusted project wanted and didn't get.
-        selections: Name -> the tools that `-T` with this name means, as `-T` takes them.
+        looked_at: Every file whose creation, change or removal would change this value, `files` included.
+        ignored: What was ignored of an untrusted project's file.
+        selections: Name -> the tools that `-T` with this name selects, as for `-T`.
     """
 
     block: tuple[str, ...] = ()
@@ -121,7 +120,7 @@ class Config:
     selections: Mapping[str, str] = _NOTHING
 
     def settings(self, plugin: str, distribution: str | None = None) -> PluginSettings:
-        """The settings of one plugin; those under its distribution's name count first. Empty where there are none."""
+        """The settings of a plugin; those under its distribution's name take precedence. Empty if there are none."""
         own = normalised(distribution) if distribution else None
         named = (settings for name, settings in self.plugins.items() if own is not None and normalised(name) == own)
         return next(named, self.plugins.get(plugin, _NOTHING))
@@ -131,10 +130,10 @@ NO_CONFIG: Final = Config()
 
 
 def read_config(file: str) -> bytes | None:
-    """The bytes of a configuration file, or `None` where there is none.
+    """The bytes of a configuration file, or `None` if it doesn't exist.
 
     Raises:
-        ConfigError: It is there and can't be read, or is larger than 256 KiB.
+        ConfigError: It can't be read, or is larger than 256 KiB.
     """
     try:
         return read_bounded(file, _MAX_BYTES)
@@ -145,12 +144,12 @@ def read_config(file: str) -> bytes | None:
 
 
 def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = None) -> dict[str, Any]:
-    """The values of a configuration file by key, all of the right type.
+    """Parses and checks a configuration file.
 
     Args:
         content: TOML.
         file: Its path, for errors.
-        wrong: Gets what is wrong with keys, which are left out; by default that is raised.
+        wrong: Collects errors of single keys, which are left out; by default they are raised.
 
     Raises:
         ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
@@ -180,7 +179,7 @@ def _text(value: Any, key: str, file: str) -> str:
     if not isinstance(value, str):
         raise _wrong("a string", value, key, file)
     if not value.strip():
-        raise ConfigError("empty", file=file, key=key)
+        raise ConfigError("must not be empty", file=file, key=key)
     return value
 
 
@@ -202,13 +201,13 @@ def _texts(value: Any, key: str, file: str) -> dict[str, str]:
 
 
 def _tool_names(value: Any, key: str, file: str) -> dict[str, str]:
-    """A table whose values are tool names, or the beginnings of such."""
+    """A table whose values are tool names or prefixes of tool names."""
     names = _texts(value, key, file)
     for part, name in names.items():
         if not is_valid_name(name):
             raise ConfigError(
-                f"{name!r} can't stand in a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
-                "at most 64",
+                f"{name!r} isn't valid in a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
+                "at most 64 characters",
                 file=file,
                 key=f"{key}.{part}",
             )
@@ -220,31 +219,31 @@ def _renames(value: Any, key: str, file: str) -> dict[str, str]:
     first: dict[str, str] = {}
     for tool, name in names.items():
         if first.setdefault(name, tool) != tool:
-            raise ConfigError(f"{first[name]!r} is renamed to {name!r} too", file=file, key=f"{key}.{tool}")
+            raise ConfigError(f"{first[name]!r} is also renamed to {name!r}", file=file, key=f"{key}.{tool}")
     return names
 
 
 def _policy(value: Any, key: str, file: str) -> str:
     text = _text(value, key, file)
     if text not in _CONFLICTS:
-        cause = f"{text!r} is no way to settle conflicts.{near_or_known(text, _CONFLICTS)}"
+        cause = f"{text!r} is not a conflict policy.{near_or_known(text, _CONFLICTS)}"
         raise ConfigError(cause, file=file, key=key)
     return text
 
 
 def _predicate(value: Any, key: str, file: str) -> str:
-    """A predicate's text that stands alone: put in brackets, it can't reach out of them.
+    """A predicate's text, checked to be self-contained: in brackets, it can't close them early.
 
-    What is in the brackets is validated when it is parsed, once the plugins' own predicates are known.
+    The rest is validated when it is parsed, once plugins' predicates are known.
     """
     text = _text(value, key, file)
-    if not _stands_alone(text):
+    if not _is_balanced(text):
         raise ConfigError(f"brackets or quotes don't match in {text!r}", file=file, key=key)
     return text
 
 
-def _stands_alone(text: str) -> bool:
-    """Whether brackets match outside quotes, as the predicate language quotes (`"` as in JSON, `'` without escapes)."""
+def _is_balanced(text: str) -> bool:
+    """Whether brackets match outside quotes (`"` as in JSON, `'` without escapes)."""
     bare = _QUOTED.sub(r"\1", text)
     depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
     return not re.search("[\"']", bare) and min(depths) == depths[-1] == 0
@@ -252,15 +251,15 @@ def _stands_alone(text: str) -> bool:
 
 def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
     tables = {plugin: _table(each, f"{key}.{plugin}", file) for plugin, each in _table(value, key, file).items()}
-    return cast("dict[str, dict[str, Any]]", _placed(tables, Path(file).parent))
+    return cast("dict[str, dict[str, Any]]", _resolve_paths(tables, Path(file).parent))
 
 
-def _placed(value: Any, folder: Path) -> Any:
-    """Settings in which a text that begins with `./` or `../` is a path from the folder of their file."""
+def _resolve_paths(value: Any, folder: Path) -> Any:
+    """Resolves texts that begin with `./` or `../` against the folder of their file."""
     if isinstance(value, dict):
-        return {key: _placed(each, folder) for key, each in cast("dict[str, Any]", value).items()}
+        return {key: _resolve_paths(each, folder) for key, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_placed(each, folder) for each in cast("list[Any]", value)]
+        return [_resolve_paths(each, folder) for each in cast("list[Any]", value)]
     if isinstance(value, str) and value.startswith(("./", "../")):
         return os.path.normpath(folder / value)
     return value
@@ -280,18 +279,18 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
 
 
 def trust_file() -> Path:
-    """Where trust is kept: `trusted.json` in the user's state folder, as platformdirs names it."""
+    """The file of trusted digests: `trusted.json` in the user's state folder, as platformdirs names it."""
     return Path(user_folder("state"), _TRUSTED)
 
 
 def trust(file: str | Path) -> str:
-    """Trusts a configuration file as it is now; once it changes it is untrusted again.
+    """Trusts a file with its present content.
 
     Returns:
         The digest of its content, `"sha256:..."`.
 
     Raises:
-        ConfigError: The file can't be read, or the decision can't be kept.
+        ConfigError: The file can't be read, or the decision can't be stored.
     """
     path = str(Path(file).resolve())
     try:
@@ -303,10 +302,10 @@ def trust(file: str | Path) -> str:
 
 
 def distrust(file: str | Path) -> bool:
-    """Takes trust back; gives whether there was any.
+    """Revokes trust; returns whether the file was trusted.
 
     Raises:
-        ConfigError: The decision can't be kept.
+        ConfigError: The decision can't be stored.
     """
     path = str(Path(file).resolve())
     trusted = _trusted()
@@ -315,20 +314,20 @@ def distrust(file: str | Path) -> bool:
     try:
         write_state(_TRUSTED, {"files": trusted})
     except OSError as error:
-        raise ConfigError(f"trust can't be taken back: {reason(error)}", file=str(file)) from None
+        raise ConfigError(f"trust can't be revoked: {reason(error)}", file=str(file)) from None
     return True
 
 
 def is_trusted(file: str | Path, content: bytes) -> bool:
-    """Whether the user has trusted the file with exactly this content."""
+    """Whether the user has trusted the file with this content."""
     return _trusted().get(str(Path(file).resolve())) == _digest(content)
 
 
 def may_bind(file: str | Path, content: bytes | None = None) -> bool:
-    """Whether a file that settings name may decide what runs: it came with no project, or was trusted as it is.
+    """Whether a file named by settings may decide what runs: it isn't part of a project, or is trusted as it is.
 
-    What lies below a `pegboard.toml`, but the user's own, or in a git checkout came with a project. Its content is
-    read where it isn't given, and `OSError` raised where it can't be.
+    A file below a `pegboard.toml` (other than the user's own) or in a git checkout is part of a project. Raises
+    `OSError` if the content isn't given and can't be read.
     """
     places, own = {Path(file).absolute(), Path(file).resolve()}, Path(user_folder("config"), CONFIG_NAME)
     marks = {folder / mark for place in places for folder in place.parents for mark in (CONFIG_NAME, ".git")}
@@ -356,29 +355,29 @@ def load_config(
     explicit: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
+    """Reads and merges all configuration, later files overriding earlier ones: the user's, the project's, `explicit`.
 
-    Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away, by `where`
-    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get, or
-    has wrong, stands in `Config.ignored`.
+    Blocked plugins and predicates accumulate. Until it is trusted, a project's file may only remove tools, by `where`
+    and by `block` of plugins that register nothing but tools, and trust, by `untrusted`. The rest of it, and its
+    errors, are in `Config.ignored`.
 
     Args:
-        user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
-        project: The project's file; `"search"` looks for the nearest in the current folder and above it.
-        explicit: A file that the user names (`--config`); it binds like the user's own.
-        environ: Where `PEGBOARD_BLOCK` (names, comma-separated) and `PEGBOARD_AUTOLOAD` (`0` or `1`) are read;
+        user: Whether to read the user's own file (`pegboard.toml` in platformdirs' user config folder).
+        project: The project's file; `"search"` finds the nearest in the current folder and above it.
+        explicit: A file that the user names (`--config`); trusted like the user's own.
+        environ: Environment with `PEGBOARD_BLOCK` (names, comma-separated) and `PEGBOARD_AUTOLOAD` (`0` or `1`);
             the process's by default.
 
     Raises:
-        ConfigError: A file other than an untrusted project's can't be read, isn't TOML, or has a key that is unknown
-            or of the wrong type, or others can write it; the file given is missing; a variable isn't understood.
+        ConfigError: A file other than an untrusted project's can't be read, isn't TOML, has an unknown key or a value
+            of the wrong type, or can be written by others; `explicit` is missing; a variable is invalid.
     """
     environ = os.environ if environ is None else environ
     own = Path(user_folder("config"), CONFIG_NAME) if user else None
     local = _searched(environ) if project == "search" else project
     if explicit is not None and not explicit.exists():
         raise ConfigError("no such file", file=str(explicit.absolute()))
-    sources: dict[Path, tuple[str, bool]] = {}  # each once, and whether it binds in any case
+    sources: dict[Path, tuple[str, bool]] = {}  # each once, with whether it binds without trust
     for file, binds in ((own, True), (local, False), (explicit, True)):
         place = None if file is None else Path(file).resolve()
         if file is not None and place is not None and (binds or place not in sources):
@@ -400,12 +399,12 @@ def _searched(environ: Mapping[str, str]) -> str | None:
 
 
 _NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}
-"""What an untrusted project may say -> where it counts."""
+"""Key that an untrusted project may set -> the attribute of `Config` that it is stored in."""
 _REPLACED: Final = ("enable", "conflicts")
 
 
 def _with_file(config: Config, file: str, *, binds: bool) -> Config:
-    """The configuration with what a file adds, if it is there; one that doesn't bind is trusted first, or narrows."""
+    """Merges a file, if it exists; one that neither binds nor is trusted may only narrow."""
     looked_at = (*config.looked_at, file, *(() if binds else (str(trust_file()),)))
     config = evolve(config, looked_at=tuple(dict.fromkeys(looked_at)))
     wrong = list[ConfigError]()
@@ -436,7 +435,7 @@ def _with_file(config: Config, file: str, *, binds: bool) -> Config:
 
 
 def _with(config: Config, key: str, value: Any) -> Config:
-    """The configuration with a value over that of earlier files, or, where both count, beside it."""
+    """Merges a value with that of earlier files."""
     earlier = getattr(config, key)
     if earlier is not None and key not in _REPLACED:
         if key == "where":
@@ -452,13 +451,13 @@ def _with(config: Config, key: str, value: Any) -> Config:
 
 # Secrets --------------------------------------------------------------------------------------------------------------
 
-SERVICE: Final = "pegboard"  # what the keyring knows the keys under
+SERVICE: Final = "pegboard"  # service name in the keyring
 _KEYS: Final = "keys.json"
-_NAMED: Final = re.compile(
+_SECRET_NAME: Final = re.compile(
     r"key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook",
     re.IGNORECASE,
 )
-_LOOKS: Final = re.compile(
+_SECRET_VALUE: Final = re.compile(
     r"\b(?:[sprh][kf][-_]|gh[opsu]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w-]{6}|://[^/\s]*@|-----BEGIN|"
     r"^(?=\S*\d)(?=\S*[A-Za-z])[\w+=-]{24,}$|(?i:\b(?:bearer|basic)\s+\S|"
     r"(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|authorization|cookie|\bsig(?:nature)?)[\"']?\s*[:=]\s*\S|"
@@ -467,7 +466,7 @@ _LOOKS: Final = re.compile(
 
 
 def reference(value: Any) -> tuple[str, str] | None:
-    """`("env", "NAME")` or `("keyring", "NAME")`, where a value stands for a secret."""
+    """`("env", "NAME")` or `("keyring", "NAME")` if a value is a reference to a secret."""
     if not isinstance(value, Mapping) or len(cast("Mapping[str, Any]", value)) != 1:
         return None
     ((kind, name),) = cast("Mapping[str, Any]", value).items()
@@ -475,15 +474,15 @@ def reference(value: Any) -> tuple[str, str] | None:
 
 
 def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[str]) -> dict[str, Any]:
-    """Settings with the secrets that they refer to; a setting whose secret isn't there is left out.
+    """Resolves references to secrets; a setting whose secret is missing is left out.
 
     Args:
-        settings: As they stand in the configuration.
-        missing: Gets a sentence for each.
-        secrets: Gets those that were filled in, for `hide` in what the plugin says.
+        settings: The settings in the configuration.
+        missing: Collects a sentence for each missing secret.
+        secrets: Collects the resolved secrets, for `hide` in errors of the plugin.
     """
 
-    def filled(path: str, value: Any) -> Any:
+    def resolved(path: str, value: Any) -> Any:
         found = reference(value)
         if found is not None:
             secret = _secret(path, *found, missing)
@@ -492,17 +491,17 @@ def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[
             return secret
         if isinstance(value, Mapping):
             given = cast("Mapping[str, Any]", value)
-            return {key: new for key, each in given.items() if (new := filled(f"{path}.{key}", each)) is not None}
+            return {key: new for key, each in given.items() if (new := resolved(f"{path}.{key}", each)) is not None}
         if isinstance(value, list):
-            items = (filled(f"{path}[{place}]", each) for place, each in enumerate(cast("list[Any]", value)))
+            items = (resolved(f"{path}[{place}]", each) for place, each in enumerate(cast("list[Any]", value)))
             return [item for item in items if item is not None]
         return value
 
-    return {key: value for key, each in settings.items() if (value := filled(key, each)) is not None}
+    return {key: value for key, each in settings.items() if (value := resolved(key, each)) is not None}
 
 
 def lacks_secrets(settings: Mapping[str, Any]) -> bool:
-    """Whether settings refer to a secret that isn't there."""
+    """Whether settings refer to a missing secret."""
     missing: list[str] = []
     with_secrets(settings, missing, [])
     return bool(missing)
@@ -510,9 +509,9 @@ def lacks_secrets(settings: Mapping[str, Any]) -> bool:
 
 def _secret(path: str, kind: str, name: str, missing: list[str]) -> str | None:
     try:
-        secret = os.environ.get(name) if kind == "env" else keyring().get_password(SERVICE, name)
-    except Exception as error:  # noqa: BLE001  whatever the system's keyring raises
-        missing.append(f"setting {path!r}: the keyring can't be asked for {name!r}: {cause_of(error)}")
+        secret = os.environ.get(name) if kind == "env" else _keyring("get_password", name)
+    except ConfigError as error:
+        missing.append(f"setting {path!r} is left out: {error}")
         return None
     if secret is None:
         fix = f"the environment has no {name}" if kind == "env" else f"run 'registry keys set {name}'"
@@ -521,56 +520,59 @@ def _secret(path: str, kind: str, name: str, missing: list[str]) -> str | None:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """Settings as they may be shown: texts that are secrets, by their name or their look, hidden."""
+    """Settings with secrets, recognised by their name or value, replaced by a placeholder."""
     if reference(value) is not None:
         return value
     if isinstance(value, Mapping):
         given = cast("Mapping[str, Any]", value)
-        return {key: without_secrets(each, name if _NAMED.search(name) else key) for key, each in given.items()}
+        return {key: without_secrets(each, name if _SECRET_NAME.search(name) else key) for key, each in given.items()}
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
-        # What stands behind an option belongs to it: `["--password", "..."]`.
+        # An item after an option is its value: `["--password", "..."]`.
         options = [each if isinstance(each, str) and each.startswith("-") else name for each in ["", *items]]
         return [without_secrets(each, option) for option, each in zip(options, items, strict=False)]
     if isinstance(value, bool | None):
         return value
-    return HIDDEN if _NAMED.search(name) or (isinstance(value, str) and _LOOKS.search(value)) else value
+    return HIDDEN if _SECRET_NAME.search(name) or (isinstance(value, str) and _SECRET_VALUE.search(value)) else value
 
 
-def keyring() -> Any:
-    """The package `keyring`, an extra.
+def _keyring(method: str, *arguments: str) -> Any:
+    """Calls a method of the system's keyring.
 
     Raises:
-        ConfigError: It isn't installed.
+        ConfigError: The package `keyring`, an extra, isn't installed, or the call failed.
     """
     try:
-        import keyring as package  # pyright: ignore[reportMissingImports]  an extra, which takes long to load
+        import keyring  # pyright: ignore[reportMissingImports]  slow to import
     except ImportError:
         raise ConfigError("needs the package keyring: pip install 'pegboard[keyring]'", file="keyring") from None
-    return package  # pyright: ignore[reportUnknownVariableType]
+    try:
+        return getattr(keyring, method)(SERVICE, *arguments)  # pyright: ignore[reportUnknownArgumentType]
+    except Exception as error:
+        raise ConfigError(f"{method} failed: {cause_of(error)}", file="keyring") from error
 
 
 def key_names() -> list[str]:
-    """The names of the keys that were set; no keyring can list them, so that their names are kept apart."""
+    """The names of the keys that were set; they are stored in a file, as a keyring can't list them."""
     names: Any = read_state(_KEYS).get("names")
     return sorted(map(str, names)) if isinstance(names, list) else []  # pyright: ignore[reportUnknownArgumentType]
 
 
 def set_key(name: str, secret: str) -> None:
-    """Keeps a key in the keyring.
+    """Stores a key in the keyring.
 
     Raises:
-        ConfigError: There is no keyring.
-        OSError: The name can't be kept.
+        ConfigError: The keyring isn't installed, or fails.
+        OSError: The name can't be stored.
     """
-    keyring().set_password(SERVICE, name, secret)
+    _keyring("set_password", name, secret)
     write_state(_KEYS, {"names": sorted({*key_names(), name})})
 
 
 def remove_key(name: str) -> bool:
-    """Removes a key from the keyring; gives whether there was one."""
-    was_there = keyring().get_password(SERVICE, name) is not None
-    if was_there:
-        keyring().delete_password(SERVICE, name)
+    """Removes a key from the keyring; returns whether there was one. Raises as `set_key` does."""
+    exists = _keyring("get_password", name) is not None
+    if exists:
+        _keyring("delete_password", name)
     write_state(_KEYS, {"names": [each for each in key_names() if each != name]})
-    return was_there
+    return exists

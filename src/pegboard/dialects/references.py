@@ -11,7 +11,7 @@ from attrs import define, field
 from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 from pegboard.schema.json import is_object
 from pegboard.schema.messages import type_of
-from pegboard.schema.references import NOTES, REFERENCES, References, Steps, made_of_themselves, mapped
+from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, recursive_definitions
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"
@@ -189,7 +189,7 @@ class _Inlining:
     cyclic: frozenset[str] = frozenset()
 
     def rewritten(self, root: JsonSchema) -> Rewritten:
-        self.cyclic = made_of_themselves(self.definitions)
+        self.cyclic = recursive_definitions(self.definitions)
         place = Place()
         schema = self._inline(without(root, ("$defs",)), _At(place))
         written: dict[str, JsonSchema] = {}

@@ -1,7 +1,7 @@
-"""The user's cache: what loading a plugin showed, and the texts that the warm command prints.
+"""The user's cache: manifests of loaded plugins, and the texts that the warm command prints.
 
-Both live in the user's cache folder, readable by the user alone, put in place at once, checked before use, and bounded
-in number, size and age. Whatever can't be kept isn't; nothing here fails a command.
+Its files are readable by the user alone, written atomically, checked before use, and bounded in number, size and age.
+Nothing here fails a command: what can't be cached isn't.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pegboard.plugins.snapshot import (
 )
 
 _SETTLED_NS: Final = 20_000_000
-"""File times move in ticks of some milliseconds: what changed this short a time before may change again unseen."""
+"""File times have a resolution of some milliseconds: a file that changed just now may change again unnoticed."""
 _MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
 _MOST_FILES: Final = 4_000
@@ -49,12 +49,12 @@ _FORMAT: Final = 4
 
 @define
 class Stamps:
-    """Collects paths and their stamps, for one listing that is made meanwhile.
+    """Stamps of the paths that one cached listing depends on.
 
     Attributes:
         settled: Whether nothing has changed since this was made, or so shortly before that a further change could go
-            unseen.
-        complete: Whether everything that the listing rests on could be added.
+            unnoticed.
+        complete: Whether everything that the listing depends on could be added.
         by_path: Path -> stamp.
     """
 
@@ -65,21 +65,21 @@ class Stamps:
 
     @classmethod
     def of_environment(cls) -> Stamps:
-        """Those of the folders on `sys.path`, and of pegboard itself. Take them before anything else is read."""
+        """The stamps of the folders on `sys.path` and of pegboard. Take them before anything else is read."""
         stamps = cls()
         stamps.add(*(os.path.abspath(path) for path in sys.path))  # noqa: PTH100  a text, not a path object
         stamps.add(*own_files())
         return stamps
 
     def add(self, *paths: str) -> None:
-        """Adds files and folders, missing ones too; the first stamp of a path is kept."""
+        """Adds files and folders, missing ones too; the first stamp of a path stays."""
         for path in map(os.fsencode, paths):
             if path not in self.by_path:
                 self.by_path[path] = stamp = stamp_of(path)
                 self.settled = self.settled and not self._is_fresh(stamp)
 
     def _is_fresh(self, stamp: bytes) -> bool:
-        """Whether something changed just now. A time in the future is no change, but a wrong clock."""
+        """Whether something changed just now. A time in the future is a wrong clock, not a change."""
         if stamp == MISSING:
             return False
         return self._started - _SETTLED_NS < int(stamp.partition(b":")[0]) <= time.time_ns()
@@ -87,8 +87,8 @@ class Stamps:
     def add_plugin(self, found: FoundPlugin) -> None:
         """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.
 
-        The code of a regular install isn't watched: an installer that changes it writes RECORD anew. After an
-        edit in place, run `registry list --refresh`.
+        The code of a regular install isn't added: an installer that changes it rewrites RECORD. After an edit in
+        place, run `registry list --refresh`.
         """
         location = found.location
         if location is not None:
@@ -103,7 +103,7 @@ class Stamps:
             self.add(*(sources or ()))
 
     def add_published(self, published: PublishedTools) -> None:
-        """Adds the files that published tools were read from, with the stamps that they had then."""
+        """Adds the files that published tools were read from, with their stamps at that time."""
         for path, stamp in published.files.items():
             self.by_path.setdefault(os.fsencode(path), stamp.encode())
             self.settled = self.settled and not self._is_fresh(stamp.encode())
@@ -119,8 +119,8 @@ def cache_folder() -> Path:
 class CachedManifests:
     """Cache of the manifests of plugins that ship none, from when they were last loaded; one snapshot each.
 
-    It holds for: distribution, version, entry point, settings, Python's minor version, platform, environment
-    (`sys.prefix`) and pegboard; and as long as the stamps of the plugin do (see `Stamps.add_plugin`).
+    The key is distribution, version, entry point, settings, Python's minor version, platform, environment
+    (`sys.prefix`) and pegboard; an entry is valid while the stamps of the plugin are (see `Stamps.add_plugin`).
 
     Attributes:
         folder: Where the files are; `manifests` in the user's cache folder by default.
@@ -132,12 +132,12 @@ class CachedManifests:
     def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | str | None:
         """What a plugin with these settings brings, or why loading it failed less than an hour ago.
 
-        What was installed or taken away since counts as a change: the cause may have been a missing package. So it is
-        where a toolset had nothing to publish. What toolsets have published holds until the files change that it was
-        read from.
+        A failure is void once something is installed or removed, as the cause may have been a missing package; so is
+        a toolset's failure to publish. What toolsets have published is valid until the files that it was read from
+        change.
 
         Returns:
-            `None` where nothing is known, or what is isn't sound.
+            `None` where nothing valid is cached.
         """
         key = self._key(found, settings)
         if key is None:
@@ -152,16 +152,16 @@ class CachedManifests:
         return None
 
     def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
-        """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept.
+        """Stores what a plugin with these settings brings, or why loading it failed; returns whether it was stored.
 
-        Nothing is while the settings refer to a secret that isn't there: with it, the plugin may bring more.
+        It isn't while the settings refer to a missing secret: with it, the plugin may bring more.
         """
         key, stamps = self._key(found, settings), Stamps()
         stamps.add_plugin(found)
         if key is None or lacks_secrets(settings):
             return False
         if not stamps.complete and not (isinstance(known, str) and found.place() is None):
-            return False  # a failure may be kept of what isn't there
+            return False  # but the failure of a module that can't be found is stored
         published = None if isinstance(known, str) else known.published
         if published is not None:
             stamps.add_published(published)
@@ -176,7 +176,7 @@ class CachedManifests:
         return _write(self._place(found, key), sections, stamps, until, most=_MOST_FILES)
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
-        """Drops what is known of a plugin with these settings: its code was seen to say something else."""
+        """Deletes the entry of a plugin with these settings, as its code differs."""
         key = self._key(found, settings)
         if key is not None:
             with suppress(OSError):
@@ -199,12 +199,12 @@ class CachedManifests:
 
 
 def _import_path() -> list[str]:
-    """`sys.path` as texts: a host may have put paths there, and the folder that it runs in may be gone."""
+    """`sys.path` as texts: a host may have added `Path`s, and the working folder may be gone."""
     return [str(path) or "." for path in sys.path]
 
 
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:
-    """The SHA-256 of a plugin's settings, hexadecimal; `None` where they hold what has no stable text."""
+    """The SHA-256 of a plugin's settings, hexadecimal; `None` where a value has no stable text."""
     try:
         text = json.dumps(settings, sort_keys=True, default=_plain)
     except (TypeError, ValueError, AttributeError, RecursionError):
@@ -226,15 +226,15 @@ def _digest(data: bytes) -> str:
 
 
 def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:
-    """Keeps what the warm command prints; gives whether it could be kept.
+    """Stores what the warm command prints; returns whether it was stored.
 
-    Nothing is kept where the stamps can't tell every later change, as of a file that changed a moment ago.
+    It isn't where the stamps can't show every later change, as for a file that changed a moment ago.
 
     Args:
         place: The environment, taken before anything was loaded.
         sections: What is read by name.
-        stamps: What the sections rest on, taken before it was read.
-        until: When they end to hold, in seconds since 1970; 0 for no end.
+        stamps: What the sections depend on, taken before it was read.
+        until: When they expire, in seconds since 1970; 0 for never.
     """
     if not stamps.settled or not stamps.complete:
         return False
@@ -242,7 +242,7 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
 
 
 def _write(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int, *, most: int) -> bool:
-    """Puts a snapshot in place, and removes the oldest beyond so many beside it; gives whether it could be kept."""
+    """Writes a snapshot, and deletes the oldest in its folder beyond `most`; returns whether it was written."""
     key, path = place
     places: dict[bytes, tuple[int, int, int]] = {}
     offset = 0
@@ -262,17 +262,17 @@ def _write(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, 
 
 
 def forget_snapshots() -> None:
-    """Drops every listing snapshot: what the user has decided doesn't show in any stamp."""
+    """Deletes every listing snapshot, after a decision of the user that no stamp shows."""
     prune(cache_folder() / "snapshots", most=0)
 
 
 def prune(folder: Path, *, most: int) -> None:
-    """Removes what is older than 90 days, and the oldest beyond so many files or 256 MiB."""
-    kept = size = 0
+    """Deletes files older than 90 days, and the oldest beyond so many files or 256 MiB."""
+    count = size = 0
     with suppress(OSError):  # there is no such folder, or a file can't be removed
         with os.scandir(folder) as entries:
             files = [(each.stat(), Path(each.path)) for each in entries if each.is_file(follow_symlinks=False)]
         for facts, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
-            kept, size = kept + 1, size + facts.st_size
-            if kept > most or size > _MOST_BYTES or time.time() - facts.st_mtime > _OLDEST_SECONDS:
+            count, size = count + 1, size + facts.st_size
+            if count > most or size > _MOST_BYTES or time.time() - facts.st_mtime > _OLDEST_SECONDS:
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`discover`: the plugins of all installed distributions, none of them imported.
+"""`discover`: finds the plugins of all installed distributions, without importing any.
 
 `importlib_metadata` finds the distributions: in folders, in zip files and behind import finders. An entry point of the
 group `pegboard` is a plugin (`name = module:attribute`, PyPA's entry points specification).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "pegboard"
 MOST_SOURCES: Final = 1_000
-"""A plugin with more files and folders than this isn't looked at each time: it is loaded instead."""
+"""A plugin with more files and folders than this isn't cached, but loaded each time."""
 _MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
 _MOST_BYTES: Final = 1024 * 1024
 """Of any other metadata file."""
@@ -46,7 +46,7 @@ _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r
 
 
 class MetadataError(ValueError):
-    """A distribution's metadata doesn't say what it has to."""
+    """A distribution's metadata is invalid."""
 
 
 @frozen
@@ -59,10 +59,10 @@ class FoundPlugin:
         attribute: What to take of it, dotted; `None` where the module itself is the plugin.
         distribution: The distribution's name as it writes it.
         version: Its version.
-        location: Its metadata folder (`.../name-1.0.dist-info`), which may lie in a zip file; `None` where an import
-            finder has the metadata elsewhere.
+        location: Its metadata folder (`.../name-1.0.dist-info`), perhaps in a zip file; `None` where an import finder
+            has the metadata elsewhere.
         editable: Whether it is installed as a link to its sources.
-        trusted: Whether what its tools claim is believed.
+        trusted: Whether its tools' hints are trusted.
     """
 
     name: str
@@ -76,7 +76,7 @@ class FoundPlugin:
 
     @property
     def origin(self) -> Origin:
-        """As its tools carry it."""
+        """The origin of its tools."""
         return Origin(self.name, self.distribution, self.version, trusted=self.trusted)
 
     @property
@@ -91,7 +91,7 @@ class FoundPlugin:
     def record(self) -> bytes | None:
         """The list of its files with their digests (`RECORD`); `None` where it doesn't cover the sources.
 
-        That is where the install is editable or zipped, or no installer wrote one.
+        It doesn't where the install is editable or zipped, or no installer wrote one.
         """
         if self.editable or self.location is None:
             return None
@@ -104,7 +104,7 @@ class FoundPlugin:
         """The files and folders of the code, for an install whose RECORD doesn't cover it.
 
         Nothing is imported. Every file of the top-level package counts, not only Python's: a tool may be made of data.
-        A package in a zip file has that file as its source.
+        The source of a package in a zip file is that file.
 
         Returns:
             Paths, sorted; `None` where the package can't be found, or has more than 1,000 files and folders.
@@ -143,7 +143,7 @@ class FoundPlugin:
 
 
 def _walked(place: str) -> Iterator[str]:
-    """A path and everything below it, without hidden and compiled things and what can't be read."""
+    """A path and everything below it, without hidden, compiled and unreadable files."""
     yield place
     for folder, folders, files in os.walk(place):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
@@ -155,11 +155,11 @@ def _walked(place: str) -> Iterator[str]:
 
 @frozen
 class Discovery:
-    """Plugins that the installed distributions offer.
+    """The plugins of the installed distributions.
 
     Attributes:
         entries: The plugins in load order: by distribution, then by name.
-        problems: Distributions and entry points that can't be used, each with its cause.
+        problems: Distributions and entry points that can't be used, with the cause.
     """
 
     entries: tuple[FoundPlugin, ...] = ()
@@ -167,17 +167,17 @@ class Discovery:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The normalised names of distributions that bring plugins and are left out as a whole."""
+        """The normalised names of distributions whose plugins are all left out."""
         here = {normalised(found.distribution) for found in self.entries}
         return frozenset(each.distribution for each in self.problems if each.distribution and not each.plugin) - here
 
 
 def discover(paths: Sequence[str] | None = None) -> Discovery:
-    """Finds the plugins of all installed distributions; what is wrong with one costs only that one.
+    """Finds the plugins of all installed distributions; a broken one doesn't affect the others.
 
     Args:
-        paths: Where to look, `sys.path` by default; the first that has a distribution counts. Import finders are asked
-            in any case.
+        paths: Where to look, `sys.path` by default; the first that has a distribution counts. Import finders are
+            always queried.
     """
     return _Search(list(sys.path if paths is None else paths)).run()
 
@@ -191,7 +191,7 @@ class _Search:
     _carriers: dict[str, str] | None = field(default=None, init=False)
 
     def run(self) -> Discovery:
-        """What is found, in load order; several distributions may bring plugins of one name."""
+        """The plugins in load order; several distributions may have plugins of one name."""
         self._report_unreadable()
         named: dict[str, list[Distribution]] = {}
         self._all = list(self._distributions())
@@ -203,7 +203,7 @@ class _Search:
         taken: dict[tuple[str, str], FoundPlugin] = {}
         for found in sorted(self.found, key=lambda found: (normalised(found.distribution), found.name)):
             if taken.setdefault((found.distribution, found.name), found) is not found:
-                cause = f"entry point {found.name!r} stands twice; the first counts"
+                cause = f"entry point {found.name!r} is listed twice; the first counts"
                 self._report(found.name, found.distribution, cause)
         return Discovery(tuple(taken.values()), tuple(self.problems))
 
@@ -233,7 +233,9 @@ class _Search:
         texts = {_location(each): text for each in of_name if (text := self._entry_points(name, each)) is not None}
         if not texts:
             return
-        roots = [_root(each) for each in of_name if not _folder(each).endswith(".egg-info")]  # a build's beside sources
+        roots = [
+            _root(each) for each in of_name if not _folder(each).endswith(".egg-info")
+        ]  # a build's, next to sources
         roots = list({os.path.realpath(root): root or "an import finder" for root in reversed(roots)}.values())
         if len(roots) > 1:
             cause = f"is installed in {' and in '.join(reversed(roots))}; what comes first on sys.path counts"
@@ -248,7 +250,7 @@ class _Search:
 
     @contextmanager
     def _left_out(self, name: str) -> Generator[None]:
-        """Whatever is raised meanwhile leaves the distribution of this name out, and is reported."""
+        """Context manager: an error within it is reported, and leaves the distribution of this name out."""
         try:
             yield
         except MetadataError as error:
@@ -257,7 +259,7 @@ class _Search:
             self._report(None, name, f"{_LEFT_OUT}: its metadata can't be read: {cause_of(error)}")
 
     def _entry_points(self, name: str, distribution: Distribution) -> str | None:
-        """The text of the file where it may name plugins."""
+        """The text of `entry_points.txt`, if it may name plugins."""
         with self._left_out(name):
             text = _text(distribution, "entry_points.txt")
             return text if text and _HEADER in text else None
@@ -282,36 +284,36 @@ class _Search:
                     self._report(point.name, facts[0], f"entry point {point.name!r} names {point.value!r}, {wanted}")
 
     def _check_folder(self, distribution: Distribution) -> None:
-        """Checks that an installer has made the metadata's folder for this distribution, and for no other's files.
+        """Checks that the metadata folder belongs to this distribution, and has no files of another.
 
         Raises:
-            MetadataError: It hasn't.
+            MetadataError: It doesn't.
         """
         location = _location(distribution)
         if location is None:
             return
         if not _FOLDER.fullmatch(_folder(distribution)):
-            raise MetadataError("a folder with such a name isn't any distribution's")
+            raise MetadataError("its metadata folder has an invalid name")
         if self._carriers is None:
             self._carriers = dict(chain.from_iterable(map(_carried, self._all)))
         carrier = self._carriers.get(location.casefold())
         if carrier is not None:
-            raise MetadataError(f"{carrier} has put files into {_folder(distribution)}, which isn't its own")
+            raise MetadataError(f"{carrier} has installed files into its metadata folder {_folder(distribution)}")
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         self.problems.append(Problem(plugin, distribution, cause))
 
 
 def _text(distribution: Distribution, file: str) -> str | None:
-    """The text of a metadata file, which isn't waited for, and is bounded.
+    """The text of a metadata file; it is bounded, and a pipe doesn't block.
 
     Raises:
-        MetadataError: It is no regular file, too large, or not UTF-8.
+        MetadataError: It isn't a regular file, is too large, or isn't UTF-8.
     """
-    with suppress(OSError):  # there is none, or it lies in a zip file
+    with suppress(OSError):  # there is none, or it is in a zip file
         facts = os.stat(f"{_location(distribution) or ''}/{file}")  # noqa: PTH116  as everywhere here
         if not S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
-            raise MetadataError(f"{file} is no regular file, or has more than {_MOST_BYTES:,} bytes")
+            raise MetadataError(f"{file} isn't a regular file, or has more than {_MOST_BYTES:,} bytes")
     try:
         return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
     except UnicodeDecodeError:
@@ -319,7 +321,7 @@ def _text(distribution: Distribution, file: str) -> str | None:
 
 
 def _carried(distribution: Distribution) -> Iterator[tuple[str, str]]:
-    """The metadata folders, other than its own, into which a distribution's files were put; each with its name."""
+    """The metadata folders, other than its own, that a distribution has files in; each with the distribution's name."""
     own = _location(distribution)
     if own is None:
         return
@@ -350,7 +352,7 @@ def _root(distribution: Distribution) -> str:
 
 
 def _label(distribution: Distribution) -> str:
-    """The normalised name, by the metadata folder's where there is one; `""` for the rest of a broken uninstall."""
+    """The normalised name, from the metadata folder's if there is one; `""` for the rest of a broken uninstall."""
     stem, _, kind = _folder(distribution).rpartition(".")
     if stem.startswith("~"):
         return ""
@@ -362,13 +364,13 @@ def _label(distribution: Distribution) -> str:
 
 
 def _identity(distribution: Distribution) -> tuple[str, str]:
-    """What a distribution calls itself: name and version.
+    """A distribution's name and version, from its METADATA.
 
     Raises:
-        MetadataError: Its METADATA can't be read, or doesn't say one of them.
+        MetadataError: METADATA can't be read, or lacks one of them.
     """
     text = _text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or ""
-    # Read here, as `distribution.metadata` loads the email package, which takes as long as all the rest.
+    # Parsed here, as `distribution.metadata` imports the email package, which takes as long as all the rest.
     lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
     headers = {name.strip().title(): value.strip() for name, _, value in reversed(list(lines))}
     for name, pattern in _FACTS.items():
@@ -380,7 +382,7 @@ def _identity(distribution: Distribution) -> tuple[str, str]:
 def _is_editable(distribution: Distribution) -> bool:
     """Whether it is installed as a link to its sources (PEP 660, by `direct_url.json`, PEP 610).
 
-    What can't be understood is taken for editable: its sources are then looked at, which is never wrong.
+    One that can't be parsed counts as editable: its sources are then examined, which is never wrong.
     """
     text = _text(distribution, "direct_url.json")
     if not text:

@@ -1,4 +1,4 @@
-"""`load`: a registry with the installed plugins; and what one plugin offers, for a registry that has loaded none."""
+"""`load`: a registry with the installed plugins; `installed`: the fallback for registries without plugins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
-NOT_BEGUN: Final = f"isn't loaded yet: first loads took longer than {FIRST_LOADS_SECONDS:g} s; the next command goes on"
+NOT_BEGUN: Final = f"isn't loaded yet: first loads took over {FIRST_LOADS_SECONDS:g} s; the next command continues"
 
 
 def load(
@@ -47,19 +47,19 @@ def load(
 
     Args:
         config: What to block, enable, rename, ...; nothing by default.
-        block: Names of more plugins to block; those in the environment's `PEGBOARD_BLOCK` do, too.
-        autoload: `False` loads no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` does.
+        block: Names of more plugins to block, besides those in `PEGBOARD_BLOCK` of the environment.
+        autoload: `False` loads no installed plugin, and so does `PEGBOARD_AUTOLOAD=0` in the environment by default.
         settings: The settings by plugin name, over those of `config`.
         where: A predicate that every resolution starts with, in addition to that of `config`.
         limits: What one call may use.
-        refresh: Whether to load again what the cache knows.
+        refresh: Whether to load plugins again that are cached.
         live: Whether to import every plugin now, in this process.
         seconds: How long loading one plugin may take.
         progress: Called with `(number, of how many, name)` before each first load.
-        discovery: What is installed, where that has been found out already.
+        discovery: The installed plugins, if they are known already.
 
     Returns:
-        The registry. A plugin that fails costs only itself: see `registry.plugins()` and `registry.problems()`.
+        The registry. A plugin that fails doesn't affect the others: see `registry.plugins()` and `registry.problems()`.
     """
     config = NO_CONFIG if config is None else config
     registry = ToolRegistry(limits=limits, where=[config.where, where])
@@ -116,7 +116,7 @@ class _Loading:
         return self._without_conflicts(chosen)
 
     def _without_conflicts(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
-        """Those whose names are their own: of several by which one could be addressed, the accepted one."""
+        """Those whose names are unique: of several with one name, the accepted one."""
         claims = self.manager.claims
         names = {found: (found.name, normalised(found.distribution)) for found in chosen}
         for found in chosen:
@@ -129,11 +129,11 @@ class _Loading:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
                         known = self.known(found) if conflict.holder is None else None
                         if not isinstance(known, str | None):
-                            self.manager.claim_all(found, known)  # no other gets its names for that
+                            self.manager.claim_all(found, known)  # so that no other gets its names
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
-        """Whether a project that isn't trusted blocks a plugin; it may, where that brings nothing but tools."""
+        """Whether an untrusted project blocks a plugin, which it may only if the plugin brings nothing but tools."""
         if not is_named(found.name, found.distribution, self.manager.config.project_block):
             return False
         if manifest is not None and manifest.brings_only_tools:
@@ -147,7 +147,7 @@ class _Loading:
         return False
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
-        """Registers all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
+        """Registers all plugins by their manifests, the cache, or else a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
         known: dict[str, PluginManifest | str] = {}
@@ -159,12 +159,12 @@ class _Loading:
                 known[found.name] = brought
             elif found.root is not None and found.root in map(os.path.abspath, sys.path):
                 unknown.append(found)
-            else:  # only an import finder of this process knows it, and no child process would
+            else:  # only an import finder of this process finds it, so a child process couldn't load it
                 here.append(found)
         known |= self._first_load(unknown) if unknown else {}
         listed = [(found, brought) for found in wanted if not isinstance(brought := known.get(found.name), str | None)]
         left_out = [each for each in listed if self.is_left_out(*each)]
-        for found, manifest in left_out:  # no other gets its names for that
+        for found, manifest in left_out:  # so that no other gets its names
             self.manager.claim_all(found, manifest)
         self.manager.list_plugins(each for each in listed if each not in left_out)
         for found in here:
@@ -182,7 +182,7 @@ class _Loading:
         )
 
     def known(self, found: FoundPlugin) -> PluginManifest | str | None:
-        """As `brought_by`, but no failure where tracebacks are logged; what is wrong with the manifest is reported."""
+        """As `brought_by`, but without failures while tracebacks are logged; reports faults of the manifest."""
         if self.refresh:
             return None
         faults: list[str] = []
@@ -192,7 +192,7 @@ class _Loading:
         return None if isinstance(known, str) and operator_log().isEnabledFor(logging.DEBUG) else known
 
     def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:
-        """What loading plugins in child processes shows, or why they failed; it is kept in the cache."""
+        """Loads plugins in child processes; what they bring, or why they failed, is cached."""
         from pegboard.plugins.probe import probe
 
         brought: dict[str, PluginManifest | str] = {}
@@ -204,9 +204,9 @@ class _Loading:
             progress=self.progress,
         ):
             brought[found.name] = known
-            is_kept = isinstance(known, str) and not known.startswith("plugins.")
-            kept = f"{known} (cached up to 1 h; retry with --refresh)" if is_kept else known
-            self.cache.put(found, self.settings.get(found.name, {}), kept)
+            has_failed = isinstance(known, str) and not known.startswith("plugins.")
+            cached = f"{known} (cached up to 1 h; retry with --refresh)" if has_failed else known
+            self.cache.put(found, self.settings.get(found.name, {}), cached)
         return brought
 
     def _report(self, *problems: Problem) -> None:
@@ -216,15 +216,15 @@ class _Loading:
 def brought_by(
     found: FoundPlugin, settings: Mapping[str, Any], cache: CachedManifests, faults: list[str]
 ) -> PluginManifest | str | None:
-    """What a plugin brings, or why it failed a short time ago, by the cache or its manifest; `None`: neither knows.
+    """What a plugin brings, or why it failed a short time ago, by the cache or its manifest; `None` if neither has it.
 
-    What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen what its
-    code brings. With settings it may bring something else than its manifest has.
+    The cache comes first: it has a plugin with a manifest only where a refresh has loaded the code. A plugin with
+    settings may bring something else than its manifest has.
 
     Args:
         found: The plugin.
         settings: Its settings.
-        cache: What earlier loads showed.
+        cache: The results of earlier loads.
         faults: Gets what is wrong with the manifest.
     """
     known = cache.get(found, settings)
@@ -238,7 +238,7 @@ def brought_by(
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
-    """Whether installed plugins are loaded: by the caller, else the environment, else the configuration.
+    """Whether installed plugins are loaded: the caller's choice, else unless the environment or configuration says no.
 
     Raises:
         ConfigError: `PEGBOARD_AUTOLOAD` is neither 0 nor 1.
@@ -255,9 +255,9 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
 
 
 def installed() -> ToolRegistry:
-    """The registry of what manifests of installed plugins offer, from which one that has loaded none takes a thing.
+    """Fallback registry for those without plugins: what the manifests of installed plugins offer.
 
-    Made once a process. No child process is started for it; `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` hold.
+    Made once per process, without child processes; `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` apply.
     """
     return _installed(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
 

@@ -1,4 +1,4 @@
-"""Loads plugins: gathers what they bring, hook by hook, registers it, and keeps apart what fails."""
+"""Plugin manager: gathers what plugins bring, hook by hook, registers it, and quarantines plugins that fail."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class LoadedPlugin:
         origin: The plugin's; its tools and toolsets carry it.
         plugin: Its object.
         implementations: Its hook implementations by hook name.
-        callbacks: Those that are called at run time, by stage.
-        tools: In the order in which it registered them.
+        callbacks: Those called at run time, by stage.
+        tools: In the order of registration.
         toolsets: Likewise.
         extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
         faults: What was refused, one sentence each; everything else works.
-        secrets: What its settings referred to; hidden in its faults.
+        secrets: The secrets in its settings, which are hidden in its faults.
     """
 
     origin: Origin
@@ -98,17 +98,17 @@ class LoadedPlugin:
 
 
 def gather(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
-    """Asks a plugin for everything that it brings, and looks at its objects as far as they have to be.
+    """Calls the register hooks of a plugin and validates what it brings.
 
     Args:
         origin: The plugin's.
         thing: What its entry point names: a module, an object, or a class, of which one instance is made (with
             `settings`, if it takes them).
-        settings: Its settings, handed to it read-only, with the secrets that they refer to.
+        settings: Its settings, passed read-only, with the secrets that they refer to.
 
     Raises:
-        pluggy.PluginValidationError: A hook takes arguments that there aren't.
-        BaseException: Whatever the class raised; a `RuntimeError` in place of what shows a secret.
+        pluggy.PluginValidationError: A hook takes unknown arguments.
+        BaseException: Whatever the class raised; a `RuntimeError` in place of one whose text shows a secret.
     """
     loaded = LoadedPlugin(origin, thing)
     handed = MappingProxyType(with_secrets(settings, loaded.faults, loaded.secrets))
@@ -137,7 +137,7 @@ def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
 
 
 def _find_implementations(loaded: LoadedPlugin) -> None:
-    """Lets pluggy find and check them, in a manager of their own, so that a failure leaves nothing behind."""
+    """Has pluggy find and check them, in a separate manager, so that a failure leaves nothing behind."""
     import pluggy  # listing needs neither
 
     from pegboard.plugins import hookspecs
@@ -159,7 +159,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     if stage == "approve_call" and not loaded.origin.trusted:
                         from pegboard.dispatch.approval.queue import only_rejecting
 
-                        loaded.faults.append("it approves calls, and isn't trusted to: only what it rejects counts")
+                        loaded.faults.append("it approves calls and isn't trusted: only its rejections count")
                         function = only_rejecting(function)
                     limit = limit_of(stage, getattr(implementation.function, ONLY, None))
                     loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}", limit)
@@ -170,7 +170,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
-    """Calls one register hook; what it raises costs what it hadn't registered yet, and is given back."""
+    """Calls one register hook; returns what it raises, which loses only what it hadn't registered yet."""
     offered = {"register": partial(_REGISTERS[hook], loaded), "settings": settings}
     implementation = loaded.implementations[hook]
     try:
@@ -179,7 +179,7 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
             answer.close()
             raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
         if answer is not None:
-            what = f"{hook} gives back a {type(answer).__name__}, which is never looked at"
+            what = f"{hook} returns a {type(answer).__name__}, which is ignored"
             loaded.faults.append(f"{what}: call register(...) for each thing that it brings")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         loaded.faults.append(f"{hook} raised {cause_of(error, loaded.secrets)}")
@@ -193,12 +193,12 @@ def _register_tools(loaded: LoadedPlugin, *things: Any) -> None:
     for thing in things:
         try:
             tools = as_tools(thing, foreign=True)
-        except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
+        except Exception as error:  # noqa: BLE001  a plugin's object may raise anything
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
             continue
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
-                loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
+                loaded.faults.append(f"tool {tool.name!r} is registered twice; the first counts")
                 continue
             try:
                 loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec), origin=loaded.origin))
@@ -210,7 +210,7 @@ def _register_toolset(loaded: LoadedPlugin, toolset: Any) -> None:
     if is_toolset(toolset):
         loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
     else:
-        loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
+        loaded.faults.append(f"{toolset!r} isn't a toolset: it needs a name and an async method tools(context)")
 
 
 def _register_extra(of: str, loaded: LoadedPlugin, name: str, thing: Any) -> None:
@@ -218,7 +218,7 @@ def _register_extra(of: str, loaded: LoadedPlugin, name: str, thing: Any) -> Non
     if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
         loaded.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
     elif name in of_kind:
-        loaded.faults.append(f"{of[:-1]} {name!r} is registered twice; the first is kept")
+        loaded.faults.append(f"{of[:-1]} {name!r} is registered twice; the first counts")
     else:
         try:
             EMPTY.with_extra(of, name, thing, loaded.origin)
@@ -245,7 +245,7 @@ _REGISTERS: Final[dict[str, Callable[..., None]]] = {
     **{f"pegboard_register_{kind}": partial(_register_extra, kind) for kind in EXTRAS},
     "pegboard_register_services": _register_service,
 }
-"""The `register` of each hook that is called at load, which gets the plugin first; they are called in this order."""
+"""The `register` of each register hook, which gets the plugin first; the hooks are called in this order."""
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -270,7 +270,7 @@ class _Plugin:
     lock: threading.RLock = field(factory=threading.RLock)
 
     def record(self, whole: Status, hooks: Iterable[str], tools: Iterable[Tool], faults: Sequence[str]) -> PluginRecord:
-        """Its record; the status is `whole` where it has no faults."""
+        """Its record, with the status `whole` unless it has faults."""
         return PluginRecord(
             self.name,
             self.origin.distribution,
@@ -282,7 +282,7 @@ class _Plugin:
         )
 
     def problems(self, causes: Iterable[str]) -> list[Problem]:
-        """A problem of it for each of these causes."""
+        """A problem for each of these causes."""
         return [Problem(self.name, self.origin.distribution, cause) for cause in causes]
 
 
@@ -295,8 +295,8 @@ class PluginManager:
         settings: The settings by plugin name.
         config: How tools are renamed, and what happens when two plugins bring one name.
         seconds: How long loading one plugin may take.
-        on_stale: Called with the name of a plugin whose code differs from what is listed.
-        claims: Which distribution brings which name.
+        on_stale: Called with the name of a plugin whose code differs from its listing.
+        claims: Which distributions bring which names.
     """
 
     registry: ToolRegistry
@@ -309,17 +309,14 @@ class PluginManager:
     _denying: dict[str, Callback] = field(factory=dict[str, Callback], init=False)
 
     def note(self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False) -> None:
-        """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: though it should be."""
+        """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: it should be loaded."""
         plugin = _Plugin(found.name, found.origin, found.load, self.settings.get(found.name, _NOTHING))
         if status == "quarantined" or missing:
             plugin.manifest = stale_manifest(found)
         self._miss(plugin, plugin.record(status, (), (), ()), cause, reported=status == "quarantined")
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
-        """Lists plugins by what their manifests say; none of their code is imported.
-
-        All of them are registered at once.
-        """
+        """Registers plugins by their manifests, all in one change; none of their code is imported."""
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
@@ -352,18 +349,18 @@ class PluginManager:
         self.registry.change(listed)
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
-        """Notes the names of what a plugin would bring that isn't listed."""
+        """Claims all names of a plugin that isn't listed."""
         self._list(_Plugin(found.name, found.origin, found.load, _NOTHING), manifest)
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
-        """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
+        """Claims the names of what a plugin brings, unless the configuration resolves conflicts in another way."""
         if self.config.conflicts is None:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
                 self.claims.add(kind, names, origin)
             self.claims.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
 
     def _own(self, kind: str, things: Iterable[Any], origin: Origin) -> list[Any]:
-        """Those of a plugin's named things that it gets the names of."""
+        """Those of a plugin's things whose names it gets."""
         return [thing for thing in things if self.claims.has(kind, thing.name, origin)]
 
     def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
@@ -378,14 +375,14 @@ class PluginManager:
         return self.registry.catalogue.plugins[plugin.name]
 
     def register(self, thing: Any, origin: Origin) -> PluginRecord:
-        """Registers a plugin that the host has as an object, a module or a class; gives its record."""
+        """Registers a host's plugin, an object, a module or a class; returns its record."""
         plugin = self._new(origin, lambda: thing)
         plugin.guards = hasattr(thing, GUARDS)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
     def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
-        """Forgets a plugin, which can't be loaded any more; gives the callbacks of the others."""
+        """Removes a plugin, which can't be loaded any more; returns the callbacks of the others."""
         self._denying.pop(name, None)
         if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
@@ -469,7 +466,7 @@ class PluginManager:
         plugin.failure.__cause__ = error
 
     def _miss(self, plugin: _Plugin, record: PluginRecord, cause: str, *, reported: bool) -> str:
-        """Records a plugin that isn't loaded; where it was to guard calls, none runs. Gives the cause, with that."""
+        """Records a plugin that isn't loaded, and denies all calls if it should guard them; returns the full cause."""
         guards = plugin.guards or (plugin.manifest is not None and GUARDS in plugin.manifest.hooks)
         if guards and plugin.settings:
             cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
@@ -487,13 +484,13 @@ class PluginManager:
         return cause
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
-        """Registers what a plugin brought; what was listed and is still so becomes live in place."""
+        """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
         origin, listed, faults = plugin.origin, plugin.listed, [*loaded.faults]
         now = {tool.name: tool.spec for tool in loaded.tools}
         changed = {} if listed is None else changed_tools(now, plugin.own_specs)
         plugin.live = {tool.name: self._named(plugin.name, tool) for tool in loaded.tools if tool.name not in changed}
         if changed:
-            faults.append(f"listed otherwise: {', '.join(changed.values())}; {_REFRESH}")
+            faults.append(f"its listing differs: {', '.join(changed.values())}; {_REFRESH}")
             if self.on_stale is not None:
                 self.on_stale(plugin.name)
         self.claim(origin, plugin.live.values(), loaded)
@@ -525,7 +522,7 @@ class PluginManager:
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
 
-        The order follows the load order, not the moment at which a plugin happened to be imported.
+        It follows the load order, not the order in which plugins happened to be imported.
         """
         chains: dict[str, tuple[Callback, ...]] = {}
         loaded = [plugin.loaded for plugin in self._plugins.values() if plugin.loaded is not None]
@@ -554,27 +551,27 @@ def register_plugin(
     """Registers a plugin that isn't installed: an object, a module or a class.
 
     Args:
-        registry: Where; what `load` has registered there keeps its place before it.
+        registry: The registry; plugins that `load` has registered there come before this one.
         plugin: What implements the hooks; of a class, one instance is made.
         name: The plugin's name.
-        settings: What it gets as its settings; nothing by default.
+        settings: Its settings; none by default.
 
     Returns:
-        Its record, with its `status`, and the `cause` where it isn't whole.
+        Its record, with its `status`, and the `cause` where it failed, wholly or in part.
 
     Raises:
-        RegistrationError: A plugin of this name is there already.
+        RegistrationError: There is a plugin of this name already.
     """
     manager = manager_of(registry)
     if name in registry.catalogue.plugins:
-        raise RegistrationError(f"a plugin is called {name!r} already; give this one another name")
+        raise RegistrationError(f"there is a plugin {name!r} already; choose another name")
     if settings is not None:
         manager.settings = {**manager.settings, name: settings}
     return manager.register(plugin, Origin(name))
 
 
 def manager_of(registry: ToolRegistry) -> PluginManager:
-    """The one manager of a registry: it keeps all its plugins' callbacks in order."""
+    """The one manager of a registry, which orders the callbacks of all its plugins."""
     manager = registry.plugin_manager
     if not isinstance(manager, PluginManager):
         manager = registry.plugin_manager = PluginManager(registry)
@@ -582,7 +579,7 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
 
 
 def _rank(implementation: Any, place: int) -> tuple[int, int]:
-    """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
+    """Sort key: later plugins come first, as in pluggy, but among those with `trylast` the later one is last."""
     rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
     return rank, place if implementation.trylast else -place
 
@@ -594,18 +591,18 @@ def gathered(
     notes: list[str],
     seconds: float = LOAD_SECONDS,
 ) -> LoadedPlugin:
-    """Imports a plugin and asks it for what it brings, in a thread, within a time limit, its side effects observed.
+    """Imports a plugin and calls its register hooks, in a thread, within a time limit, its side effects observed.
 
     Args:
         origin: The plugin's.
-        fetch: Imports it, and gives its object.
+        fetch: Imports it, and returns its object.
         settings: Its settings.
-        notes: Gets what it has changed, a few words each.
+        notes: Gets its side effects, a few words each.
         seconds: The limit.
 
     Raises:
         TimeoutError: It took longer.
-        BaseException: Whatever it raised, but for `KeyboardInterrupt`, which is the user's alone.
+        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's.
     """
     with observed(notes):
         return run_in_thread(seconds, lambda: gather(origin, fetch(), settings))

@@ -1,8 +1,8 @@
 """`PluginManifest`: what a plugin brings, as data: its tools' specs, and the names of everything else.
 
-A plugin's package carries it as `pegboard-manifest.json` (a plugin that is one module: `MODULE.pegboard-manifest.json`
-beside it), so that its tools are listed before any of its code is imported. One file serves all plugins of a
-distribution in that package:
+A plugin's package contains it as `pegboard-manifest.json` (a plugin that is one module has it next to it, as
+`MODULE.pegboard-manifest.json`), so that its tools are listed before any of its code is imported. One file serves all
+plugins of a distribution in that package:
 
     {"format": 1, "distribution": "pegboard-files", "version": "0.1.0",
      "plugins": {"files": {"tools": [...], "hooks": [...], ...}}}
@@ -34,7 +34,7 @@ from pegboard.typing import JsonObject
 
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001
-"""Of instructions: one more than a request takes, so that what is too long is refused there, by name."""
+"""Of instructions: one more than a request allows, which then refuses those that are too long, by name."""
 _FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -44,13 +44,13 @@ _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
 OFFERED: Final = ("exporters", "executors", "models", "services")
-"""What a program asks for by name, services by the paths of their types; the plugin that offers it is loaded then."""
+"""What a program gets by name, services by the paths of their types; the plugin that offers it is loaded then."""
 
 KINDS: Final = ("toolsets", *EXTRAS)
 """What a plugin brings by name, besides tools and commands."""
 
 _BY_NAME: Final = ("commands", "requests")
-"""What stands in an object, by name, and not in a list."""
+"""The kinds that are objects, by name, and not lists."""
 
 
 def _as_object(value: Any, place: str) -> JsonObject:
@@ -97,13 +97,13 @@ class RequestFacts:
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:
-        """Those of a live tool."""
+        """The facts of a live tool."""
         instructions: object = tool.instructions
         text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
         return cls(bool(tool.offered), tool.process_request is not None, text, "read_only" in tool.by_arguments)
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
-        """A listed tool with these facts; where it processes requests, its plugin is imported for the first."""
+        """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
         process = partial(_processed, late) if self.processes else None
         reads = {"read_only": _unknown} if self.may_read_only else {}
         return tool.evolve(
@@ -111,7 +111,7 @@ class RequestFacts:
         )
 
     def to_json(self) -> JsonObject:
-        """`{"offered": false, "processes": true, "instructions": "..."}`, without what is the default."""
+        """`{"offered": false, "processes": true, "instructions": "..."}`, without defaults."""
         return asdict(self, filter=lambda field, value: value != field.default)
 
     @classmethod
@@ -128,16 +128,16 @@ class RequestFacts:
 
 
 def _unknown(_arguments: Any) -> None:
-    """Whether a call only reads: the tool's code says which does."""
+    """Whether a call is read-only, which only the tool's code can tell."""
 
 
 async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
-    """What the live tool makes of a request; a plain one runs off the loop, as the import does."""
+    """The request as the live tool processes it; a plain function runs off the loop, as the import does."""
     from pegboard.threads import off_loop
 
     tool = await off_loop(late.load)
     if tool.process_request is None:
-        return None  # its code differs from its manifest, which is in the listing as a problem
+        return None  # its code differs from its manifest, which is reported as a problem
     function = by_name(tool.process_request, ("request", "context", "services"))
     if may_block(function):
         return await settle(await off_loop(function, request, context, services))
@@ -154,10 +154,10 @@ class PluginManifest:
         version: The distribution's, or `None`.
         tools: The specs of its static tools.
         hooks: The names of the hooks that it implements.
-        names: The names of its toolsets, exporters and so on, by kind; a kind that it brings none of is left out.
+        names: The names of its toolsets, exporters and so on, by kind; kinds without names are left out.
         commands: A line of help for each of its commands, by name; `""` where a manifest has names alone.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
-        requests: What its static tools have to do with requests, by name; those that have nothing are left out.
+        requests: The `RequestFacts` of its static tools, by name; those with the defaults are left out.
         notes: What loading it changed in the process, a few words each; a manifest in a package has none.
         published: What its toolsets have published, or `None`; a manifest in a package has none.
     """
@@ -176,23 +176,23 @@ class PluginManifest:
 
     @property
     def _named(self) -> dict[str, Collection[str]]:
-        """All that it brings by name, but for tools, in the order of its JSON."""
+        """All names except tools', in the order of its JSON."""
         names = {kind: self.names.get(kind, ()) for kind in KINDS}
         return {"hooks": self.hooks, **names, "commands": self.commands, "faults": self.faults}
 
     @property
     def of_toolsets(self) -> PublishedTools | None:
-        """What its toolsets have published; nothing, for sure, where it brings none with its settings."""
+        """What its toolsets have published; nothing where it brings none, and `None` where it isn't known."""
         return self.published or (None if self.names.get("toolsets") else PublishedTools())
 
     @property
     def brings_only_tools(self) -> bool:
-        """Whether it has no part in anything but offering tools: it guards, limits and records nothing."""
+        """Whether it only offers tools, and doesn't guard, limit or record anything."""
         return frozenset(self.hooks) <= _OF_TOOLS and not any(facts.processes for facts in self.requests.values())
 
     @property
     def brings_nothing(self) -> bool:
-        """Whether it implements hooks that register something, and no others, and has registered nothing."""
+        """Whether it implements only register hooks, and has registered nothing."""
         brings = any((self.tools, self.commands, *self.names.values()))
         return not brings and all(hook.startswith("pegboard_register_") for hook in self.hooks)
 
@@ -202,7 +202,7 @@ class PluginManifest:
         return frozenset((kind, name) for kind in OFFERED for name in self.names.get(kind, ()))
 
     def differences(self, earlier: PluginManifest) -> list[str]:
-        """In what it differs from an earlier one, a few words each; the order of tools and names doesn't count."""
+        """The differences from an earlier one, a few words each; the order of tools and names doesn't count."""
         now, then = ({spec.name: spec for spec in manifest.tools} for manifest in (self, earlier))
         named = earlier._named  # pyright: ignore[reportPrivateUsage]  another one of ours
         kinds = [kind for kind, names in self._named.items() if sorted(names) != sorted(named[kind])]
@@ -215,7 +215,7 @@ class PluginManifest:
         if self.commands:
             names["commands"] = {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()}
         for key, texts in (("faults", self.faults), ("notes", self.notes)):
-            if texts:  # other people's texts: as many and as long as are read back
+            if texts:  # a plugin's texts: as many and as long as can be read back
                 names[key] = [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
         if self.requests:
             names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
@@ -245,7 +245,7 @@ class PluginManifest:
 
 
 def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
-    """The names of the tools that are gone, new or have changed, sorted, each with a few words that say so."""
+    """The names of the tools that are gone, new or changed, sorted, each with a description of the change."""
     return {
         name: f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
         for name in sorted({*now, *then})
@@ -279,7 +279,7 @@ def _requests(value: Any, place: str) -> dict[str, RequestFacts]:
 
 
 def _helps(value: Any, place: str) -> dict[str, str]:
-    """Commands' help by their names; names alone, as manifests of 0.1 have them, do too."""
+    """Commands' help by their names; manifests of 0.1 have names alone."""
     if isinstance(value, list):
         return dict.fromkeys(_as_texts(value, place), "")
     named = _as_object(value, place)
@@ -292,7 +292,7 @@ def _specs(value: Any, place: str) -> tuple[ToolSpec, ...]:
     for index, item in enumerate(_as_list(value, place, _MOST_TOOLS)):
         spec = _spec(item, f"{place}[{index}]")
         if specs.setdefault(spec.name, spec) is not spec:
-            raise ManifestError(f"{place}[{index}]: tool {spec.name!r} stands there twice")
+            raise ManifestError(f"{place}[{index}]: tool {spec.name!r} is listed twice")
     return tuple(specs.values())
 
 
@@ -315,22 +315,22 @@ _READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 
 
 def manifest_path(found: FoundPlugin) -> Path:
-    """Where a plugin's manifest belongs, whether it is there or not; nothing is imported.
+    """The path of a plugin's manifest, whether it exists or not; nothing is imported.
 
     Raises:
         ManifestError: Its package can't be found.
     """
     place = found.place()
     if place is None:
-        raise ManifestError(f"plugin {found.name!r}: can't find where module {found.module!r} lies")
+        raise ManifestError(f"plugin {found.name!r}: can't find the file of module {found.module!r}")
     return place.with_name(f"{place.stem}.{FILE_NAME}") if place.suffix == ".py" else place / FILE_NAME
 
 
 def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
-    """Where a plugin's manifest is; `None` where it has none.
+    """The path of a plugin's manifest; `None` where it has none.
 
-    Where its distribution has a RECORD, that names it. Else it is looked for beside the sources, and passed over
-    if one of them was written after it: an author who edits a tool sees the edit.
+    If its distribution has a RECORD, that names it. Otherwise it is next to the sources, and ignored if one of them
+    was written after it: an author who edits a tool sees the edit.
 
     Args:
         found: The plugin.
@@ -351,7 +351,7 @@ def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
 
 
 def _recorded(found: FoundPlugin, root: str, record: bytes) -> Path | None:
-    """The first that RECORD (`path,digest,size` a line) names of all places where one may be."""
+    """The first of the possible paths that RECORD (`path,digest,size` a line) has."""
     lines = b"\n" + record
     parts = found.module.split(".")
     for depth in range(1, len(parts) + 1):
@@ -365,20 +365,20 @@ def _recorded(found: FoundPlugin, root: str, record: bytes) -> Path | None:
 def _is_newer(source: str, written: int) -> bool:
     try:
         facts = Path(source).stat()
-    except OSError:  # removed meanwhile
+    except OSError:  # it was removed
         return False
     return S_ISREG(facts.st_mode) and facts.st_mtime_ns > written
 
 
 def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
-    """What a plugin's manifest has of it; `None` where it has none. Nothing is imported.
+    """Reads a plugin's manifest; `None` where it has none. Nothing is imported.
 
     Args:
         found: The plugin.
         stale: As for `find_manifest`.
 
     Raises:
-        ManifestError: It can't be read, isn't what a manifest is, or was written for another version: it is void.
+        ManifestError: It can't be read, is invalid, or was written for another version.
     """
     path = find_manifest(found, stale=stale)
     if path is None:
@@ -390,7 +390,7 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
 
 
 def stale_manifest(found: FoundPlugin) -> PluginManifest:
-    """What a plugin's manifest has of it, however old; an empty one where there is none that can be read."""
+    """A plugin's manifest, however old; an empty one where there is none that can be read."""
     with suppress(ManifestError):
         return read_manifest(found, stale=True) or PluginManifest(found.name)
     return PluginManifest(found.name)
@@ -400,7 +400,7 @@ def read_manifest_file(path: Path) -> JsonObject:
     """The object in a manifest file; only its format has been checked.
 
     Raises:
-        ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or its format isn't known.
+        ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or has an unknown format.
     """
     try:
         members = _as_object(strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
@@ -414,10 +414,10 @@ def read_manifest_file(path: Path) -> JsonObject:
 
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
-    """What a manifest file's object has of a plugin; `None` where that isn't in it.
+    """The manifest of a plugin in a manifest file's object; `None` where it isn't in there.
 
     Raises:
-        ManifestError: It isn't what a manifest is, or was written for another version.
+        ManifestError: It is invalid, or was written for another version.
     """
     whose = _as_text(members.get("distribution"), "distribution")
     version = _as_text(members.get("version"), "version")
@@ -432,22 +432,22 @@ def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | Non
     place = f"plugins.{found.name}"
     for key in ("notes", "published"):
         if key in _as_object(plugins[found.name], place):
-            raise ManifestError(f"{place}: {key!r} is what loading a plugin shows, and stands in no package")
+            raise ManifestError(f"{place}: {key!r} is found out by loading a plugin, and isn't allowed in a package")
     return PluginManifest.from_json(plugins[found.name], found, place)
 
 
 def manifest_text(manifests: Sequence[PluginManifest]) -> str:
-    """The text of the file that holds the manifests of one distribution; the same for the same, byte for byte.
+    """The text of the manifest file of one distribution; equal manifests give equal bytes.
 
     Raises:
-        ManifestError: They aren't of one distribution and version, or a plugin isn't whole.
+        ManifestError: They aren't of one distribution and version, or a plugin has faults.
     """
     whose = {(manifest.distribution, manifest.version) for manifest in manifests}
     if len(whose) != 1 or None in next(iter(whose)):
         raise ManifestError("a manifest file is of one distribution and version")
     for manifest in manifests:
         if manifest.faults:
-            raise ManifestError(f"plugin {manifest.plugin!r} isn't whole: {'; '.join(manifest.faults)}")
+            raise ManifestError(f"plugin {manifest.plugin!r} has faults: {'; '.join(manifest.faults)}")
     ((distribution, version),) = whose
     plugins = {manifest.plugin: _ordered(manifest) for manifest in sorted(manifests, key=lambda item: item.plugin)}
     data = {"format": _FORMAT, "distribution": distribution, "version": version, "plugins": plugins}
@@ -463,7 +463,7 @@ def _ordered(manifest: PluginManifest) -> JsonObject:
 
 
 def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
-    """Writes the manifests of one distribution into its package, at once.
+    """Writes the manifests of one distribution into its package, atomically.
 
     Args:
         path: The file (see `manifest_path`).

@@ -1,9 +1,9 @@
-"""Names that plugins of several distributions bring: which of them has each, by what the user has accepted.
+"""Name conflicts between distributions: which distribution gets a name, by what the user has accepted.
 
-Load order never decides. A name that one distribution brings is its own; one that several bring stays with the
-distribution that it was accepted for in this environment, and where that is none of them, none gets it. What was
-accepted is kept in one file of the user's state folder, `accepted.json`; the command `registry` notes there what
-conflicts with nothing, and `registry plugins accept` what the user has decided.
+Load order never decides. A name that one distribution brings is its own; one that several bring goes to the
+distribution that it was accepted for in this environment, and if that is none of them, to none. What was accepted is
+stored in one file of the user's state folder, `accepted.json`: the command `registry` adds names without conflicts,
+and `registry plugins accept` the user's decisions.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pegboard.files import read_state, write_state
 from pegboard.tools.spec import Origin
 
 KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)
-"""What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
+"""The kinds of names that plugins bring; those of plugins are their entry points' and their distributions'."""
 _FILE: Final = "accepted.json"
 Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution
 
 
 def accepted_names() -> Names:
-    """Which distribution each name was accepted for in this environment; nothing where the file can't be believed."""
+    """Which distribution each name was accepted for in this environment; nothing where the file is invalid."""
     kinds: dict[str, Any] = _environments().get(sys.prefix) or {}
     return {kind: kinds[kind] for kind in KINDS if isinstance(kinds.get(kind), dict)}
 
 
 def accept(names: Names) -> None:
-    """Keeps what holds in this environment from now on, in place of what was accepted before.
+    """Stores what is accepted in this environment, in place of what was accepted before.
 
     Raises:
-        OSError: It can't be kept.
+        OSError: It can't be written.
     """
     own = {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}
     others = {prefix: kinds for prefix, kinds in _environments().items() if Path(prefix).exists()}
@@ -58,7 +58,7 @@ class NameConflict:
         kind: One of `KINDS`.
         name: The name.
         origins: What brings it, one origin a distribution.
-        holder: The distribution that has it, as it writes itself; `None` where it was accepted for none of them.
+        holder: The distribution that gets it, as it is spelt there; `None` where it was accepted for none of them.
     """
 
     kind: str
@@ -72,13 +72,13 @@ class NameConflict:
         return tuple(origin for origin in self.origins if origin.distribution != self.holder)
 
     def problem(self, origin: Origin) -> Problem:
-        """Why one of them doesn't get it, and the line of configuration that settles it."""
+        """The problem of one that doesn't get it, with the line of configuration that resolves it."""
         others = [each.distribution or "?" for each in self.origins if each != origin]
         if self.holder is not None:
             why = f"{self.holder} has the name, and not {origin.distribution}"
         else:
             why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
-        fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] settles it"
+        fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] resolves it"
         if self.kind == "tools":
             fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
         cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
@@ -88,10 +88,10 @@ class NameConflict:
 
 @define(eq=False)
 class Claims:
-    """Claims of distributions to names, as far as is known; only installed plugins have claims.
+    """Claims of distributions to names, as far as they are known; only installed plugins have claims.
 
     Attributes:
-        preferred: Distributions that get what they bring, whatever was accepted.
+        preferred: Distributions that get all their names, whatever was accepted.
     """
 
     preferred: frozenset[str] = frozenset()
@@ -105,7 +105,7 @@ class Claims:
                 self._origins.setdefault((kind, name), {}).setdefault(normalised(origin.distribution), origin)
 
     def hold(self, distribution: str) -> None:
-        """Keeps for a distribution that is left out what was accepted for it: no other gets it meanwhile."""
+        """Reserves what was accepted for a distribution that is left out, so that no other gets it."""
         for kind, of_kind in accepted_names().items():
             names = [name for name, owner in of_kind.items() if owner == normalised(distribution)]
             self.add(kind, names, Origin(distribution=distribution))
@@ -135,7 +135,7 @@ class Claims:
         return accepted if accepted in origins else None
 
     def to_accept(self, installed: Iterable[str]) -> Names:
-        """What to accept now: every name that conflicts with nothing, and what was accepted and is still installed."""
+        """What to accept now: every name without a conflict, and what was accepted for installed distributions."""
         before, here = accepted_names(), frozenset(map(normalised, installed))
         names: dict[str, dict[str, str]] = {
             kind: {name: owner for name, owner in of_kind.items() if owner in here} for kind, of_kind in before.items()
@@ -148,7 +148,7 @@ class Claims:
 
 
 def without(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
-    """A catalogue without what doesn't get its name, and with the reasons among its problems."""
+    """A catalogue without the things that don't get the name, and with a problem for each."""
     losing = {origin.distribution for origin in conflict.held_back}
     if conflict.kind == "tools":
         tool = catalogue.tools.get(conflict.name)

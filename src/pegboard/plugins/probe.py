@@ -1,7 +1,7 @@
-"""The first load of a plugin without a manifest: in a child process of its own, with limits on time and memory.
+"""The first load of a plugin without a manifest: in a child process, with limits on time and memory.
 
 `python -m pegboard.plugins.probe` reads one job on standard input and answers on standard output; both are files, so
-that nothing which a plugin starts or forks can be waited for. What a plugin prints goes nowhere.
+that no process which a plugin starts or forks can block the reader. What a plugin prints is discarded.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 4
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
-_SILENT: Final = "its toolsets ended the process, or didn't answer, when they were asked what they publish"
+_SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
 _PASSES: Final = 10
 MOST_MEMORY: Final = 4 << 30
-"""Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
+"""Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
 
 
 def probe(
@@ -64,11 +64,11 @@ def probe(
         plugins: What to load.
         settings: The settings by plugin name.
         seconds: How long one may take.
-        seconds_for_all: For how long another is begun.
+        seconds_for_all: How long to go on starting loads.
         progress: Called with `(number, of how many, name)` before each is loaded.
 
     Yields:
-        What each brings, or why it failed, in order; nothing of those that weren't begun.
+        What each brings, or why it failed, in order; nothing for those that weren't started.
     """
     started = monotonic()
 
@@ -107,7 +107,7 @@ class Job:
 
     Attributes:
         module: What `python -m` runs there; it calls `answer_job`.
-        facts: What it is to do, for JSON.
+        facts: Its input, as JSON data.
         environ: Its environment; this process's by default.
         folder: Its working folder; this process's by default.
     """
@@ -123,9 +123,9 @@ class Done:
     """Job that has ended.
 
     Attributes:
-        answer: What the child process answered, from JSON.
+        answer: The child process's answer, from JSON.
         cause: Why there is no answer, or `None`.
-        left: How many processes it left behind, which were ended; not known where the system has no `/proc`.
+        left: How many processes it left behind, which were killed; 0 where the system has no `/proc`.
     """
 
     answer: Any = None
@@ -134,10 +134,10 @@ class Done:
 
 
 def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
-    """Does jobs in child processes, a few at a time; gives what came of them, in order.
+    """Runs jobs in child processes, a few at a time; yields the results in order.
 
     Args:
-        jobs: Asked for the next one as soon as it can be started.
+        jobs: The next one is taken as soon as it can be started.
         seconds: How long each may take.
     """
     waiting, running = iter(jobs), deque[_Child | Done]()
@@ -161,7 +161,7 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
 
 @define(eq=False)
 class _Child:
-    """A child process that does one job. What is started there ends with it, wherever the system has `/proc`."""
+    """A child process that does one job. The processes started there end with it, where the system has `/proc`."""
 
     process: subprocess.Popen[bytes]
     answer: IO[bytes]
@@ -191,7 +191,7 @@ class _Child:
         return cls(process, answer, mark)
 
     def done(self, seconds: float) -> Done:
-        """What came of it, at most so many seconds after its start: the last answer that it wrote in full."""
+        """Its result, at most so many seconds after its start: the last answer that it wrote in full."""
         try:
             code = self.process.wait(max(self.started + seconds - monotonic(), 0.0))
             cause = f"ended the process (exit code {code})"
@@ -206,16 +206,16 @@ class _Child:
             return Done(None, str(error), left)
 
     def end(self) -> int:
-        """Ends the child and whatever its plugin has started; gives how many processes that were."""
+        """Kills the child and the processes that its plugin has started; returns the number of those."""
         own, left = self.process.pid, set(_marked(self.mark)) - {self.process.pid}
-        with suppress(OSError):  # it may have ended, with all its own
+        with suppress(OSError):  # its process group may have ended
             if hasattr(os, "killpg"):
                 os.killpg(own, signal.SIGKILL)
             else:
                 self.process.kill()
         self.process.wait()
         self.answer.close()
-        for _ in range(_PASSES):  # those in sessions of their own; they may start others meanwhile
+        for _ in range(_PASSES):  # those in sessions of their own, which may start others before they are killed
             marked = _marked(self.mark)
             left |= {*marked}
             for pid in marked:
@@ -227,7 +227,7 @@ class _Child:
 
 
 def _marked(mark: str) -> list[int]:
-    """The processes that were started with this in their environment; only Linux tells."""
+    """The processes that were started with this in their environment; only Linux shows it."""
     found: list[int] = []
     with suppress(OSError):
         for name in os.listdir("/proc"):  # noqa: PTH208  texts
@@ -262,7 +262,7 @@ def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
 
 
 def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
-    """What the plugin brought, as data: its tools' specs, and the names of everything else."""
+    """The manifest of a loaded plugin: its tools' specs, and the names of everything else."""
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
         plugin=loaded.origin.plugin or "",
@@ -278,12 +278,12 @@ def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
 
 
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
+    """What a plugin brings; if it has tools to publish, first without them: listing them may end the process."""
     notes: list[str] = []
     try:
-        # in a thread, as where it is used: an import that works in the main thread only is found out here
+        # In a thread, as where it is used: an import that works only in the main thread fails here.
         found = FoundPlugin(**job["found"])
-        origin = Origin(found.name, found.distribution, found.version)  # what is kept of it holds for whoever trusts it
+        origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
         loaded = gathered(origin, found.load, job["settings"], notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
@@ -315,8 +315,8 @@ def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str
 
 
 def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
-    """What these toolsets publish, asked once and closed; what goes wrong is among the plugin's faults."""
-    import asyncio  # most plugins have nothing to ask
+    """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
+    import asyncio  # most plugins publish nothing
 
     offers = asyncio.run(_asked(publishing))
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]
@@ -348,13 +348,13 @@ def _bound_memory(most: int) -> None:
 
 
 def answer_job(answers: Callable[[dict[str, Any]], Iterable[Any]]) -> None:
-    """Does the job on standard input in this process, and ends it.
+    """Runs the job on standard input in this process, and ends the process.
 
-    Keeps both streams to itself: plugins print to standard error, and have nothing to read.
+    Both streams are taken from plugins: they print to standard error, and have nothing to read.
 
     Args:
-        answers: Does it; gives the answer, for JSON, and before it any that stand if the process ends. It may take as
-            many bytes of data as the job's `memory` says, where the system can hold it to that.
+        answers: Does the job; yields its answer, for JSON, after others that count if the process ends before. It may
+            use as many bytes of data as the job's `memory`, where the system can enforce it.
     """
     job = json.loads(sys.stdin.buffer.read())
     answer = os.dup(1)

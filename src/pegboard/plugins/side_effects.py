@@ -1,4 +1,4 @@
-"""Loading a plugin apart: in a thread with a time limit; its side effects are put back, or reported."""
+"""Isolation of plugin loading: a thread with a time limit; side effects are undone or reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pegboard.errors import cause_of
 LOAD_SECONDS: Final = 10.0
 LOADING: Final = "pegboard-load"  # the name of the threads in which plugins are loaded
 MOST_PRINTED: Final = 10_000
-_MODULES: Final = (  # of the standard library: what is replaced in these changes what all other code does
+_MODULES: Final = (  # of the standard library: replacing functions in these affects all other code
     *("asyncio", "builtins", "importlib", "io", "json", "logging", "os", "random", "shutil", "signal", "socket"),
     *("ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib.request", "warnings"),
 )
@@ -26,7 +26,7 @@ def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) 
     """Calls the function in a daemon thread and waits for it.
 
     Raises:
-        TimeoutError: It took longer than `seconds`; it may still be going on.
+        TimeoutError: It took longer than `seconds`; it may still be running.
         BaseException: Whatever it raised, `SystemExit` included.
     """
     values: list[_T] = []
@@ -39,7 +39,7 @@ def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) 
             values.append(function(*arguments))
         except KeyboardInterrupt as error:  # never the user's: that reaches the main thread only
             errors.append(RuntimeError(cause_of(error)))
-        except BaseException as error:  # noqa: BLE001  handed to the caller, whatever it is
+        except BaseException as error:  # noqa: BLE001  raised in the caller
             errors.append(error)
         if os.getpid() != own:  # a copy that the plugin has forked
             os._exit(0)
@@ -56,10 +56,10 @@ def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) 
 
 @contextmanager
 def observed(notes: list[str]) -> Generator[None]:
-    """Watches what is loaded meanwhile.
+    """Context manager that watches the loading of a plugin for side effects.
 
-    The working folder and the umask are put back, and only the first 10,000 characters that it prints are shown. It
-    can't set signal handlers, as it is loaded in a thread. Of plugins that are loaded at the same time only one is
+    The working folder and the umask are restored, and only the first 10,000 characters that it prints are shown. It
+    can't set signal handlers, as it is loaded in a thread. Of plugins that are loaded concurrently only one is
     watched.
 
     Args:
@@ -69,28 +69,28 @@ def observed(notes: list[str]) -> Generator[None]:
         yield
         return
     folder, environ, functions = _folder(), dict(os.environ), _functions()
-    mask = os.umask(0o077)  # it can't be read otherwise; what another thread makes meanwhile is the user's alone
+    mask = os.umask(0o077)  # the only way to read it; files that other threads create now are private
     os.umask(mask)
-    stand_ins = {name: _Limited(stream) for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
-    for name, stand_in in stand_ins.items():
-        setattr(sys, name, stand_in)
+    wrappers = {name: _Limited(stream) for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
+    for name, wrapper in wrappers.items():
+        setattr(sys, name, wrapper)
     try:
         yield
     finally:
-        for name, stand_in in stand_ins.items():
-            stand_in.is_limited = False
-            if getattr(sys, name) is stand_in:
-                setattr(sys, name, stand_in.stream)
+        for name, wrapper in wrappers.items():
+            wrapper.is_limited = False
+            if getattr(sys, name) is wrapper:
+                setattr(sys, name, wrapper.stream)
             else:
                 notes.append(f"replaced sys.{name}")
-            if stand_in.printed > MOST_PRINTED:
-                notes.append(f"printed more than {MOST_PRINTED:,} characters, which were cut")
+            if wrapper.printed > MOST_PRINTED:
+                notes.append(f"printed more than {MOST_PRINTED:,} characters, which were truncated")
         if folder is not None and _folder() != folder:
             with suppress(OSError):
                 os.chdir(folder)
-            notes.append("changed the working folder, which was put back")
+            notes.append("changed the working folder, which was restored")
         if os.umask(mask) != mask:
-            notes.append("changed the umask, which was put back")
+            notes.append("changed the umask, which was restored")
         variables = sorted(name for name in {*environ, *os.environ} if environ.get(name) != os.environ.get(name))
         if variables:
             notes.append(f"changed the environment: {', '.join(variables)}")
@@ -102,12 +102,12 @@ def observed(notes: list[str]) -> Generator[None]:
 
 
 def noted(note: str) -> str:
-    """What is reported of a plugin that has changed something in the process."""
-    return f"as it was loaded, it {note}"
+    """The problem of a plugin that has changed something in the process."""
+    return f"while it was loaded, it {note}"
 
 
 class _Limited:
-    """Stands in for a stream while a plugin is loaded, and passes everything on after that."""
+    """Wrapper of a stream that truncates what is printed while a plugin is loaded, and nothing after that."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -115,7 +115,7 @@ class _Limited:
         self.printed = 0
 
     def write(self, text: str) -> int:
-        """Writes; of what the loading thread prints, the beginning."""
+        """Writes; what the loading thread prints is truncated."""
         if not self.is_limited or threading.current_thread().name != LOADING:
             return self.stream.write(text)
         shown = text[: max(MOST_PRINTED - self.printed, 0)]

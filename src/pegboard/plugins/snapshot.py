@@ -1,17 +1,17 @@
-"""The listing snapshot: texts ready to print, kept for one environment and fresh as long as no stamp has changed.
+"""Reader of listing snapshots: texts ready to print, cached for one environment and valid while no stamp changes.
 
-This is the half that reads. It stands alone on what a bare Python has loaded, since the warm command is made of
-little else; `pegboard.plugins.cache` writes.
+It imports nothing that a bare Python hasn't loaded, as the warm command needs little else; `pegboard.plugins.cache`
+writes them.
 
-A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
+A snapshot is one file, written atomically; a reader keeps it open, so it never sees half of one:
 
     pegboard snapshot 4
     <CRC-32 of the header, hexadecimal> <length of the header>
     <header: a tuple, by marshal>
     <body: the sections, one after the other>
 
-The header holds the environment's key; until when it holds (seconds since 1970, 0 for no end); section -> offset in the
-body, length, CRC-32; and path -> stamp (`mtime_ns:size`, or `-` where there is nothing).
+The header has the environment's key; when it expires (seconds since 1970, 0 for never); section -> offset in the body,
+length, CRC-32; and path -> stamp (`mtime_ns:size`, or `-` where there is nothing).
 """
 
 # pathlib costs more than everything else that is done here:
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 MAGIC = b"pegboard snapshot 4\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
-"""How long a snapshot holds that lacks a plugin: what made it fail may lie outside of all files."""
+"""How long a snapshot with a failed plugin is valid: the failure may not depend on any file."""
 _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
 Environment = tuple[bytes, str]
-"""The key of a snapshot (interpreter, `sys.path`, project and variables), and the file of it."""
+"""The key of a snapshot (interpreter, `sys.path`, project and variables), and its file."""
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
-    """The environment of this process; `None` where snapshots aren't kept (see `known_user_folder`).
+    """The environment of this process; `None` where there are no snapshots (see `known_user_folder`).
 
     Take it before any plugin is imported: a plugin may change `sys.path`.
     """
@@ -67,9 +67,9 @@ def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
 
 
 def stamp_of(path: bytes) -> bytes:
-    """What changes when a file does, or the list of what is in a folder: `mtime_ns:size`; `-` where there is nothing.
+    """Fingerprint of a file or a folder's list of entries: `mtime_ns:size`; `-` where there is nothing.
 
-    An edit that keeps both isn't seen.
+    A change that keeps both isn't noticed.
     """
     try:
         facts = os.stat(path)
@@ -79,7 +79,7 @@ def stamp_of(path: bytes) -> bytes:
 
 
 class Snapshot:
-    """An open snapshot: its sections by name. Close it."""
+    """An open snapshot: its sections by name. The caller closes it."""
 
     __slots__ = ("_body", "_file", "_sections")
 
@@ -92,7 +92,7 @@ class Snapshot:
         """A whole section.
 
         Raises:
-            ValueError: It isn't what was written.
+            ValueError: It is damaged.
         """
         offset, length, crc = self._sections[name]
         self._file.seek(self._body + offset)
@@ -102,7 +102,7 @@ class Snapshot:
         return data
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Closes the file."""
         self._file.close()
 
 
@@ -118,7 +118,7 @@ def open_snapshot(place: Environment) -> Snapshot | None:
         if own == key and still_holds(until) and is_fresh(stamps):
             return Snapshot(file, sections)
     except (OSError, ValueError, EOFError, TypeError):
-        pass  # damaged: it will be written anew
+        pass  # damaged: it will be written again
     file.close()
     return None
 
@@ -130,27 +130,27 @@ def _header(file: BinaryIO) -> tuple[bytes, int, dict[bytes, tuple[int, int, int
     header = file.read(min(int(length), _MOST_HEADER_BYTES))
     if crc32(header) != int(crc, 16):
         raise ValueError("the snapshot is damaged")
-    return marshal.loads(header)  # noqa: S302  a file of the user's own, which no other can have written
+    return marshal.loads(header)  # noqa: S302  the user's own file, which others can't write
 
 
 def still_holds(until: int) -> bool:
-    """Whether a snapshot that holds until then still does; one that would for more than an hour had a wrong clock."""
+    """Whether a snapshot hasn't expired; an expiry more than an hour from now comes from a wrong clock."""
     return not until or 0 <= until - time.time() <= MOST_SECONDS
 
 
 def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
-    """Whether all of these stamps, by path, hold."""
+    """Whether all of these stamps, by path, are unchanged."""
     return all(stamp_of(path) == stamp for path, stamp in stamps.items())
 
 
-# This pegboard: what is kept between runs holds for it alone --------------------------------------------------------
+# This pegboard: caches are valid for it alone -----------------------------------------------------------------------
 
 UNKNOWN_VERSION = "0+unknown"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def own_version() -> str:
-    """The version of the installed pegboard, read off the name of its metadata folder; `"0+unknown"` if it has none."""
+    """The version of the installed pegboard, by the name of its metadata folder; `"0+unknown"` if it has none."""
     folder = _metadata_folder()
     if folder is None:
         return UNKNOWN_VERSION
@@ -158,7 +158,7 @@ def own_version() -> str:
 
 
 def _metadata_folder() -> str | None:
-    """The metadata of pegboard: beside the package, or, for an editable install, elsewhere on `sys.path`."""
+    """The metadata of pegboard: next to the package, or, for an editable install, elsewhere on `sys.path`."""
     for path in (os.path.dirname(_PACKAGE), *sys.path):
         try:
             names = os.listdir(path or ".")

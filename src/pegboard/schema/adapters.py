@@ -1,4 +1,4 @@
-"""Type adapters: each kind of type, as it is written in JSON Schema."""
+"""Type adapters: one class for each kind of type, which writes its JSON Schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pegboard.schema.text import Notation
 from pegboard.typing import JsonMapping, JsonSchema
 
 Kinds: TypeAlias = frozenset[type[Any]]
-"""Classes of JSON values, taken exactly, as the validator takes them."""
+"""Classes of JSON values, compared exactly (no subclasses), as the validator does."""
 
 NONE: Final[type[Any]] = type(None)
 TEXTS: Final[Kinds] = frozenset({str})
@@ -26,11 +26,11 @@ ALL_KINDS: Final[Kinds] = TEXTS | NUMBERS | ARRAYS | OBJECTS | {bool, NONE}
 
 
 class TypeAdapter:
-    """One type's view of JSON.
+    """Base of the type adapters: what one type accepts as JSON.
 
     Attributes:
-        KINDS: The classes of the JSON values that it may take.
-        name: Under which it stands in a schema's `$defs` where it is made of itself; `""` where it can't be.
+        KINDS: The classes of the JSON values that it may accept.
+        name: Its name in a schema's `$defs` if it is recursive; `""` where it can't be.
     """
 
     __slots__ = ()
@@ -39,17 +39,17 @@ class TypeAdapter:
     name: str = ""
 
     def kinds(self) -> Kinds:
-        """The classes of the JSON values that it may take."""
+        """The classes of the JSON values that it may accept."""
         return self.KINDS
 
     def is_hashable(self) -> bool:
-        """Whether its Python values can stand in a set: by their class, and by what they are made of."""
+        """Whether its Python values can be in a set: by their class and that of their parts."""
         return issubclass(getattr(self, "cls", None) or str, Hashable) and all(
             each.is_hashable() for each in self.parts()
         )
 
     def parts(self) -> Sequence[TypeAdapter]:
-        """The adapters that it is made of: its attributes, or those in them."""
+        """The adapters of its parts: those among its attributes, or in tuples there."""
         found: list[Any] = []
         for each in attrs.fields(cast("Any", type(self))):
             value = getattr(self, each.name, None)
@@ -63,13 +63,13 @@ class TypeAdapter:
 
 @define
 class SchemaWriter:
-    """Writes the schemas of adapters; those of types made of themselves stand aside, in `$defs`.
+    """Writes the schemas of adapters, those of recursive types to `$defs`.
 
     Attributes:
-        exact: Whether to say more than JSON Schema can to others, so that what is accepted is certainly of the type:
-            the range of floats, and formats of our own for types that are written as text.
-        written: Whether for values as they are written, which models may write in another form than they take.
-        definitions: Name -> schema, of the types that are made of themselves.
+        exact: Whether to write a private, stricter schema, which accepts only values of the type: with the range of
+            floats, and formats of our own for types that are written as text.
+        written: Whether for output, which models may write in another form than they read.
+        definitions: Name -> schema, of the recursive types.
         formats: Name -> check, of an exact schema.
     """
 
@@ -80,7 +80,7 @@ class SchemaWriter:
     _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
-        """The schema to stand for `adapter`: a reference where it is made of itself; the caller may add to it."""
+        """The schema of `adapter`, or a reference where it is recursive; the caller may add to it."""
         recursive = adapter.name and any(each is adapter for part in adapter.parts() for each in reach(part))
         if recursive:
             return {"$ref": f"#/$defs/{self._name(adapter)}"}
@@ -88,13 +88,13 @@ class SchemaWriter:
 
     def _name(self, adapter: TypeAdapter) -> str:
         is_new = (adapter, adapter.name) not in self._names
-        name = self.reserve(adapter.name, adapter)  # its place, before those of its parts
+        name = self.reserve(adapter.name, adapter)  # before those of its parts
         if is_new:
             self.definitions[name] = adapter.schema(self)
         return name
 
     def reserve(self, name: str, owner: Hashable) -> str:
-        """The name among the definitions of what is `name` to its owner: `name`, or with a number after it."""
+        """A unique name among the definitions for the owner's `name`: itself, or with a number after it."""
         if (known := self._names.get((owner, name))) is not None:
             return known
         free, number = name, 2
@@ -106,7 +106,7 @@ class SchemaWriter:
 
 
 def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapter]:
-    """`adapter` and every adapter that it is made of, each once; only those of the same value, not of what it holds."""
+    """`adapter` and every adapter within it, each once; `in_place`: only those of the same value, not of its items."""
     seen: set[int] = set()
     waiting = [adapter]
     while waiting:
@@ -119,7 +119,7 @@ def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapt
 
 
 def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
-    """The schema of an adapter with its definitions; the root of an input schema has to be an object, no reference."""
+    """The schema of an adapter with its definitions; the root is written out, as an input schema must be an object."""
     writer = writer or SchemaWriter()
     schema = dict(writer.write(adapter))
     if reference := schema.pop("$ref", None):
@@ -137,7 +137,7 @@ class ScalarAdapter(TypeAdapter):
     Attributes:
         type: JSON Schema's name for it.
         taken: The classes of its JSON values.
-        classes: The classes of its Python values, taken exactly: a boolean is no number.
+        classes: The classes of its Python values, compared exactly: a boolean is not a number.
         cls: The derived class.
     """
 
@@ -147,11 +147,11 @@ class ScalarAdapter(TypeAdapter):
     cls: type[Any] | None = None
 
     def kinds(self) -> Kinds:
-        """Of its JSON values."""
+        """The classes of its JSON values."""
         return self.taken
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """Its type; exactly, a number fits a 64-bit float."""
+        """Its type; if exact, a number in the range of a 64-bit float."""
         if writer.exact and self.type == "number":
             return {"type": "number", "minimum": -sys.float_info.max, "maximum": sys.float_info.max}
         return {"type": self.type}
@@ -159,10 +159,10 @@ class ScalarAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class AnyAdapter(TypeAdapter):
-    """`Any` and `object`: JSON as it is."""
+    """`Any` and `object`: JSON unchanged."""
 
     def is_hashable(self) -> bool:
-        """Arrays and objects aren't."""
+        """`False`: arrays and objects aren't."""
         return False
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
@@ -188,7 +188,7 @@ class TextAdapter(TypeAdapter):
         return schema
 
     def reads(self, text: str) -> bool:
-        """Whether a text is one of the type's."""
+        """Whether a text can be read as the type."""
         try:
             self.notation.read(self.cls, text)
         except Exception:  # noqa: BLE001  (`re` raises `RecursionError` and more, `decimal` its own kinds)
@@ -216,33 +216,33 @@ def scalar_type(adapter: TypeAdapter) -> str:
 
 @frozen
 class Choice:
-    """One listed value: the scalar that JSON writes, and what Python has for it."""
+    """One listed value: the scalar in JSON, and its Python value."""
 
     json: Any
     value: Any
 
     @property
     def key(self) -> Hashable:
-        """The same for equal JSON scalars only: 1 and 1.0 are one number, true is another value."""
+        """Equal for equal JSON scalars only: 1 and 1.0 are the same number, true is another value."""
         return (type(self.json) is bool, self.json)
 
 
 @frozen(eq=False)
 class ChoiceAdapter(TypeAdapter):
-    """`Literal[...]` or an enum: its choices in their order, at least one, no two of one JSON value."""
+    """`Literal[...]` or an enum: its choices in order, at least one, with distinct JSON values."""
 
     choices: tuple[Choice, ...]
 
     @classmethod
     def of(cls, choices: Iterable[Choice]) -> ChoiceAdapter:
-        """The adapter of these choices; of two with one JSON value the first stays."""
+        """The adapter of these choices; the first of those with the same JSON value is used."""
         first: dict[Hashable, Choice] = {}
         for each in choices:
             first.setdefault(each.key, each)
         return cls(tuple(first.values()))
 
     def kinds(self) -> Kinds:
-        """Of the values; 1 may come as 1.0."""
+        """The classes of the values; 1 may come as 1.0."""
         types = self._types()
         return types | NUMBERS if types & NUMBERS else types
 
@@ -250,7 +250,7 @@ class ChoiceAdapter(TypeAdapter):
         return frozenset(cast("type[Any]", type(each.json)) for each in self.choices)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
-        """The values, and their type where they are all of one."""
+        """The values, and their type if it is the same for all."""
         values = [each.json for each in self.choices]
         types = self._types()
         name = "number" if types == NUMBERS else SCALARS[next(iter(types))].type if len(types) == 1 else None
@@ -263,10 +263,10 @@ _INTEGER_KEY: Final = r"^(?:0|-?[1-9][0-9]*)$"
 
 @frozen(eq=False)
 class ArrayAdapter(TypeAdapter):
-    """`list`, what is as good as one (`Sequence`, `Iterable`, ...), tuples of any length, `set`, `frozenset`.
+    """`list` and its abstract bases (`Sequence`, `Iterable`, ...), tuples of any length, `set`, `frozenset`.
 
     Attributes:
-        cls: The class as it is written; where it is abstract a list will do.
+        cls: The annotated class; a list is made for an abstract one.
     """
 
     item: TypeAdapter
@@ -276,7 +276,7 @@ class ArrayAdapter(TypeAdapter):
     KINDS = ARRAYS
 
     def is_hashable(self) -> bool:
-        """A tuple of hashable items, and a frozen set."""
+        """Whether it is a tuple of hashable items, or a frozen set."""
         return self.cls is frozenset or (self.cls is tuple and self.item.is_hashable())
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
@@ -288,14 +288,14 @@ class ArrayAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class TupleAdapter(TypeAdapter):
-    """A tuple of fixed length, an adapter for each place."""
+    """A tuple of fixed length, with an adapter for each position."""
 
     items: tuple[TypeAdapter, ...]
 
     KINDS = ARRAYS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An array with a schema for each place, and no other items."""
+        """An array with a schema for each position, and no other items."""
         if not self.items:
             return {"type": "array", "maxItems": 0}
         count = len(self.items)
@@ -305,11 +305,11 @@ class TupleAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class MappingAdapter(TypeAdapter):
-    """`dict` and its abstract kin.
+    """`dict` and its abstract bases.
 
     Attributes:
-        key: Of the keys, which has a `key_schema`.
-        cls: The class as it is written; a dict will do for each.
+        key: The adapter of the keys, which has a `key_schema`.
+        cls: The annotated class; a dict is made for each.
     """
 
     key: TypeAdapter
@@ -319,14 +319,14 @@ class MappingAdapter(TypeAdapter):
     KINDS = OBJECTS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An object whose properties are all of one schema."""
+        """An object whose properties all have the same schema."""
         schema: JsonSchema = {"type": "object", "additionalProperties": writer.write(self.item) or True}
         names = key_schema(self.key, writer)
         return {**schema, "propertyNames": names} if names else schema
 
 
 def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:  # noqa: PLR0911  (one for each kind)
-    """The schema of a mapping's keys, which JSON always writes as text; `None` where they have no text."""
+    """The schema of a mapping's keys, which are text in JSON; `None` where they can't be written as text."""
     if isinstance(adapter, NotedAdapter):
         return key_schema(adapter.inner, writer)
     if scalar_type(adapter) == "string":
@@ -349,16 +349,16 @@ def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:
 
 
 def key_texts(adapter: ChoiceAdapter) -> dict[str, Any]:
-    """Text -> key, of those choices that are text or integers."""
+    """Text -> key, for the choices that are text or integers."""
     return {str(each.json): each.value for each in adapter.choices if type(each.json) in (str, int)}
 
 
 @frozen(eq=False)
 class Member:
-    """One field of a record; its `key` in JSON is what the constructor calls it.
+    """One field of a record; its `key` in JSON is the constructor's parameter.
 
     Attributes:
-        notes: Further keywords of its schema: description, default.
+        notes: Additional keywords of its schema: description, default.
     """
 
     key: str
@@ -373,7 +373,7 @@ class RecordAdapter(TypeAdapter):
 
     Attributes:
         cls: The class, or `dict` for a `TypedDict`.
-        notes: Further keywords of its schema.
+        notes: Additional keywords of its schema.
         members: Its fields; set once they are read.
     """
 
@@ -385,15 +385,15 @@ class RecordAdapter(TypeAdapter):
     KINDS = OBJECTS
 
     def is_hashable(self) -> bool:
-        """As the class is, whatever its fields are."""
+        """Whether the class is; its fields don't matter."""
         return issubclass(self.cls, Hashable)
 
     def parts(self) -> Sequence[TypeAdapter]:
-        """The fields'."""
+        """The adapters of the fields."""
         return [each.adapter for each in self.members]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An object with the fields as properties and no others."""
+        """An object with exactly the fields as properties."""
         properties = {each.key: {**writer.write(each.adapter), **each.notes} for each in self.members}
         required = [each.key for each in self.members if each.required]
         schema: JsonSchema = {**self.notes, "type": "object", "properties": properties}
@@ -407,16 +407,16 @@ class RecordAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class UnionAdapter(TypeAdapter):
-    """`X | Y`, `Optional[X]`: two members or more.
+    """`X | Y`, `Optional[X]`: two or more members.
 
-    JSON is of the first member that takes it, in the order in which they are written. Where all members that are
-    objects have a field of one key with text literals of their own, that field decides: it has to be there.
+    The first member that accepts a value structures it, in the order in which they are written. Where all members
+    that are objects have a field of the same name with distinct text literals, it is a required tag and decides.
     """
 
     members: tuple[TypeAdapter, ...]
 
     def kinds(self) -> Kinds:
-        """Those of all members."""
+        """The classes of all members."""
         return frozenset(kind for each in self.members for kind in each.kinds())
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
@@ -432,7 +432,7 @@ class UnionAdapter(TypeAdapter):
         return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
     def tag(self) -> tuple[str, Mapping[str, TypeAdapter]]:
-        """The key by whose value the members that are objects are distinguished, and value -> member; or `"", {}`."""
+        """The tag: the key that tells the members that are objects apart, and value -> member; or `"", {}`."""
         objects = [each for each in self.members if each.kinds() & OBJECTS]
         records = [record for each in objects if isinstance(record := bare(each), RecordAdapter)]
         are_records = 2 <= len(records) == len(objects)
@@ -446,7 +446,7 @@ class UnionAdapter(TypeAdapter):
 
 
 def _options(record: RecordAdapter, key: str) -> list[str]:
-    """The text literals that a field allows, if it allows nothing else."""
+    """The text literals that a field allows; none if it also allows something else."""
     for member in record.members:
         if member.key == key and isinstance(found := bare(member.adapter), ChoiceAdapter) and found.kinds() == TEXTS:
             return [each.json for each in found.choices]
@@ -454,60 +454,60 @@ def _options(record: RecordAdapter, key: str) -> list[str]:
 
 
 class WrappedAdapter(TypeAdapter):
-    """An adapter that differs from another, `inner`, in one thing."""
+    """Base of adapters that wrap another one, `inner`."""
 
     __slots__ = ()
 
     inner: TypeAdapter
 
     def kinds(self) -> Kinds:
-        """As the other."""
+        """Those of the inner adapter."""
         return self.inner.kinds()
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As the other."""
+        """That of the inner adapter."""
         return writer.write(self.inner)
 
 
 @define(eq=False)
 class AliasAdapter(WrappedAdapter):
-    """A type alias that is made of itself: `type Json = str | list[Json]`; `inner` is set once it is read."""
+    """A recursive type alias: `type Json = str | list[Json]`; `inner` is set once it is read."""
 
     name: str
     inner: TypeAdapter = field(init=False)
 
     def kinds(self) -> Kinds:
-        """As what it stands for; any while that is being read."""
+        """Those of the aliased type; all while that is being read."""
         return self.inner.kinds() if self.is_read() else ALL_KINDS
 
     def is_hashable(self) -> bool:
-        """As what it stands for; it may turn out so while that is being read."""
+        """Whether the aliased type is; assumed while that is being read."""
         return not self.is_read() or self.inner.is_hashable()
 
     def is_read(self) -> bool:
-        """Whether it is known what it stands for."""
+        """Whether the aliased type is known."""
         return hasattr(self, "inner")
 
 
 @frozen(eq=False)
 class NotedAdapter(WrappedAdapter):
-    """An adapter with further keywords in its schema: a description, examples."""
+    """An adapter with additional keywords in its schema: a description, examples."""
 
     inner: TypeAdapter
     notes: JsonMapping
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """The other's, with the notes."""
+        """The inner schema with the notes."""
         return {**writer.write(self.inner), **self.notes}
 
 
 @frozen(eq=False)
 class Check:
-    """One constraint, as it is put on the values of one type.
+    """One constraint, as applied to the values of one type.
 
     Attributes:
         text: The constraint: `"must be at least 1"`.
-        accepts: Whether a Python value meets it; may raise for one that it can't be asked of.
+        accepts: Whether a Python value meets it; may raise for one that it doesn't apply to.
         keywords: Its keywords; `{}` where JSON Schema has none for it.
     """
 
@@ -518,13 +518,13 @@ class Check:
 
 @frozen(eq=False)
 class ConstrainedAdapter(WrappedAdapter):
-    """An adapter of which only some values are taken; the inner one is not constrained itself."""
+    """An adapter with constraints; the inner one has none itself."""
 
     inner: TypeAdapter
     checks: tuple[Check, ...]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """The other's, with the keywords of the checks; exactly, a format for those on text that have none."""
+        """The inner schema with the keywords of the checks; if exact, a format for checks on text without keywords."""
         schema = with_keywords(writer.write(self.inner), (each.keywords for each in self.checks))
         is_text = self.inner is TEXT or isinstance(self.inner, TextAdapter)
         if writer.exact and is_text and not all(each.keywords for each in self.checks):
@@ -536,18 +536,18 @@ class ConstrainedAdapter(WrappedAdapter):
         try:
             value = self.inner.notation.read(self.inner.cls, text) if isinstance(self.inner, TextAdapter) else text
             return all(each.accepts(value) for each in self.checks)
-        except Exception:  # noqa: BLE001  (text that is none of the type's, and what can't be compared)
+        except Exception:  # noqa: BLE001  (text that isn't of the type, or a value that can't be compared)
             return False
 
 
 @frozen(eq=False)
 class ForeignAdapter(TypeAdapter):
-    """A class that others know how to make: by hooks of cattrs with a schema beside, or a pydantic or msgspec model.
+    """A class with its own conversion: cattrs hooks and a schema in `Annotated`, or a pydantic or msgspec model.
 
     Attributes:
         annotation: The class, perhaps with arguments.
         given: Its schema.
-        written: The schema of what it is written as.
+        written: Its schema for output.
     """
 
     annotation: Any
@@ -556,16 +556,16 @@ class ForeignAdapter(TypeAdapter):
     written: JsonMapping
 
     def kinds(self) -> Kinds:
-        """Objects, if its schema is for those; else any."""
+        """Objects, if its schema is for those; else all."""
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As it was given; what it defines beside is named anew among the definitions."""
+        """The given one; its definitions are added to the writer's, under unique names."""
         given = self.written if writer.written else self.given
         definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
             return dict(given)
-        owner = json_text(definitions)  # models that have the same are one
+        owner = json_text(definitions)  # models with the same definitions share them
         names = {name: writer.reserve(name, owner) for name in definitions}
         written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
@@ -573,14 +573,14 @@ class ForeignAdapter(TypeAdapter):
 
 
 def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
-    """A schema whose references lead to definitions of other names."""
+    """A schema with its references changed to the new names of definitions."""
     renamed = mapped(schema, lambda part, _: _renamed(part, names))
     name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
     return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 
 
 def with_keywords(schema: JsonSchema, more: Iterable[JsonSchema]) -> JsonSchema:
-    """`schema` with more keywords; those that are there with another value stand under `allOf`."""
+    """`schema` with more keywords; those that it has with another value go to `allOf`."""
     merged = dict(schema)
     aside: list[JsonSchema] = []
     for keywords in more:
@@ -592,7 +592,7 @@ def with_keywords(schema: JsonSchema, more: Iterable[JsonSchema]) -> JsonSchema:
 
 
 def bare(adapter: TypeAdapter) -> TypeAdapter:
-    """What is behind notes and checks."""
+    """The adapter within notes and checks."""
     while isinstance(adapter, NotedAdapter | ConstrainedAdapter):
         adapter = adapter.inner
     return adapter

@@ -1,6 +1,6 @@
 """Constraints on values beyond their type: metadata of `Annotated` and validators of attrs, as JSON Schema keywords.
 
-What JSON Schema has no words for is checked when a value is structured.
+What JSON Schema can't express is checked when a value is structured.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ class NothingLeftError(Exception):
 
 @frozen
 class Constraint:
-    """Something that is asked of a value.
+    """Base of the constraints on a value.
 
     Attributes:
-        skips_null: Whether null as a member of a union passes, as with `Annotated` and `optional`; a validator of
-            attrs is asked of it like of any value.
+        skips_null: Whether null in a union passes, as with `Annotated` and `optional`; a validator of attrs is
+            applied to it as to any value.
     """
 
     skips_null: bool = field(default=False, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
-        """Whether a Python value meets it; may raise for one that it can't be asked of."""
+        """Whether a Python value meets it; may raise for one that it doesn't apply to."""
         raise NotImplementedError
 
     def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
-        """The constraint as it is put on a type's values, or `None` where it has no meaning for them."""
+        """The constraint as a check of a type's values, or `None` where it doesn't apply to them."""
         return None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The adapter of the values that meet it, or `None` where it has no meaning for them.
+        """The adapter of the values that meet it, or `None` where it doesn't apply to them.
 
         Raises:
             NothingLeftError: No value meets it.
@@ -82,7 +82,7 @@ class Constraint:
         return None if check is None else ConstrainedAdapter(inner, (*checks, check))
 
     def is_met(self, value: Any) -> bool:
-        """Whether a Python value meets it; one that it can't be asked of doesn't."""
+        """Whether a Python value meets it; one that it doesn't apply to doesn't."""
         try:
             return self.accepts(value)
         except Exception:  # noqa: BLE001  (a comparison may raise anything)
@@ -97,9 +97,9 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
 
 
 def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
-    """The adapter of the values that meet a constraint, or `None` where it has no meaning for them.
+    """The adapter of the values that meet a constraint, or `None` where it doesn't apply to them.
 
-    A constraint on a union is put on each member that it has a meaning for; the others stay as they are.
+    A constraint on a union is applied to each member that it applies to; the others stay as they are.
 
     Raises:
         NothingLeftError: No value meets it.
@@ -113,7 +113,7 @@ def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | N
 
 
 def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
-    """The adapter of the values that meet the constraints of validators, of which each refuses what it can't meet."""
+    """The adapter of the values that meet the constraints of validators, until no value is left."""
     with suppress(NothingLeftError):
         for each in constraints:
             adapter = constrained(adapter, each) or adapter
@@ -137,7 +137,7 @@ def _members(adapter: UnionAdapter, constraint: Constraint) -> TypeAdapter | Non
     return members[0] if len(members) == 1 else UnionAdapter(tuple(members))
 
 
-# What is asked of one value -------------------------------------------------------------------------------------------
+# Constraints on one value ---------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -151,7 +151,7 @@ class _Bound(Constraint):
         return _COMPARISONS[self.comparison][0](value, self.limit)
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of numbers; asked of dates, decimals and text when they are structured."""
+        """In the schema of numbers; dates, decimals and text are checked when structured."""
         _, keyword, words = _COMPARISONS[self.comparison]
         number = _json_number(self.limit)
         text = f"must be {words} {self.limit if number is None else number}"
@@ -172,12 +172,12 @@ _COMPARISONS: Final[Mapping[_Comparison, tuple[Callable[[Any, Any], bool], str, 
 
 @frozen
 class _MultipleOf(Constraint):
-    """A whole multiple of a number above 0, exactly: 0.3 is one of 0.1, as both are written."""
+    """A whole multiple of a number above 0, in exact decimals: 0.3 is one of 0.1."""
 
     number: Any
 
     def accepts(self, value: Any) -> bool:
-        """Divides what the numbers say in decimal, as the validator does."""
+        """Divides the numbers by their decimal text, as the validator does."""
         if type(value) is int and type(self.number) is int:
             return value % self.number == 0
         from fractions import Fraction
@@ -185,7 +185,7 @@ class _MultipleOf(Constraint):
         return Fraction(str(value)) % Fraction(str(self.number)) == 0
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of numbers; asked of decimals when they are structured."""
+        """In the schema of numbers; decimals are checked when structured."""
         number = _json_number(self.number)
         text = f"must be a multiple of {self.number if number is None else number}"
         if scalar_type(adapter) in ("integer", "number") and number is not None and number > 0:
@@ -197,7 +197,7 @@ class _MultipleOf(Constraint):
 
 @frozen
 class _Length(Constraint):
-    """At least or at most so many characters, items, keys or bytes."""
+    """A minimum or maximum number of characters, items, keys or bytes."""
 
     way: Literal["min", "max"]
     count: int
@@ -206,7 +206,7 @@ class _Length(Constraint):
         return len(value) >= self.count if self.way == "min" else len(value) <= self.count
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of text, arrays and objects; asked of bytes when they are structured."""
+        """In the schema of text, arrays and objects; bytes are checked when structured."""
         if scalar_type(adapter) == "string":
             noun, keyword = "character", "Length"
         elif isinstance(adapter, ArrayAdapter | TupleAdapter):
@@ -223,7 +223,7 @@ class _Length(Constraint):
 
 @frozen
 class _Match(Constraint):
-    """Text that matches a pattern: searched in it, from its start, or all of it."""
+    """Text that matches a pattern: anywhere, from its start, or in full."""
 
     pattern: re.Pattern[str]
     way: _Way
@@ -232,7 +232,7 @@ class _Match(Constraint):
         return getattr(self.pattern, self.way)(value) is not None
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema where it can hold the pattern, and then matched in linear time, as the validator does."""
+        """In the schema if it can express the pattern, which then is matched in linear time, as by the validator."""
         if scalar_type(adapter) != "string":
             return None
         text = _portable(self.pattern, self.way)
@@ -244,7 +244,7 @@ class _Match(Constraint):
 
 @frozen
 class _Passes(Constraint):
-    """Any question in Python: a function that answers whether a value is fine."""
+    """A Python function that returns whether a value is accepted."""
 
     function: Callable[[Any], object]
 
@@ -252,13 +252,13 @@ class _Passes(Constraint):
         return bool(self.function(value))
 
     def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
-        """Asked when the value is structured."""
+        """Checked when the value is structured."""
         return Check(f"must pass {getattr(self.function, '__qualname__', repr(self.function))}", self.accepts, {})
 
 
 @frozen
 class _OneOf(Constraint):
-    """One of some options, in a fixed order."""
+    """One of several options, in a fixed order."""
 
     options: tuple[Any, ...]
 
@@ -266,7 +266,7 @@ class _OneOf(Constraint):
         return value in self.options
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """Scalars become a choice of those options that they can be."""
+        """Scalars become a choice of the options of their type."""
         if adapter is NULL and None in self.options:
             return adapter
         if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
@@ -281,7 +281,7 @@ class _OneOf(Constraint):
 
 
 def _choices(name: str, options: Iterable[Any]) -> Iterator[Choice]:
-    """Those options that a scalar of this JSON type can be."""
+    """The options that are of this JSON type."""
     for option in options:
         number = _json_number(option)
         if name == "string" and type(option) is str:
@@ -295,7 +295,7 @@ def _choices(name: str, options: Iterable[Any]) -> Iterator[Choice]:
 
 
 def _json_number(value: object) -> int | float | None:
-    """A number as JSON writes it, whole ones without a fraction; `None` for what is no JSON number."""
+    """A number as JSON writes it, whole ones without a fraction; `None` for what isn't a JSON number."""
     if isinstance(value, int):
         return int(value)
     if not isinstance(value, float) or not math.isfinite(value):
@@ -303,12 +303,12 @@ def _json_number(value: object) -> int | float | None:
     return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT else float(value)
 
 
-# What is asked of what a value holds ----------------------------------------------------------------------------------
+# Constraints on items and keys ----------------------------------------------------------------------------------------
 
 
 @frozen
 class _Inside(Constraint):
-    """Constraints on what an array (`deep_iterable`) or a mapping (`deep_mapping`) holds, and on the whole."""
+    """Constraints on the items of an array (`deep_iterable`) or mapping (`deep_mapping`), and on the whole."""
 
     kind: type[ArrayAdapter | MappingAdapter]
     items: tuple[Constraint, ...]
@@ -316,7 +316,7 @@ class _Inside(Constraint):
     whole: tuple[Constraint, ...]
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """With other items and keys."""
+        """The adapter with constrained items and keys."""
         if adapter is NULL:
             raise NothingLeftError
         if isinstance(adapter, ConstrainedAdapter):
@@ -337,11 +337,11 @@ class _Inside(Constraint):
 
 
 def notes_of(metadata: Iterable[object]) -> JsonSchema:
-    """The keywords of people and models in the metadata of an `Annotated`.
+    """The schema keywords given by the metadata of an `Annotated`.
 
-    A text is the description (of several the last, which stands furthest out), so is what has `documentation`
-    (`typing_extensions.Doc`) or a text as `description`. A mapping is written into the schema as it is; so is one
-    that something has as `json_schema` or `extra_json_schema`, for unions, in which Python wants hashable metadata.
+    A string is the description (the last, outermost one wins); so is the `documentation` (`typing_extensions.Doc`) or
+    `description` of an object. A mapping is copied into the schema; so is the `json_schema` or `extra_json_schema` of
+    an object, for unions, where Python requires hashable metadata.
     """
     notes: JsonSchema = {}
     for each in metadata:
@@ -357,11 +357,11 @@ def notes_of(metadata: Iterable[object]) -> JsonSchema:
 
 
 def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequence[Constraint]]]:
-    """The constraints in the metadata of an `Annotated`, each with its object; those of a validator stand together.
+    """The constraints in the metadata of an `Annotated`, each with its object; those of a validator as one list.
 
-    They are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
+    They are recognised by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
     `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
-    ask what they do on a field. Other objects are passed over.
+    mean what they do on a field. Other objects are ignored.
 
     Raises:
         ValueError: A pattern that Python can't compile.
@@ -413,10 +413,10 @@ _MARKS: Final[Mapping[str, Callable[[Any], Constraint | None]]] = {
 
 
 def validator_constraints(validator: Any) -> Sequence[Constraint]:
-    """What a validator asks, as far as it is one of attrs's own; of others nothing is known.
+    """The constraints of a validator that attrs provides; none for any other.
 
-    attrs has no public way to ask a validator what it checks; its classes are read by name, and an unknown one,
-    or one with other attributes than today's, is left to attrs alone, which checks all of them anyway.
+    attrs has no public way to inspect a validator; its classes are recognised by name. An unknown one, or one whose
+    attributes have changed, is left to attrs alone, which runs all of them anyway.
     """
     read = _reader_of(validator)
     try:
@@ -434,7 +434,7 @@ def _each(*validators: Any) -> tuple[Constraint, ...]:
 
 
 def _in(validator: Any) -> Iterator[Constraint]:
-    """Options that can be listed; text asks for a part of itself, and an enum for its members."""
+    """Options that can be listed: not those of a string (substrings) or an enum (members)."""
     given = validator._original_options  # noqa: SLF001
     if isinstance(given, set | frozenset):
         yield _OneOf(tuple(sorted(cast("set[Any]", given), key=repr)))  # the same order in every process
@@ -444,7 +444,7 @@ def _in(validator: Any) -> Iterator[Constraint]:
 
 _SIGNS: Final[Mapping[str, _Comparison]] = {">=": "ge", ">": "gt", "<=": "le", "<": "lt"}
 _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
-    **dict.fromkeys(("_OrValidator", "_NotValidator"), lambda _: ()),  # they run when the value is made
+    **dict.fromkeys(("_OrValidator", "_NotValidator"), lambda _: ()),  # attrs runs them when it makes the value
     "_AndValidator": lambda validator: _each(*validator._validators),  # noqa: SLF001
     "_OptionalValidator": lambda validator: [
         attrs.evolve(each, skips_null=True) for each in _each(validator.validator)
@@ -468,26 +468,26 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
 }
 
 
-# Patterns of Python as JSON Schema has them -------------------------------------------------------------------------
+# Python patterns in JSON Schema -------------------------------------------------------------------------------------
 
 
 _PORTABLE: Final = re.compile(
     r"""(?:
-        [^\\\[\](){}?*+|^$.]                                  # a character that stands for itself
-      | \\[dDwWsSbB.^$*+?()\[\]{}|/\\tnrfv]                   # what is escaped alike everywhere
+        [^\\\[\](){}?*+|^$.]                                  # a literal character
+      | \\[dDwWsSbB.^$*+?()\[\]{}|/\\tnrfv]                   # escapes with the same meaning everywhere
       | \\x[0-9a-fA-F]{2} | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}
       | [.^$|)]
-      | \((?:\?:|(?!\?))                                      # a group, numbered or not
+      | \((?:\?:|(?!\?))                                      # a group, capturing or not
       | \[\^?(?: [^\\\[\]&~|-] | -(?!-) | &(?!&) | ~(?!~) | \|(?!\|)
                | \\[dDwWsS.^$*+?()\[\]{}|/\\tnrfv-] | \\x[0-9a-fA-F]{2} )+\]
       | (?: [*+?] | \{[0-9]+(?:,[0-9]*)?\} )\??(?![*+?{])     # greedy or not, never possessive
     )*""",
     re.VERBOSE,
 )
-"""What Python's `re`, ECMA-262 and the validator's linear-time engine read alike.
+"""The syntax with the same meaning in Python's `re`, ECMA-262 and the validator's linear-time engine.
 
 Left out: lookaround, backreferences, atomic groups, possessive repeats, named groups, inline flags, `\\A` and
-`\\Z`, and in sets what some engine takes for an operation (`[[`, `&&`, `--`, `||`, `~~`).
+`\\Z`, and in sets what some engine reads as an operator (`[[`, `&&`, `--`, `||`, `~~`).
 """
 _SET_OR_ESCAPE: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.", re.DOTALL)
 _NEEDLESS: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`-])""")
@@ -496,10 +496,10 @@ _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 
 
 def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
-    r"""The pattern as JSON Schema has it (searched, not anchored), or `None` where it can't.
+    r"""The pattern in JSON Schema (searched, not anchored), or `None` where it can't be expressed.
 
-    `\d` and `\w` mean ASCII there, and `$` means the end alone, not also before a last line break: the schema is
-    as strict as the pattern or a little stricter.
+    There `\d` and `\w` are ASCII, and `$` is only the end, not also before a final line break: the schema is as
+    strict as the pattern or a little stricter.
     """
     text = _SET_OR_ESCAPE.sub(_without_needless, pattern.pattern)
     if pattern.flags & _UNPORTABLE_FLAGS or _PORTABLE.fullmatch(text) is None:
@@ -510,6 +510,6 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
 
 
 def _without_needless(found: re.Match[str]) -> str:
-    """A set or an escape without the backslashes that Python allows, as `re.escape` sets them, and ECMA-262 doesn't."""
+    """A set or escape without the backslashes that Python allows (`re.escape` adds them) and ECMA-262 doesn't."""
     text = found[0]
     return (_NEEDLESS_IN_SET if text.startswith("[") else _NEEDLESS).sub(r"\1", text)

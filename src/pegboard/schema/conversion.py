@@ -1,8 +1,9 @@
-"""JSON into Python, by hooks made of type adapters; and Python into JSON, by the class of each value.
+"""Conversion: JSON into Python by hooks made from type adapters, Python into JSON by the class of each value.
 
-The law: what the derived schema takes is structured, and nothing is converted that JSON Schema distinguishes. The
-schema validates first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
-`StructureError` with its path. cattrs makes the code for classes; it is imported when there is one.
+The invariant: what the derived schema accepts is structured, and values that JSON Schema distinguishes are never
+converted into each other. The schema validates first, so hooks check only what no schema can express (dates, decimals,
+checks in Python), and raise a `StructureError` with its path. cattrs generates the code for classes; it is imported for
+the first one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 StructureHook: TypeAlias = Callable[[Any, Any], Any]
-"""As cattrs has them: JSON data and its type -> value."""
+"""A hook of cattrs: JSON data and its type -> value."""
 
 _MOST_KNOWN: Final = 4096
 _MOST_REASONS: Final = 3
@@ -78,12 +79,12 @@ _making: Final = RLock()
 
 
 def same(value: Any, _type: Any = None) -> Any:
-    """The hook that does nothing; what is made of nothing else is `same` again."""
+    """The identity hook; a hook made only of `same` is `same` itself."""
     return value
 
 
 def structure_hook(adapter: TypeAdapter) -> StructureHook:
-    """The hook of an adapter, made once; of one that is being made, one that looks for it when called."""
+    """The hook of an adapter, cached; while it is being made, one that looks it up when called."""
     with _making:
         hook = _known.get(adapter) or _late.get(adapter)
         if hook is None:
@@ -99,7 +100,7 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
 
 
 def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
-    """What validates JSON data by the schema of an adapter, and then structures it."""
+    """A function that validates JSON data by the schema of an adapter, and then structures it."""
     require, hook = Validator(json_text(root_schema(adapter))).require, structure_hook(adapter)
 
     def structure_strictly(value: Any) -> Any:
@@ -177,7 +178,7 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
 def _structure_items(
     hook: StructureHook | Sequence[StructureHook], make: Callable[[list[Any]], Any] | None = None
 ) -> StructureHook:
-    """Of a hook for each item, or of one for each place of a tuple."""
+    """A hook for arrays, from a hook for each item, or one for each position of a tuple."""
     hooks = repeat(hook) if callable(hook) else hook
 
     def structure_items(value: Any, _type: Any) -> Any:
@@ -193,9 +194,9 @@ def _structure_items(
 
 
 def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
-    """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
+    """A hook for sets; refuses items that differ as JSON and are equal in Python (`1` and `true`, `a` and `a/`)."""
     cls, structure_items = adapter.cls, _structure_items(hook)
-    # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
+    # Only arrays and objects can be equal as JSON and become values that aren't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
     def structure_set(value: Any, _type: Any) -> Any:
@@ -214,7 +215,7 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
 def _structure_entries(
     hooks: Mapping[str, StructureHook], rest: StructureHook = same, read: StructureHook = same
 ) -> StructureHook:
-    """Of the hooks of some keys, of one for all others, and of one for the keys themselves."""
+    """A hook for objects, from the hooks of known keys, one for all others, and one for the keys themselves."""
     if all(hook is same for hook in (*hooks.values(), rest, read)):
         return same
 
@@ -241,7 +242,7 @@ def _key(read: StructureHook, name: str) -> Any:
 
 
 def _key_reader(adapter: TypeAdapter) -> StructureHook:
-    """Text -> key."""
+    """The hook of a mapping's keys: text -> key."""
     if isinstance(adapter, NotedAdapter):
         return _key_reader(adapter.inner)
     if adapter is INTEGER:
@@ -251,7 +252,7 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
         return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
     if not isinstance(adapter, ConstrainedAdapter):
         return structure_hook(adapter)
-    # The schema has the constraints on text, and none on what the text is read as.
+    # The schema has the constraints on text, but none on the value that the text is read as.
     is_text = adapter.inner is TEXT
     checks = [each for each in adapter.checks if not (is_text and each.keywords)]
     return _checked(_key_reader(adapter.inner), checks)
@@ -270,10 +271,10 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
     from cattrs import gen
 
     made: Any = adapter.cls
-    if not made.__name__.isidentifier():  # it stands in the code that cattrs makes
+    if not made.__name__.isidentifier():  # it is used in the code that cattrs generates
         made = partial(adapter.cls)
         made.__name__ = made.__qualname__ = "record"
-    variables = {each.__name__: Any for each in getattr(adapter.cls, "__parameters__", ())}  # the adapters have them in
+    variables = {each.__name__: Any for each in getattr(adapter.cls, "__parameters__", ())}  # resolved by the adapters
     return cast("Any", gen).make_dict_structure_fn_from_attrs(
         [_HookField(each.key, each.adapter, attrs.NOTHING if each.required else None) for each in adapter.members],
         made,
@@ -286,9 +287,9 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
 
 @frozen
 class _HookField:
-    """A field of a class, as far as cattrs looks at an attribute of attrs: its type is an adapter.
+    """A field in the form in which cattrs reads attrs attributes; its type is an adapter.
 
-    One with a converter is taken as it is, without a call.
+    The value of one with a converter is used unchanged, without a call.
     """
 
     name: str
@@ -310,7 +311,7 @@ def _hooks_for_cattrs() -> Converter:
 
 
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
-    """Hands a value to the first member that takes it; the tag decides between objects that have one."""
+    """A hook that uses the first member that accepts a value; a tag selects among objects that have one."""
     hooks = {each: structure_hook(each) for each in adapter.members}
     key, tagged = adapter.tag()
     by_tag = {text: hooks[each] for text, each in tagged.items()}
@@ -331,9 +332,9 @@ def _structure_union(adapter: UnionAdapter) -> StructureHook:
 
 
 def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
-    """The hook of the first member that takes a value, found by a schema that is exact.
+    """A hook that uses the first member that accepts a value by an exact schema.
 
-    Trying one hook after the other would take exponential time for types made of themselves.
+    Trying one hook after the other would take exponential time for recursive types.
     """
     if len({id(hooks[each]) for each in members}) == 1:
         return hooks[members[0]]
@@ -353,14 +354,14 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
 
 @lru_cache(maxsize=64)
 def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
-    """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
+    """A check by schema whether a value is of a type; `exact` includes formats and ranges."""
     writer = SchemaWriter(exact=exact)
     text = json_text(root_schema(adapter, writer))
     return compiled(text, writer.formats if exact else None).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
-    """The reasons of several members for refusing a text, in one."""
+    """One error with the reasons of several members for refusing a text."""
     reasons: dict[str, None] = {}
     for hook in hooks:
         try:
@@ -371,7 +372,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
 
 
 def _structure_noted(adapter: NotedAdapter) -> StructureHook:
-    """Notes that may make the schema take what the type doesn't have the type's own schema validate it again."""
+    """A hook that validates by the type's own schema again, where notes may have made the schema accept more."""
     hook = structure_hook(adapter.inner)
     if adapter.notes.keys() <= _TELLING or isinstance(adapter.inner, ForeignAdapter):
         return hook
@@ -398,7 +399,7 @@ def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
 
 
 def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
-    """A model converts more than what has the formats of its schema; those are asserted before."""
+    """A hook that asserts the formats of a model's schema first, as the model itself accepts more."""
     read = foreign_reader(adapter.cls, adapter.annotation)
     schema = json_text(adapter.given)
     if not (is_pydantic(adapter.cls) or is_msgspec(adapter.cls)) or '"format"' not in schema:
@@ -414,20 +415,20 @@ def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
 
 
 def _refused_format(errors: Iterable[Any]) -> StructureError:
-    """The error for the first text that doesn't have its format, which may be below errors of alternatives."""
+    """The error for the first text that doesn't match its format, perhaps nested in errors of alternatives."""
     waiting = list(errors)
-    for error in waiting:  # grows by what is below
+    for error in waiting:  # grows by nested errors
         details = error.kind.as_dict()
         if (name := details.get("format")) is not None:
             reason = f"must have the format {json_text(name)} of JSON Schema, got {shown(error.instance)}"
             return StructureError(reason, error.instance_path)
         waiting += chain([details["error"]] if "error" in details else (), *details.get("context", ()))
-    return StructureError("must have the formats of its JSON Schema")
+    return StructureError("must match the formats of its JSON Schema")
 
 
 @cache
 def _formats() -> dict[str, Callable[[str], bool]]:
-    """The formats of JSON Schema that our own types have, by our own readers."""
+    """The JSON Schema formats of the types in `text.py`, checked by their own readers."""
     import datetime as dt
     import uuid
 
@@ -459,9 +460,9 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
 
 
 def refusal(error: Exception, *path: str | int) -> StructureError:
-    """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
+    """The `StructureError` for what a hook raised (the first of a group that cattrs collected), below `path`."""
     found = error
-    while isinstance(found, ExceptionGroup):  # of a class: cattrs notes the field, but not where the class refuses
+    while isinstance(found, ExceptionGroup):  # cattrs notes the field, but not for errors of the class itself
         group, found = cast("Any", found), cast("Exception", found.exceptions[0])
         if (step := noted_step(found)) is None:
             return _refused(getattr(group.cl, "func", group.cl), found, path)
@@ -472,17 +473,17 @@ def refusal(error: Exception, *path: str | int) -> StructureError:
 
 
 def _refused(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
-    """The error for what a constructor has raised, at the field that it complains of if that can be known."""
+    """The error for what a constructor raised, at the field at fault if that can be found."""
     name = _attribute_at_fault(error)
     keys = [key for attribute, key in written_names(cls) or () if attribute == name]
     return refused_by(cls, error).below(*path, *keys)
 
 
 def _attribute_at_fault(error: Exception) -> str | None:
-    """The name of the attribute that an attrs class complains of, or `None` where that can't be known.
+    """The name of the attribute that an attrs class refused, or `None` where that can't be found.
 
-    A validator of attrs puts the attribute among its error's arguments; one of the class's own has it among its
-    parameters.
+    A validator that attrs provides has the attribute among its error's arguments; one that the class defines has it
+    among its parameters.
     """
     import traceback
 
@@ -497,14 +498,14 @@ def _attribute_at_fault(error: Exception) -> str | None:
 # Python into JSON, by class -------------------------------------------------------------------------------------------
 
 _Above: TypeAlias = tuple[int, ...]
-"""The identities of the containers around a value."""
+"""The ids of the containers around a value."""
 
 _Writer: TypeAlias = Callable[[Any, _Above], Any]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})
 
 
 class _UnwritableError(Exception):
-    """What has no JSON form, seen from the container that is being written."""
+    """A value has no JSON form; `path` leads to it from the container that is being written."""
 
     def __init__(self, kind: type[Exception], reason: str) -> None:
         super().__init__(reason)
@@ -515,11 +516,10 @@ class _UnwritableError(Exception):
 def to_json_data(value: object) -> Any:
     """`value` as JSON data, by its own class.
 
-    Takes JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names that their
-    constructors take), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
-    bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
-    sets (sorted), sequences, views of dicts, the models of pydantic and msgspec (as they write themselves), and
-    classes with a hook.
+    Accepts JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names of their
+    constructors' parameters), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
+    bytes (base64), mappings (keys: text, integers, booleans, enums of those and types written as text), sets (sorted),
+    sequences, views of dicts, models of pydantic and msgspec (as they serialize themselves), and classes with a hook.
 
     Raises:
         TypeError: Something in it has no JSON form.
@@ -534,7 +534,7 @@ def to_json_data(value: object) -> Any:
 
 @lru_cache(maxsize=1024)
 def _writer_of(cls: type[Any]) -> _Writer:
-    """What writes the values of a class; raises `_UnwritableError` where they have no JSON form."""
+    """The writer for the values of a class; raises `_UnwritableError` where they have no JSON form."""
     if cls in _AS_IT_IS:
         return same
     if issubclass(cls, float):
@@ -547,13 +547,13 @@ def _writer_of(cls: type[Any]) -> _Writer:
 
 
 def _inside_writer(cls: type[Any]) -> _Writer:
-    """What writes values that hold others, or that others know how to write."""
+    """The writer for values that contain others, or have their own serialization."""
     is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence | MappingView)
     if not is_container and (foreign := foreign_writer(cls)) is not None:
         return _foreign_writer(foreign)
     if (names := written_names(cls)) is not None:
         attributes = [name for name, _ in names]
-        # One name alone would give no tuple.
+        # `attrgetter` of a single name doesn't return a tuple.
         read: Callable[[Any], Any] = attrgetter(*attributes, attributes[0]) if names else lambda _: ()
         return _container_writer(read, keys=[key for _, key in names])
     if not is_container:
@@ -571,12 +571,12 @@ def _container_writer(
     keys: Sequence[str] | None = None,
     make: Callable[[Iterable[Any]], list[Any]] | None = None,
 ) -> _Writer:
-    """What writes values that hold others.
+    """The writer for values that contain others.
 
     Args:
-        read: Gives the pairs of key and value, or of position and item.
-        keys: Those that belong to what `read` gives, if it gives no pairs.
-        make: Makes an array of what was written; else it is an object.
+        read: Returns the pairs of key and value, or of position and item.
+        keys: The keys of the values that `read` returns, if it returns no pairs.
+        make: Makes an array of the written items; without it they become an object.
     """
 
     def write_container(value: Any, above: _Above) -> Any:
@@ -628,7 +628,7 @@ def _entries(value: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _in_order(items: Iterable[Any]) -> list[Any]:
-    """What a set is written as: sorted, so that it is the same in every process."""
+    """The items of a set, sorted so that they are the same in every process."""
     try:
         return sorted(items)
     except TypeError:
@@ -636,7 +636,7 @@ def _in_order(items: Iterable[Any]) -> list[Any]:
 
 
 def _scalar_writer(cls: type[Any]) -> Callable[[Any], str | int] | None:
-    """What writes values as text or as an integer, or `None` for those of a class that hold others."""
+    """The writer for values that become text or an integer; `None` for other classes."""
     if issubclass(cls, str):
         return str.__str__
     if issubclass(cls, int):
@@ -655,7 +655,7 @@ def _scalar_writer(cls: type[Any]) -> Callable[[Any], str | int] | None:
 
 def _write_float(value: float, _above: _Above) -> float:
     if not math.isfinite(value):
-        raise _UnwritableError(ValueError, f"{float(value)} is no JSON number")
+        raise _UnwritableError(ValueError, f"{float(value)} is not a JSON number")
     return float.__float__(value)
 
 
@@ -666,12 +666,12 @@ def _key_text(key: Any) -> str:
         return "true" if key else "false"
     cls = cast("type[Any]", type(key))
     if (write := _scalar_writer(cls)) is None:
-        raise _UnwritableError(TypeError, f"a key of type {cls.__qualname__} has no text")
+        raise _UnwritableError(TypeError, f"a key of type {cls.__qualname__} can't be written as text")
     return str(write(key))
 
 
 def written_names(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
-    """Of an attrs class, dataclass or named tuple: each attribute that its constructor takes, and the key for it."""
+    """The attributes that the constructor of an attrs class, dataclass or named tuple takes, each with its key."""
     if attrs.has(cls):
         return tuple((each.name, each.alias or each.name) for each in attrs.fields(cls) if each.init)
     if dataclasses.is_dataclass(cls) and not is_pydantic(cls):

@@ -1,7 +1,7 @@
-"""The two cattrs converters: one for the types of tools, with hooks of users; a strict one for our own values.
+"""The two cattrs converters: one for the types of tools, with users' hooks; a strict one for our own values.
 
-Models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes is
-met. JSON Schema validates first, so a model gets only what its own schema takes.
+Models of pydantic and msgspec are recognised by their attributes, so neither library is imported unless one of its
+classes is used. JSON Schema validates first, so a model gets only what its own schema accepts.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, Attrib
 
 @cache
 def converter() -> Converter:
-    """The cattrs converter of tools' types: register hooks for classes of your own, write their schema in `Annotated`.
+    """The cattrs converter of tools' types: register hooks for your own classes, and give their schema in `Annotated`.
 
-    `Annotated[Money, {"type": "string", "pattern": "^[0-9]+ EUR$"}]` then is a type like others. Register them before
-    the first tool with such a class is defined.
+    Then `Annotated[Money, {"type": "string", "pattern": "^[0-9]+ EUR$"}]` is a type like any other. Register the hooks
+    before the first tool with such a class is defined.
     """
     from cattrs import Converter
     from cattrs.fns import identity
 
     class MarkingConverter(Converter):
-        """A converter that marks the hooks that it makes itself, of a class's fields, and makes none to write them."""
+        """Converter that marks the hooks that it generates from a class's fields, and generates none to unstructure."""
 
         def gen_structure_attrs_fromdict(self, cl: type[Any]) -> Any:
             hook: Any = super().gen_structure_attrs_fromdict(cl)
@@ -51,7 +51,7 @@ def converter() -> Converter:
 
 
 def has_hook(cls: type[Any]) -> bool:
-    """Whether a hook that makes `cls` was registered; those that cattrs makes of fields don't count."""
+    """Whether a structure hook for `cls` was registered; those that cattrs generates from fields don't count."""
     try:
         hook = converter().get_structure_hook(cls, cache_result=False)
     except Exception:  # noqa: BLE001  (it has none, or the class's annotations raise anything when resolved)
@@ -60,7 +60,7 @@ def has_hook(cls: type[Any]) -> bool:
 
 
 def is_pydantic(cls: Any) -> bool:
-    """Whether a class is a pydantic model or dataclass; not one derived from such a dataclass without pydantic."""
+    """Whether a class is a pydantic model or dataclass; not a plain subclass of such a dataclass."""
     return isinstance(cls, type) and "__pydantic_validator__" in vars(cls)
 
 
@@ -70,12 +70,12 @@ def is_msgspec(cls: Any) -> bool:
 
 
 def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | None:
-    """The schema that a pydantic model or msgspec struct gives for itself; `None` for any other class.
+    """The schema of a pydantic model or msgspec struct by its own library; `None` for any other class.
 
-    `written` asks for that of what it is written as, which may have other keys and types than what it is read from.
+    `written`: for output, which may have other keys and types than the input.
 
     Raises:
-        Exception: Whatever the model raises, one of whose fields has no schema, say.
+        Exception: Any exception of the library, such as for a field without a schema.
     """
     from pegboard.schema.references import inlined
 
@@ -83,30 +83,30 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
         mode = "serialization" if written else "validation"
         write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
         schema = inlined(write(mode=mode, schema_generator=_schema_generator()))
-        # Keys that it would pass over, or read as another field's (`validation_alias`), are unknown as everywhere.
+        # Keys that it would ignore, or read as another field's (`validation_alias`), are refused as everywhere.
         is_open = written or "extra" in getattr(cls, "model_config", {}) or schema.get("type") != "object"
         return schema if is_open else {"additionalProperties": False, **schema}
     if is_msgspec(cls):
-        import msgspec  # is loaded: it has made the class
+        import msgspec  # already loaded, as it made the class
 
         return inlined(msgspec.json.schema(annotation))
     return None
 
 
 def _pydantic_adapter(annotation: Any) -> Any:
-    from pydantic import TypeAdapter  # is loaded: it has made the class
+    from pydantic import TypeAdapter  # already loaded, as it made the class
 
     return TypeAdapter(annotation)
 
 
 @cache
 def _schema_generator() -> type[Any]:
-    from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
+    from pydantic.json_schema import GenerateJsonSchema  # already loaded, as it made the class
 
     class SchemaGenerator(GenerateJsonSchema):
-        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything.
+        """Pydantic's generator, but a serializer without a return annotation may write anything.
 
-        Keys that are integers are written in one way, so that no two are the same integer.
+        Integer keys have one spelling, so that no two are the same integer.
         """
 
         def dict_schema(self, schema: Any) -> Any:
@@ -123,26 +123,26 @@ def _schema_generator() -> type[Any]:
 
 
 def foreign_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
-    """What writes an instance of a class of others: the model itself, or the hook that was registered; else `None`."""
+    """The serializer of a model, or the unstructure hook registered for a class; else `None`."""
     if is_pydantic(cls):
         return lambda value: value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if is_msgspec(cls):
-        import msgspec  # is loaded: it has made the class
+        import msgspec  # already loaded, as it made the class
 
         return msgspec.to_builtins
     if not converter.cache_info().currsize:
         return None
-    from cattrs.fns import identity  # is loaded: the converter has been made
+    from cattrs.fns import identity  # already loaded, as the converter exists
 
     hook = converter().get_unstructure_hook(cls)
     return None if hook is identity else hook
 
 
 def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
-    """What makes an instance of a class of others: a model by itself, any other by its hook in the converter.
+    """The parser of a model, or the structure hook registered for a class.
 
     Returns:
-        JSON data -> instance; raises `StructureError`, whatever the model or hook raises.
+        JSON data -> instance; any exception of the model or hook becomes a `StructureError`.
     """
     read: Callable[[Any], Any]
     if is_pydantic(cls):
@@ -165,25 +165,25 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
 
 
 def _read_model(adapter: Any, value: Any) -> Any:
-    from pydantic import ValidationError  # is loaded: it has made the class
+    from pydantic import ValidationError  # already loaded, as it made the class
 
     try:
         return adapter.validate_python(value)
-    except ValidationError:  # perhaps of a strict field, which takes a date as text from JSON only
+    except ValidationError:  # perhaps for a strict field, which takes a date as text only from JSON
         return adapter.validate_json(json_text(whole_numbers(value)))
 
 
 def _read_struct(annotation: Any, value: Any) -> Any:
-    from msgspec import ValidationError, convert  # is loaded: it has made the class
+    from msgspec import ValidationError, convert  # already loaded, as it made the class
 
     try:
         return convert(value, annotation, str_keys=True)
-    except ValidationError:  # perhaps of 1.0, which is an integer in JSON Schema
+    except ValidationError:  # perhaps for 1.0, which is an integer in JSON Schema
         return convert(whole_numbers(value), annotation, str_keys=True)
 
 
 def _refused_by_model(error: Exception) -> StructureError | None:
-    """The first error of pydantic, with its path, or the text of msgspec's; `None` for the errors of others."""
+    """The first error of pydantic with its path, or msgspec's message; `None` for other exceptions."""
     module = type(error).__module__.partition(".")[0]
     if module == "msgspec":
         return StructureError(str(error)[:_MOST_SHOWN])
@@ -194,39 +194,39 @@ def _refused_by_model(error: Exception) -> StructureError | None:
 
 
 def refused_by(cls: type, error: Exception) -> StructureError:
-    """The error for what `cls` raised when it was made.
+    """The error for an exception that the constructor of `cls` raised.
 
-    The reason is the exception's own first argument where that is a sentence for a caller, as with `ValueError`;
-    of other exceptions, whose texts may show the inside, only the class is named.
+    The reason is the exception's first argument where that is a message for the caller, as with `ValueError`; other
+    exceptions, whose messages may show internals, are named by class only.
     """
     text: object = error.args[0] if error.args and isinstance(error, _WORDED) else ""
     if isinstance(text, str) and text:
         return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
-    return StructureError(f"{cls.__name__} refuses it ({type(error).__name__})")
+    return StructureError(f"{cls.__name__} refused the value ({type(error).__name__})")
 
 
 def noted_step(error: Exception) -> str | int | None:
-    """The attribute or position that cattrs has noted on an error in it."""
+    """The attribute or position that cattrs has noted on an error."""
     notes = {type(note).__name__: note for note in getattr(error, "__notes__", ())}
     if found := notes.get("IterableValidationNote"):
         return found.index
     return found.name if (found := notes.get("AttributeValidationNote")) else None
 
 
-# Our own values as JSON data, and from JSON data that isn't trusted ---------------------------------------------------
-# A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. What is missing or
-# null takes the field's default, other keys are passed over, and nothing is coerced.
+# Our own values to JSON data, and from untrusted JSON data ------------------------------------------------------------
+# A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. A missing or null
+# value takes the field's default, other keys are ignored, and nothing is coerced.
 
 T = TypeVar("T")
 
 
 @frozen
 class Allowed:
-    """Metadata in `Annotated`: which values of a field's type are allowed, in words and as a function.
+    """Metadata in `Annotated`: restricts a field to some values of its type.
 
     Attributes:
-        wanted: What it must be, such as `"a number of seconds above 0"`.
-        fits: Whether a value, which is of the type already, is allowed.
+        wanted: A description for errors, such as `"a number of seconds above 0"`.
+        fits: Whether a value, already of the type, is allowed.
     """
 
     wanted: str
@@ -239,7 +239,7 @@ Count: TypeAlias = Annotated[int, Allowed("0 or above", lambda number: number >=
 _KEY: Final = "pegboard_json"
 _ALWAYS: Final = "pegboard_always"
 ALWAYS: Final[Mapping[str, bool]] = {_ALWAYS: True}
-"""Metadata for a field that is written where it says nothing, too."""
+"""Metadata for a field that is written even if it is empty."""
 
 _WANTED: Final[Mapping[type, str]] = {
     str: "a string",
@@ -255,21 +255,21 @@ class UnreadError(ValueError):
 
 
 def json_key(key: str) -> dict[str, str]:
-    """Metadata for a field whose key in JSON isn't its name; `""` for one that is neither written nor read."""
+    """Metadata for a field whose key in JSON isn't its name; `""` excludes the field from JSON."""
     return {_KEY: key}
 
 
 class JsonRecord:
-    """Base of our own values that are JSON data for hosts, files and other processes: one convention for all of them.
+    """Base of our own values that hosts, files and other processes exchange as JSON, with one convention for all.
 
-    The keys are the attributes' names in camelCase, behind the `type` of a class that has one. What says nothing
-    (`None`, `False`, an empty list or object) is left out. Names in snake_case are read as well: 0.1 wrote them.
+    The keys are the attributes' names in camelCase, after the `type` of a class that has one. Empty values (`None`,
+    `False`, an empty list or object) are left out. Names in snake_case are read as well: 0.1 wrote them.
     """
 
     __slots__ = ()
 
     def to_json(self) -> JsonObject:
-        """Its attributes by name in camelCase, behind its `type` if it has one; what says nothing is left out."""
+        """Its attributes by name in camelCase, after its `type` if it has one; empty values are left out."""
         kind = type(self)
         data: JsonObject = {"type": self.type} if hasattr(kind, "type") else {}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  a ClassVar
         for name, key, default, always in _written_fields(kind):
@@ -281,24 +281,24 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+        """Reads what `to_json` writes, from an untrusted source; other keys are ignored.
 
         Raises:
-            ValueError: Something is missing or of the wrong type; the error names the path.
+            ValueError: Something is missing or of the wrong type; the message has its path.
         """
         return read_record(cls, data, re.findall("[A-Z][a-z]*", cls.__name__)[-1].lower())
 
     def evolve(self, **changes: Any) -> Self:
-        """The same with some attributes changed."""
+        """A copy with some attributes changed."""
         return attrs.evolve(self, **changes)
 
     def to_part(self) -> JsonObject:
-        """How it is written within another value."""
+        """Its JSON data within another value."""
         return self.to_json()
 
     @staticmethod
     def write_data(value: Any) -> Any:
-        """How a value of no class of ours is written: as it is, for it was JSON data when it came."""
+        """The JSON data of a value that isn't of our own classes: unchanged, as it came as JSON data."""
         return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
 
 
@@ -318,7 +318,7 @@ def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
 
 @cache
 def _written_fields(cls: type[Any]) -> list[tuple[str, str, Any, bool]]:
-    """Of each field that is written: name, key, default, and whether it always is."""
+    """The fields that are written: name, key, default, and whether always."""
     fields: list[tuple[str, str, Any, bool]] = []
     for each in attrs.fields(cls):
         if key := json_name(cls, each):
@@ -329,7 +329,7 @@ def _written_fields(cls: type[Any]) -> list[tuple[str, str, Any, bool]]:
 
 
 def known_keys(cls: type[Any]) -> frozenset[str]:
-    """The keys that a record is read from, those of older versions among them."""
+    """The keys that a record is read from, including those of older versions."""
     return frozenset(key for each in attrs.fields(cls) if (own := json_name(cls, each)) for key in (own, each.name))
 
 
@@ -343,10 +343,10 @@ def json_name(cls: type[Any], each: attrs.Attribute[Any]) -> str:
 
 
 def read_record(cls: type[T], data: object, what: str) -> T:
-    """A value of one of our own attrs classes; `what` it should be is named in an error of the whole.
+    """A value of one of our own attrs classes; `what` names the whole in errors.
 
     Raises:
-        ValueError: It isn't, as `"path: reason"`.
+        ValueError: The data is wrong, as `"path: reason"`.
     """
     try:
         return _by_fields(cls)(data, cls)
@@ -356,22 +356,22 @@ def read_record(cls: type[T], data: object, what: str) -> T:
 
 
 def read_table(cls: type[T], table: object, place: str) -> T:
-    """A value of an attrs class of a table of settings, read strictly: an unknown key is an error, too.
+    """A table of settings as a value of an attrs class, read strictly: an unknown key is an error.
 
     Args:
-        cls: The class. `Allowed` narrows the types of its fields, and `json_key` names another key.
-        table: What stands in the file.
-        place: Where, for errors, such as `plugins.files`.
+        cls: The class. `Allowed` restricts the types of its fields, and `json_key` gives another key.
+        table: The table as parsed from the file.
+        place: Its path in the file, for errors, such as `plugins.files`.
 
     Raises:
-        ValueError: It is no table, a key is unknown or missing, or a value isn't allowed: `"place.key: reason"`.
+        ValueError: It isn't a table, a key is unknown or missing, or a value isn't allowed: `"place.key: reason"`.
     """
     if not isinstance(table, Mapping):
         raise ValueError(f"{place}: must be a table, got {type(table).__name__}".lstrip(": "))  # noqa: TRY004  as below
     given = cast("Mapping[str, Any]", table)
     keys = {key: each.default for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))}
     check_keys(given, keys, place)
-    try:  # `read_record` loads cattrs, and that takes its time
+    try:  # an empty table doesn't need `read_record`, which loads cattrs
         return read_record(cls, given, "") if given or attrs.NOTHING in keys.values() else cls()
     except ValueError as error:
         raise ValueError(f"{place}{'' if str(error)[0] == ':' else '.'}{error}".lstrip(":. ")) from None
@@ -379,13 +379,13 @@ def read_table(cls: type[T], table: object, place: str) -> T:
 
 @cache
 def _by_fields(cls: Any) -> Callable[[Any, Any], Any]:
-    """The reader of a class, not that of `read_by`, which may use it."""
+    """The reader of a class by its fields, even if `read_by` has registered another one, which may use it."""
     converter = _strict_converter()
     return _of_class(converter, cls) if attrs.has(cls) else converter.get_structure_hook(cls)
 
 
 def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
-    """Has fields of a type read by a function: an object's data -> value; raises `ValueError`: `"path: reason"`."""
+    """Registers a reader for fields of a type: an object's data -> value; raises `ValueError`: `"path: reason"`."""
     _readers[kind] = read
 
 
@@ -402,7 +402,7 @@ def _read_by_function(data: Any, kind: Any) -> Any:
 
 
 def tagged(*several: type[Any]) -> Callable[[Any], Any]:
-    """A reader of one of several classes, by the `"type"` in the data."""
+    """A reader for one of several classes, selected by the `"type"` in the data."""
     classes: Mapping[str, type[Any]] = {each.type: each for each in several}
 
     def read_tagged(data: Mapping[str, Any]) -> Any:
@@ -442,7 +442,7 @@ def _strict_converter() -> Converter:
 
 
 def _of_optional(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    """By the type without `None`, which has been left out already."""
+    """The reader of the type without `None`; null was left out before."""
     given = [each for each in typing.get_args(kind) if each is not type(None)]
     hook = converter.get_structure_hook(given := typing.Union[tuple(given)])  # noqa: UP007  (values)
     return lambda data, _: hook(data, given)
@@ -529,7 +529,7 @@ def _one_of(data: Any, options: Collection[str]) -> str:
 
 
 def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:
-    """The first error of those that cattrs has collected: where it is, and what goes on from there."""
+    """The path of the first error that cattrs collected, and the message that follows it."""
     path: tuple[str | int, ...] = ()
     while isinstance(error, ExceptionGroup):
         cls, error = cast("Any", error).cl, cast("Exception", error.exceptions[0])

@@ -47,8 +47,8 @@ class Docstring:
     """The parts of a docstring.
 
     Attributes:
-        description: Summary and body as they were written, without the sections.
-        parameters: The description of each parameter (without stars) or attribute, on one line a paragraph.
+        description: Summary and body as written, without the sections.
+        parameters: The description of each parameter (without stars) or attribute, each paragraph on one line.
         returns: The description of the result, or `None`.
     """
 
@@ -63,9 +63,9 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Reads a docstring of any of the three styles; never raises, prose in an odd form has no parameters.
+    """Parses a docstring of any of the three styles; never raises: malformed sections have no parameters.
 
-    A library parses the sections; it is asked only where there are some, and for the one style that they are in.
+    A library parses the sections; it is loaded only if there are some, and used for the one style that they are in.
     """
     clean = inspect.cleandoc(text)
     lines = clean.splitlines()
@@ -82,7 +82,7 @@ def parse_docstring(text: str) -> Docstring:
 def attribute_docs(cls: type) -> Mapping[str, str]:
     """The description of each attribute of `cls`, from the docstrings of it and its bases, the nearest first.
 
-    Read from `Attributes:` and `Args:` sections and their kin.
+    Read from `Attributes:`, `Args:` and similar sections.
     """
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -92,7 +92,7 @@ def attribute_docs(cls: type) -> Mapping[str, str]:
 
 
 def _of_google(lines: Sequence[str]) -> Docstring:
-    """Each known section ends with its indentation; what comes after, such as a note, is description again."""
+    """Parses Google style: a known section ends with its indentation; text after it belongs to the description."""
     parts: dict[str, list[str]] = {"description": [], "parameters": [], "returns": [], "others": []}
     part = "description"
     for line in lines:
@@ -132,7 +132,7 @@ def _parsed(style: str, text: str) -> Parsed | None:
 
 
 def _joined(text: str) -> str:
-    """Wrapped lines in one; paragraphs, list items, indented and quoted lines keep their own."""
+    """The text with wrapped lines joined; paragraphs, list items, indented and quoted lines stay separate."""
     text = text.strip()
     if "\n" not in text:
         return text

@@ -1,4 +1,4 @@
-"""The fields of a class: what its constructor takes, as attrs, dataclasses, named tuples or a `TypedDict` have it."""
+"""The fields of attrs classes, dataclasses, named tuples and `TypedDict`s: the parameters of their constructors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 from attrs import frozen
 
 MISSING: Final = object()
-"""Stands where there is no default."""
+"""Marks a missing default."""
 
 _PURE: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 
@@ -25,7 +25,7 @@ class ClassField:
         name: The attribute.
         key: Its key in JSON: the constructor's parameter.
         annotation: Resolved; `Any` where it has none.
-        default: What it is if it isn't given; `MISSING` where that is made anew each time.
+        default: Its default; `MISSING` if it has none or a factory makes it.
     """
 
     name: str
@@ -41,8 +41,8 @@ def fields_of(cls: Any) -> list[ClassField] | None:
     """The fields that the constructor of `cls` takes, or `None` for a class that isn't made of fields.
 
     Raises:
-        NameError, TypeError, ...: Whatever resolving its annotations raises.
-        ValueError: The constructor takes other parameters than the fields, because it is written by hand.
+        NameError, TypeError, ...: An annotation can't be resolved.
+        ValueError: A handwritten constructor takes other parameters than the fields.
     """
     if attrs.has(cls):
         fields = list(_of_attrs(cls, resolved_hints(cls)))
@@ -59,7 +59,7 @@ def fields_of(cls: Any) -> list[ClassField] | None:
 
 
 def resolved_hints(cls: Any) -> Mapping[str, Any]:
-    """The annotations of a class and its bases; a class that isn't in its module's namespace still knows itself."""
+    """The annotations of a class and its bases; a local class may refer to itself."""
     try:
         return typing.get_type_hints(cls, include_extras=True)
     except NameError:
@@ -78,13 +78,13 @@ def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             required=each.default is attrs.NOTHING,
             default=_default(each.default),
             description=_described(each.metadata),
-            # A converter stands before the validator, which then is about another value than what is given.
+            # A converter runs before the validator, which then applies to another value than the given one.
             validator=None if each.converter else each.validator,
         )
 
 
 def _default(default: Any, factory: Any = None) -> Any:
-    """The default; of factories, what the class of a container makes: others may do anything, and aren't called."""
+    """The default; of factories, only classes of containers are called: others may have side effects."""
     if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]
         factory = None if default.takes_self else default.factory
     elif default is not attrs.NOTHING and default is not dataclasses.MISSING:
@@ -93,7 +93,7 @@ def _default(default: Any, factory: Any = None) -> Any:
 
 
 def _input_of(converter: Any, annotation: Any) -> Any:
-    """What a converter takes by its annotation; the field's own type where there is none."""
+    """The annotated parameter type of a converter; the field's own type where there is none."""
     function = getattr(converter, "converter", converter)
     if not inspect.isroutine(function):
         return annotation
@@ -136,7 +136,7 @@ def _of_named_tuple(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
 
 
 def _of_typed_dict(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
-    """The keys; where annotations were text, the class itself hasn't seen `Required` and `NotRequired` in them."""
+    """The keys; where annotations were strings, the class doesn't know their `Required` and `NotRequired`."""
     for name, hint in hints.items():
         annotation, stated = _unqualified(hint)
         required = name in cls.__required_keys__ if stated is None else stated
@@ -144,7 +144,7 @@ def _of_typed_dict(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
 
 
 def _unqualified(hint: Any) -> tuple[Any, bool | None]:
-    """A type without `Required`, `NotRequired` and `ReadOnly`, and whether the first or second was among them."""
+    """A type without `Required`, `NotRequired` and `ReadOnly`, and whether it is required; `None`: not stated."""
     if typing.get_origin(hint) is Annotated:
         inner, stated = _unqualified(hint.__origin__)
         return (hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]), stated
@@ -173,10 +173,10 @@ Binding: TypeAlias = Mapping[Any, Any]
 
 
 def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
-    """For a class or a generic one with arguments: what the type variables of it and of each base stand for.
+    """The bindings of the type variables of a class, perhaps with arguments, and of each of its bases.
 
-    Each base has its own binding, since one variable may stand for different things in different bases. Bases
-    come after what is derived from them.
+    Each base has its own binding, since the same variable may be bound differently in different bases. Bases come
+    after the classes derived from them.
     """
     found: dict[Any, Binding] = {}
     _collect(typing.get_origin(annotation) or annotation, typing.get_args(annotation), found)
@@ -189,13 +189,13 @@ def binding_for(bindings: Mapping[Any, Binding], name: str) -> Binding:
     for cls, each in bindings.items():
         if name in getattr(cls, "__annotations__", ()):
             binding = each
-            if not is_typed_dict(cls):  # which repeats what it inherits: there the last one declares it
+            if not is_typed_dict(cls):  # which repeats inherited keys: there the last one declares it
                 break
     return binding
 
 
 def substituted(annotation: Any, binding: Binding) -> Any:
-    """`annotation` with the type variables replaced by what they stand for."""
+    """`annotation` with its type variables replaced by their bindings."""
     if isinstance(annotation, typing.TypeVar):
         return binding.get(annotation, annotation)
     if isinstance(annotation, type):  # a generic class without arguments
@@ -207,7 +207,7 @@ def substituted(annotation: Any, binding: Binding) -> Any:
 
 
 def unbound(variable: Any) -> Any:
-    """What an unbound type variable stands for: its default, bound or constraints, else anything."""
+    """The type that an unbound type variable means: its default, bound or constraints, else anything."""
     default = getattr(variable, "__default__", None)
     if default is not None and type(default).__name__ != "NoDefaultType":
         return default
@@ -218,7 +218,7 @@ def unbound(variable: Any) -> Any:
 
 
 def is_typed_dict(cls: Any) -> bool:
-    """Whether it is a `TypedDict`, of `typing` or of `typing_extensions`, which isn't imported for the question."""
+    """Whether it is a `TypedDict` of `typing` or `typing_extensions`, without importing the latter."""
     return isinstance(cls, type) and dict in cls.__mro__ and hasattr(cls, "__required_keys__")
 
 

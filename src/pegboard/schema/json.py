@@ -1,4 +1,4 @@
-"""JSON values: their text, compact and canonical (behind digests), bounds on their size, and what is wrong with one."""
+"""JSON values: compact and canonical text, digests, limits on their size, and descriptions of their faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jiter import from_json
 from pegboard.typing import JsonObject
 
 MOST_PROBLEMS: Final = 20
-"""So many problems of one value are listed; the rest would only bury them."""
+"""The maximum number of problems listed for one value."""
 
 _MOST_SHOWN: Final = 60
 _MOST_OPTIONS: Final = 20
@@ -26,7 +26,7 @@ def problem(path: Sequence[str | int], reason: str) -> str:
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """A path as one writes it in Python: names joined by dots, positions and odd names in brackets."""
+    """A path in Python notation: names joined by dots, positions and other names in brackets."""
     text = ""
     for step in path:
         if isinstance(step, str) and step.isidentifier() and len(step) <= _MOST_SHOWN:
@@ -37,7 +37,7 @@ def path_text(path: Sequence[str | int]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A JSON value in at most some sixty characters; arrays and objects only by kind."""
+    """A JSON value in about sixty characters at most; arrays and objects only by kind."""
     if isinstance(value, str):
         short = value[:_MOST_SHOWN]
         return json.dumps(short, ensure_ascii=False)[:-1] + ('"' if len(short) == len(value) else '..."')
@@ -50,7 +50,7 @@ def shown(value: Any) -> str:
 
 
 def kind_shown(value: Any) -> str:
-    """The same with the kind in front, where the kind is the point: `string "25"`, `number 5`, `null`."""
+    """`shown` with the kind in front, for errors about the type: `string "25"`, `number 5`, `null`."""
     if isinstance(value, bool):
         return f"boolean {shown(value)}"
     if isinstance(value, int | float):
@@ -59,7 +59,7 @@ def kind_shown(value: Any) -> str:
 
 
 def listed(options: Iterable[Any]) -> str:
-    """JSON values joined by commas, the first twenty and how many more there are."""
+    """JSON values joined by commas: the first twenty, and the number of the others."""
     values = list(options)
     text = ", ".join(map(shown, values[:_MOST_OPTIONS]))
     more = len(values) - _MOST_OPTIONS
@@ -72,18 +72,18 @@ def counted(number: int, noun: str) -> str:
 
 
 def size_text(size: int) -> str:
-    """So many bytes, in the unit that people would choose."""
+    """A number of bytes in a readable unit."""
     if size < 1_000:
         return counted(size, "byte")
     return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
 
 
 class StructureError(ValueError):
-    """JSON that the schema takes and the type doesn't (a date that is none, a number out of a type's range).
+    """JSON that the type doesn't accept, perhaps though its schema does (February 30, a number out of range).
 
     Attributes:
-        path: Where, from the root: `("when", 0, "day")`.
-        reason: Why, in a few words.
+        path: From the root: `("when", 0, "day")`.
+        reason: A short explanation.
     """
 
     def __init__(self, reason: str, path: Sequence[str | int] = ()) -> None:
@@ -92,12 +92,12 @@ class StructureError(ValueError):
         super().__init__(problem(self.path, reason))
 
     def below(self, *outer: str | int) -> StructureError:
-        """The same error seen from further out."""
+        """The same error with a longer path."""
         return StructureError(self.reason, (*outer, *self.path))
 
 
 class JsonText(str):
-    """JSON as its text: immutable, small, and ready to be joined into an export."""
+    """JSON as text: immutable, small, and ready to be joined into an export."""
 
     __slots__ = ()
 
@@ -108,34 +108,34 @@ EMPTY_OBJECT: Final = JsonText("{}")
 
 
 strict_json: Final = partial(from_json, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
-"""The value of a JSON text, as bytes, from a source that isn't trusted; `ValueError` where it isn't JSON by the letter.
+"""Parses a JSON text, as bytes, from an untrusted source; raises `ValueError` where it isn't strict JSON.
 
-Each key once, no NaN, nothing nested too deep, no number of more than 4,300 digits. One such as `1e400` becomes an
-infinity, which `json_text` and `json_faults` refuse.
+No duplicate keys, no NaN, bounded nesting, numbers of at most 4,300 digits. One such as `1e400` becomes an infinity,
+which `json_text` and `json_faults` refuse.
 """
 
 
 def json_text(value: Any) -> JsonText:
-    """`value` as compact JSON text in its own key order; a `JsonText` is taken as it is.
+    """`value` as compact JSON text in its own key order; a `JsonText` is returned unchanged.
 
     Raises:
         ValueError: NaN, an infinity or a cycle.
-        TypeError: A value that JSON can't say.
+        TypeError: A value without a JSON form.
     """
     return value if type(value) is JsonText else JsonText(_compact(value))
 
 
 def canonical_json(value: Any) -> str:
-    """The one text of a JSON value: keys sorted, no spaces, `1.0` written as `1`.
+    """The canonical text of a JSON value: keys sorted, no spaces, `1.0` written as `1`.
 
     Equal JSON values (as JSON Schema compares them) have equal texts, in every process.
 
     Raises:
         ValueError: NaN, an infinity or a cycle.
-        TypeError: A value that JSON can't say.
+        TypeError: A value without a JSON form.
     """
     text = _sorted(value)
-    # Only a whole number that was a float is written with ".0" or "e+"; few texts hold either.
+    # Only a whole float is written with ".0" or "e+"; few texts contain either.
     return text if ".0" not in text and "e+" not in text else _sorted(whole_numbers(value))
 
 
@@ -158,13 +158,13 @@ def whole_numbers(value: Any) -> Any:
 
 
 MAX_DEPTH: Final = 64
-"""Containers within containers. jsonschema_rs walks on the C stack: 100,000 levels end the process."""
+"""The maximum nesting of containers. jsonschema_rs recurses on the C stack: 100,000 levels crash the process."""
 
 MAX_DIGITS: Final = 4300
-"""Digits of an integer: what Python itself writes and reads as text (`sys.int_info.default_max_str_digits`)."""
+"""The maximum digits of an integer, as Python converts it from and to text (`sys.int_info.default_max_str_digits`)."""
 
 MAX_VALUES: Final = 500_000
-"""Values in all, each counted as often as it is reached: shared parts can make a small value endless."""
+"""The maximum number of values, counting shared parts each time: with those a small value can be huge."""
 
 _SURROGATES: Final = "must not hold lone surrogates"
 _TOO_LARGE: Final = 10**MAX_DIGITS
@@ -185,20 +185,20 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 class _TooManyValuesError(Exception):
-    """The walk has seen as many values as it may."""
+    """The walk has reached its limit of values."""
 
 
 def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
-    """What keeps `value` from being JSON, at most 20 times `"path: reason"`; empty where it is JSON.
+    """The reasons why `value` isn't JSON, at most 20 times `"path: reason"`; empty where it is JSON.
 
-    Types are taken exactly (a subclass of `str` is no JSON string), as jsonschema_rs takes them; a tuple is an
-    array. Never raises, ends for cycles and for parts shared without end: no more than `most` values are looked at.
+    Types are compared exactly (a subclass of `str` is not a JSON string), as jsonschema_rs does; a tuple is an array.
+    Never raises, and ends for cycles and for heavily shared parts: it visits no more than `most` values.
     """
     return tuple(problem(path, reason) for path, reason in located_faults(value, most))
 
 
 def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
-    """The same, each as path and reason."""
+    """`json_faults`, each as path and reason."""
     faults = _walk(value, (), (), [most])
     try:
         return tuple(islice(faults, MOST_PROBLEMS))
@@ -207,22 +207,21 @@ def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, 
 
 
 class NotPlainError(ValueError):
-    """Why a value can't be copied as JSON; `json_faults` finds where."""
+    """A value can't be copied as JSON; `json_faults` finds the place."""
 
 
 def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
-    """A copy of JSON, as deep as it goes; a tuple becomes a list.
+    """A deep copy of a JSON value, checked in the same pass; a tuple becomes a list.
 
-    Some 3 us for what a model usually writes, which is less than to look at it twice. One that holds itself uses up
-    the levels.
+    Takes about 3 us for usual arguments. A cycle exceeds the levels.
 
     Args:
-        value: What may be JSON.
-        levels: Containers within containers that it may have.
-        left: One number: the values that it may have; below 0 afterwards, where it has more.
+        value: The value, which may not be JSON.
+        levels: The nested containers that it may have.
+        left: One number: the values that it may have; below 0 afterwards if it has more.
 
     Raises:
-        NotPlainError: It isn't, by types taken exactly, or is too much.
+        NotPlainError: It isn't JSON, by exact types, or is too large.
     """
     kind = cast("type[Any]", type(value))
     if kind is dict or kind is list or kind is tuple:
@@ -234,19 +233,19 @@ def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
         copy: dict[str, Any] = dict(value)
         for key, item in copy.items():
             if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise NotPlainError(f"it is no JSON: {_key_fault(key)}")
-            if type(item) is str and item.isascii():  # what most are
+                raise NotPlainError(f"it isn't JSON: {_key_fault(key)}")
+            if type(item) is str and item.isascii():  # most are
                 continue
             if type(item) not in _FLAT:
                 copy[key] = plain_copy(item, levels - 1, left)
         return copy
     if (fault := _leaf_fault(value)) is not None:
-        raise NotPlainError(f"it is no JSON: a value {fault}")
+        raise NotPlainError(f"it isn't JSON: a value {fault}")
     return value
 
 
 def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:
-    """Each fault with its path; `above` holds the identities of the containers around `value`."""
+    """Each fault with its path; `above` has the ids of the containers around `value`."""
     left[0] -= 1
     if left[0] < 0:
         raise _TooManyValuesError
@@ -272,7 +271,7 @@ def _key_fault(key: object) -> str | None:
 
 
 def _leaf_fault(value: Any) -> str | None:
-    """Why a value that holds no others isn't JSON, or `None` where it is."""
+    """Why a scalar isn't JSON, or `None` where it is."""
     if value is None or value is True or value is False:
         return None
     kind = cast("type[Any]", type(value))
@@ -298,12 +297,12 @@ def is_unicode(text: str) -> bool:
 
 
 def unicode_text(text: str) -> str:
-    """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
+    """`text` with lone surrogates, as from an undecodable file name, replaced by U+FFFD: UTF-8 can't encode them."""
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
-    """Whether a value holds at most so many values and keys, and so many characters in its texts and keys."""
+    """Whether a value has at most this many values and keys, and this many characters in its texts and keys."""
     waiting: list[Any] = [value]
     while waiting:
         item = waiting.pop()
@@ -321,7 +320,7 @@ def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
 
 
 def surrogate_fault(text: str) -> str | None:
-    """Where a JSON text, as `json_text` writes it, holds lone surrogates; `None` where it doesn't."""
+    """The first fault for lone surrogates in a JSON text that `json_text` wrote, or `None`."""
     if is_unicode(text):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Why a value doesn't fit a schema: every problem with its place, in words that a model can act on; and what would.
+"""Error messages for values that don't fit a schema, each with its path; and coercion of such values.
 
-jsonschema-rs validates; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
+jsonschema-rs validates; this only describes why it refused. jsonschema-rs could list its errors too, but does so for
 every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
-would take a minute. Here each pair of schema and value is looked at once, and the whole search has a budget.
+would take a minute. Here each pair of schema and value is visited once, and the whole search has a budget.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pegboard.schema.references import REFERENCES, References, compiled
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 100_000
-"""Steps of one search: pairs of schema and value, and the parts of each rule. Some 100 ms."""
+"""The budget of one search in steps: pairs of schema and value, and the parts of each rule. About 100 ms."""
 _MOST_KNOWN: Final = 20
 _MOST_OPTIONS: Final = 50_000
 _MOST_WANTED: Final = 20
@@ -41,14 +41,14 @@ _Path: TypeAlias = tuple[str | int, ...]
 
 
 class _SpentError(Exception):
-    """The budget is spent: it isn't known whether a value fits."""
+    """The budget is exhausted: it isn't known whether a value fits."""
 
 
 def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]] | None:
-    """What keeps a value from fitting a schema that has refused it, at most 20 times path and reason.
+    """The reasons why a schema refused a value, at most 20, each as path and reason.
 
     Returns:
-        Nothing for what has no words here; `None` where the search has ended before anything was found.
+        Empty for keywords without messages here; `None` if the budget ended before anything was found.
     """
     search = SchemaSearch(References(root), steps)
     try:
@@ -56,20 +56,20 @@ def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[
     except (_SpentError, RecursionError):
         return None
     except (AttributeError, KeyError, TypeError, ValueError):
-        return ()  # a keyword that its own draft doesn't know may hold anything
+        return ()  # a keyword that its draft doesn't define may have any value
 
 
 # The search -----------------------------------------------------------------------------------------------------------
 
 
 class _Problem(NamedTuple):
-    """One thing that is wrong with a value.
+    """One problem of a value.
 
     Attributes:
-        path: Where, seen from the value.
-        reason: Why, for the model.
-        kind: `"type"` and `"value"` say that the value is something else altogether.
-        wanted: For those two: what it must be, to be joined by "or".
+        path: From the value.
+        reason: For the model.
+        kind: `"type"` or `"value"` if the whole value is of another type, or not among the listed ones.
+        wanted: For those two: the expected values, to be joined by "or".
     """
 
     path: _Path
@@ -83,7 +83,7 @@ _Found: TypeAlias = Iterator[_Problem]
 
 @define
 class SchemaSearch:
-    """One search, with a budget of steps; it may miss what it has no words for."""
+    """One search for problems, with a budget of steps; keywords without messages are ignored."""
 
     references: References
     left: int = MOST_STEPS
@@ -92,10 +92,10 @@ class SchemaSearch:
     )
 
     def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[_Problem]:
-        """What keeps `value` from fitting `schema`, at most 20; where the budget ends, what was found before.
+        """The problems of `value` by `schema`, at most 20; if the budget ends, those found before.
 
         Raises:
-            _SpentError: Nothing was found before.
+            _SpentError: The budget ended before anything was found.
         """
         if isinstance(schema, bool):
             return () if schema else (_Problem((), "must not be given"),)
@@ -107,7 +107,7 @@ class SchemaSearch:
         found: list[_Problem] = []
         try:
             for each in islice(self._search(schema, value), MOST_PROBLEMS):
-                found.append(each)  # noqa: PERF402  (what is found before the budget ends counts)
+                found.append(each)  # noqa: PERF402  (those found before the budget ends are used)
         except (_SpentError, RecursionError):
             if not found:
                 del self._seen[pair]
@@ -116,28 +116,28 @@ class SchemaSearch:
         return found
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
-        """Whether nothing is known to keep `value` from fitting `schema`; once the budget is spent, nothing is."""
+        """Whether no problem of `value` is known; always, once the budget is exhausted."""
         try:
             return not self.problems(schema, value)
         except _SpentError:
             return True
 
     def pays(self, steps: int) -> bool:
-        """Takes so many steps off the budget; whether there were as many."""
+        """Takes steps off the budget; whether there were enough."""
         self.left -= steps
         return self.left >= 0
 
     def pay(self, steps: int) -> None:
-        """Takes so many steps off the budget.
+        """Takes steps off the budget.
 
         Raises:
-            _SpentError: There are not as many.
+            _SpentError: There weren't enough.
         """
         if not self.pays(steps):
             raise _SpentError
 
     def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
-        """The problems of a part of the value, seen from the whole."""
+        """The problems of a part of the value, with paths from the whole."""
         for path, reason, kind, wanted in self.problems(schema, value):
             yield _Problem((step, *path), reason, kind, wanted)
 
@@ -161,7 +161,7 @@ def _parts(rule: Any) -> int:
 
 
 def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
-    """The problem of a value that isn't among those allowed, or of none of the types."""
+    """The problem of a value that isn't among the listed ones, or not of the type."""
     for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
         if options is not None and not (value in options if isinstance(value, str) else holds("enum", options, value)):
             return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
@@ -204,38 +204,38 @@ def _one_of(options: Iterable[Any]) -> str:
     return listed(values) if len(values) == 1 else f"one of {listed(values)}"
 
 
-# Alternatives: what to say of a value that fits none ------------------------------------------------------------------
+# Alternatives: the message for a value that fits none -----------------------------------------------------------------
 
 
 class _Alternative(NamedTuple):
     """One of several schemas.
 
     Attributes:
-        tags: The properties that must have one of certain values, which tell it from the others.
-        problems: What the value lacks to fit it; never empty.
+        tags: The properties restricted to certain values, which distinguish it from the others.
+        problems: Why the value doesn't fit it; never empty.
     """
 
     tags: Mapping[str, Sequence[Any]]
     problems: Sequence[_Problem]
 
     def is_something_else(self) -> bool:
-        """Whether the value is of another type altogether, so that its inside is of no interest."""
+        """Whether the whole value is of another type, so that its parts don't matter."""
         return all(not each.path and each.kind in ("type", "value") for each in self.problems)
 
     def is_null(self) -> bool:
-        """Whether only null fits, which a value given was hardly meant as."""
+        """Whether only null fits, which a given value was hardly meant to be."""
         return self.is_something_else() and self.problems[0].wanted == "null"
 
     def lacks(self, name: str, kind: _Kind) -> bool:
-        """Whether one of its problems is of this kind and stands directly at the property `name`."""
+        """Whether it has a problem of this kind directly at the property `name`."""
         return any(each.kind == kind and each.path == (name,) for each in self.problems)
 
 
 def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
-    """The problems of the alternative that `value` was most likely meant as.
+    """The problems of the alternative that `value` was most likely meant for.
 
-    By type first, then by tag, then by the number of problems; where that leaves several with one problem each
-    at the same place, both reasons.
+    Selects by type, then by tag, then by the number of problems; several with one problem each at the same path are
+    joined.
     """
     meant = [each for each in alternatives if not each.is_null()] or alternatives
     inside = [each for each in meant if not each.is_something_else()]
@@ -252,12 +252,12 @@ def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Prob
 
 
 def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[Sequence[_Alternative], _Problem | None]:
-    """Those with the value's tags, or the problem with a tag that none has."""
+    """The alternatives with the value's tags, or the problem if none has them."""
     for name in inside[0].tags:
         if not all(name in each.tags for each in inside):
             continue
         every = (option for each in inside for option in each.tags[name])
-        # Of the first 50,000 (some 20 ms): alternatives may share a long list.
+        # Only the first 50,000 (about 20 ms): alternatives may share a long list.
         options = _one_of({repr(option): option for option in islice(every, _MOST_OPTIONS)}.values())
         if name in value:
             meant = [each for each in inside if not each.lacks(name, "value")]
@@ -270,7 +270,7 @@ def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[S
 
 
 def _either(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
-    """The first, or all in one where each is a single problem and all stand at the same place."""
+    """The first alternative's problems, or all in one if each has a single problem at the same path."""
     first = best[0]
     if len(best) == 1 or len(first) != 1 or any(each[0].path != first[0].path for each in best):
         return first
@@ -279,11 +279,11 @@ def _either(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
 
 
 # Keywords -------------------------------------------------------------------------------------------------------------
-# Each check gets the search, the keyword's rule, the schema that it stands in, and a value of a type that it speaks of.
+# Each check gets the search, the keyword's rule, the schema that contains it, and a value of a type that it applies to.
 
 
 def holds(keyword: str, rule: Any, value: Any) -> bool:
-    """What jsonschema-rs makes of a keyword whose rules are finer than Python's (patterns, equality, decimals)."""
+    """The verdict of jsonschema-rs on one keyword that Python compares differently (patterns, equality, decimals)."""
     return _single(json_text({keyword: rule}))(value)
 
 
@@ -327,7 +327,7 @@ def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: Js
 
 
 def _tags(search: SchemaSearch, part: JsonSchema) -> Mapping[str, Sequence[Any]]:
-    """The properties of which a schema, or the one that it refers to, allows only certain values."""
+    """The properties that a schema, or the one that it refers to, restricts to certain values."""
     target = next(search.references.targets(part), None) or part if is_object(part) else None
     properties: JsonObject = target.get("properties", {}) if is_object(target) else {}
     rules = {name: rule for name, rule in properties.items() if is_object(rule)}
@@ -350,7 +350,7 @@ def _rule(
     rule_shown: Callable[[Any], object] = shown,
     value_shown: Callable[[Any], object] = shown,
 ) -> Callable[..., _Found]:
-    """The check that compares the value with the rule; the text shows both."""
+    """A check that compares the value with the rule; the message shows both."""
 
     def check(_search: SchemaSearch, rule: Any, _schema: JsonSchema, value: Any) -> _Found:
         if is_wrong(value, rule):
@@ -405,7 +405,7 @@ def _matching(patterns: Iterable[str], names: Iterable[str]) -> Mapping[str, Non
 
 def _unknown_key(known: Sequence[str]) -> str:
     if not known:
-        return "unknown key (none is known here)"
+        return "unknown key (no keys are known here)"
     more = f" and {len(known) - _MOST_KNOWN} more" if len(known) > _MOST_KNOWN else ""
     return f"unknown key (known: {', '.join(known[:_MOST_KNOWN])}{more})"
 
@@ -416,11 +416,11 @@ def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: J
             yield _Problem((), f"key {shown(name)}: {found.reason}")
 
 
-def _beside(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchema, value: JsonObject) -> _Found:
-    """What a property brings with it: names that are required, or a schema; `dependencies` of old drafts are both."""
+def _dependent(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchema, value: JsonObject) -> _Found:
+    """Properties or a schema required by the presence of another; `dependencies` of old drafts may be either."""
     for name, part in rule.items():
         if name in value and is_array(part):
-            words = f"required beside {shown(name)}, missing"
+            words = f"required together with {shown(name)}, missing"
             yield from (_Problem((other,), words, "missing") for other in part if other not in value)
         elif name in value:
             yield from search.problems(part, value)
@@ -450,7 +450,7 @@ def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value:
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= fitting <= most:
         limit = f"at least {least}" if fitting < least else f"at most {most}"
-        yield _Problem((), f"must hold {limit} of the items that are asked for, got {fitting}")
+        yield _Problem((), f"must contain {limit} of the required items, got {fitting}")
 
 
 _ANY: Final[Mapping[str, Callable[..., _Found]]] = {
@@ -485,7 +485,7 @@ _OBJECT: Final = {
     "patternProperties": _patterned,
     "additionalProperties": _others,
     "propertyNames": _names,
-    **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _beside),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _dependent),
     **_sizes("Properties", "key"),
 }
 _ARRAY: Final = {
@@ -506,22 +506,22 @@ _CHECKS: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
 }
 
 
-# Values made to fit --------------------------------------------------------------------------------------------------
-# What is tried, only where a value doesn't fit, and only in the places that don't:
+# Coercion -------------------------------------------------------------------------------------------------------------
+# Only values that don't fit are changed, and only in the parts that don't:
 #
 # - a string that is the JSON text of a value of the wanted type becomes that value: `"42"`, `"true"`, `"null"`,
 #   `"[1, 2]"`, `'{"a": 1}'` (but not `"True"`, `"yes"`, `"1,000"`: JSON has none of them);
 # - an integer becomes the string of its digits (a fraction doesn't: `1.10` was written, `1.1` would arrive);
-# - a single value becomes an array of it, where the array may hold it, and nothing better fits;
-# - null for a property that may be left out, and mayn't be null, is left out;
-# - a string becomes the one word of an `enum` that differs from it only in case.
+# - a single value becomes an array of it, if the array accepts it and nothing better fits;
+# - null for an optional property that doesn't accept null is left out;
+# - a string becomes the only word of an `enum` that differs from it only in case.
 #
-# Never: a boolean from or to a number, a fraction to an integer, words out of a string, an unknown key away. Where
-# several alternatives (`anyOf`) could be meant, the one that takes the fewest changes is; with two such, none.
+# Never: a boolean from or to a number, a fraction to an integer, a string split into words, an unknown key dropped. Of
+# several alternatives (`anyOf`), the one with the fewest changes is used; with a tie, none.
 
 
 class _Fitted(NamedTuple):
-    """A value as it fits best, what was changed for it, and how far it is from what was given."""
+    """The best fit of a value, the changes made, and its distance from the given value."""
 
     value: Any
     changes: tuple[str, ...] = ()
@@ -530,42 +530,42 @@ class _Fitted(NamedTuple):
 
 @define
 class Coercion:
-    """One search for what a value was meant as, where it doesn't fit its schema.
+    """Coercion of a value to a schema that it doesn't fit.
 
     Attributes:
-        search: Finds what fits; its budget is this one's too.
-        only_nulls: Whether nothing is done but to leave out nulls.
+        search: Decides what fits; its budget is shared.
+        only_nulls: Whether the only change is to leave out nulls.
     """
 
     search: SchemaSearch
     only_nulls: bool = False
     _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
-    _kept: list[Any] = field(factory=list[Any], init=False)
-    """Every value made on the way: the search knows values by their identity, which must not be taken by another."""
+    _alive: list[Any] = field(factory=list[Any], init=False)
+    """Every intermediate value: the search caches by `id`, which must not be reused for another value."""
 
     @classmethod
     def of(cls, schema: JsonSchema, *, only_nulls: bool = False) -> Coercion:
-        """The search of a schema."""
+        """The coercion to a schema."""
         return cls(SchemaSearch(References(schema)), only_nulls)
 
     def coerced(self, value: Any) -> tuple[Any, tuple[str, ...]]:
-        """The value as it fits best, itself where nothing helps, and what was changed: `"path: from -> to"` each."""
+        """The best fit of the value, itself if nothing helps, and the changes: `"path: from -> to"` each."""
         try:
             return self.fitted(self.search.references.root, value, ())[:2]
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-            return value, ()  # a keyword that its own draft doesn't know may hold anything
+            return value, ()  # a keyword that its draft doesn't define may have any value
 
     def fitted(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fitted:
-        """A part of it, as it fits its own schema best."""
+        """The best fit of a part of the value for its own schema."""
         if not isinstance(schema, dict) or self.search.fits(schema, value):
             return _Fitted(value)
         if len(path) > MAX_DEPTH or not self.search.pays(1):
             return _Fitted(value)
         key = (id(schema), id(value), path)
         if (known := self._known.get(key)) is None:
-            self._known[key] = _Fitted(value)  # for a schema within itself
+            self._known[key] = _Fitted(value)  # for a recursive schema
             known = self._known[key] = self._made_to_fit(schema, value, path)
-            self._kept.append(known.value)
+            self._alive.append(known.value)
         return known
 
     def _made_to_fit(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
@@ -586,17 +586,17 @@ class Coercion:
         return _after(best, self._inside(schema, best.value, path))
 
     def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fitted:
-        """The alternative that takes the fewest changes; none where the value fits one, or several are as near."""
+        """The fit for the alternative with the fewest changes; unchanged if one fits already, or on a tie."""
         if any(self.search.fits(branch, value) for branch in branches):
             return _Fitted(value)
         found = [(branch, self.fitted(branch, value, path)) for branch in branches]
         return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
 
     def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
-        """The value as another type, or as the word that was meant."""
+        """The value converted to another type, or to a listed word."""
         found: list[_Fitted] = []
         for candidate, cost in self._candidates(schema, value):
-            self._kept.append(candidate)
+            self._alive.append(candidate)
             change = f"{path_text(path)}: {kind_shown(value)} -> {kind_shown(candidate)}"
             best = _after(_Fitted(candidate, (change,), cost), self._inside(schema, candidate, path))
             if self.search.fits(schema, best.value):
@@ -604,7 +604,7 @@ class Coercion:
         return _cheapest(found, value)
 
     def _candidates(self, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, int]]:
-        """What else the value could have been meant as, each with its cost."""
+        """The conversions of the value to try, each with its cost."""
         words: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
         if "const" in schema:
             words = [schema["const"]]
@@ -623,7 +623,7 @@ class Coercion:
             yield [value], 2
 
     def _read(self, text: str) -> tuple[Any, ...]:
-        """The value that the string is the JSON text of, if it is one."""
+        """The value of the string as JSON text, if it is any."""
         if not self.search.pays(len(text) // 100):
             return ()
         try:
@@ -632,7 +632,7 @@ class Coercion:
             return ()
 
     def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
-        """The value with its members made to fit."""
+        """The value with its items or members coerced."""
         if is_object(value):
             return self._members(schema, value, path)
         return self._items(schema, value, path) if is_array(value) else _Fitted(value)
@@ -656,7 +656,7 @@ class Coercion:
     def _items(self, schema: JsonSchema, value: list[Any], path: _Path) -> _Fitted:
         first: list[Any] = schema.get("prefixItems") or []
         rest = schema.get("items", True)
-        if is_array(rest):  # as drafts before 2020-12 have it
+        if is_array(rest):  # before draft 2020-12
             first, rest = rest, schema.get("additionalItems", True)
         items, best = list[Any](), _Fitted(value)
         for place, item in enumerate(value):
@@ -667,12 +667,12 @@ class Coercion:
 
 
 def _after(one: _Fitted, other: _Fitted) -> _Fitted:
-    """What `other` made of `one`."""
+    """`other`, with the changes and cost of `one` before it."""
     return _Fitted(other.value, one.changes + other.changes, one.cost + other.cost)
 
 
 def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
-    """The nearest of several; the value as it was where two are equally near, and differ."""
+    """The fit with the lowest cost; the unchanged value if several different ones have it."""
     least = min((each.cost for each in found), default=0)
     best = [each for each in found if each.cost == least]
     if best and all(canonical_json(each.value) == canonical_json(best[0].value) for each in best):

@@ -1,4 +1,4 @@
-"""Subschemas and references within a JSON Schema, its size once they are followed, and its compiled form."""
+"""Subschemas and references within a JSON Schema, its expanded size, and its compiled form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import FancyRegexOptions, RegexOptions, Validator
 
 Steps: TypeAlias = tuple[str | int, ...]
-"""The way from a schema to one directly within it: a keyword, and a name or a position."""
+"""The path from a schema to one directly within it: a keyword, and perhaps a name or position."""
 
 _IN_PLACE: Final = frozenset(
     {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
@@ -30,20 +30,20 @@ ONE: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
     | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
-"""Keywords that hold one schema; `additionalItems` in drafts 4 to 2019-09 only."""
+"""Keywords with one schema; `additionalItems` in drafts 4 to 2019-09 only."""
 
 SOME: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-"""Keywords that hold a list of schemas; `items` in drafts 4 to 2019-09 only."""
+"""Keywords with a list of schemas; `items` in drafts 4 to 2019-09 only."""
 
 NAMED: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
-"""Keywords that hold schemas by name; among `dependencies` (drafts 4 to 7) there may be others."""
+"""Keywords with schemas by name; `dependencies` (drafts 4 to 7) may also have lists of names."""
 
 NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-"""Keywords for people and models, which a validator doesn't look at."""
+"""Keywords for people and models, which a validator ignores."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
 
@@ -51,8 +51,7 @@ _HOLDERS: Final = ONE | SOME | NAMED
 def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
     """The schemas directly within `schema`, each with the steps to it.
 
-    Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to be is
-    passed over.
+    Values of `const`, `enum` and the like are data, never schemas. Anything else in place of a schema is ignored.
     """
     if _HOLDERS.isdisjoint(schema):
         return ()
@@ -71,7 +70,7 @@ def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
 
 
 def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) -> JsonSchema:
-    """A well-formed schema with each directly within it replaced by `part(schema, steps)`; itself where none is."""
+    """A schema with each one directly within it replaced by `part(schema, steps)`; itself if none changes."""
     new = schema
     for steps, old in parts_of(schema):
         if (changed := part(old, steps)) is old:
@@ -96,7 +95,7 @@ def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def bare(schema: Any) -> Any:
-    """A schema without notes, which takes the same values in less memory (a third of it, in most)."""
+    """A schema without notes, which accepts the same values and usually takes a third of the memory."""
     if not is_object(schema):
         return schema
     written = mapped(schema, lambda part, _: bare(part))
@@ -104,15 +103,13 @@ def bare(schema: Any) -> Any:
 
 
 MAX_PATTERNS: Final = 64
-"""Patterns of one schema; compiling one may take some milliseconds and a mebibyte."""
+"""The maximum patterns of one schema; compiling one may take milliseconds and a mebibyte."""
 
 PATTERN_BYTES: Final = 1 << 20
-"""Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
-
+"""The maximum memory of one compiled pattern; `^.{1,1000}$` takes about 600 KiB."""
 
 MOST_BACKTRACKS: Final = 1_000
-"""How often a pattern with look-around or backreferences may go back in one text; then the text is refused."""
-
+"""How often a pattern with look-around or backreferences may backtrack in a text; then the text is refused."""
 
 _RECURSES: Final = re.compile(r'"pattern":\s*"(?:[^"\\]|\\.)*?(?<!\\)\(\?[a-z]*R')
 
@@ -126,28 +123,27 @@ def compiled(
 ) -> Validator:
     """Compiles a schema.
 
-    References outside the schema are refused, never fetched; those within may be spelled with or without escapes.
-    `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by default. The draft is the one that
-    `$schema` names, else 2020-12.
+    References outside the schema are refused, never fetched; those within may be escaped or not. `format` isn't
+    asserted, which is the default of JSON Schema 2020-12. The draft is the one that `$schema` names, else 2020-12.
 
     Args:
         schema: As JSON text.
-        formats: Those that are asserted, each with its check; without them none is.
+        formats: The formats to assert, each with its check; by default none.
         pattern_bytes: Memory that one pattern may take.
-        linear: Whether all patterns must run in linear time (no look-around, no backreferences); else where one can't,
-            a second engine runs them, which goes back at most `MOST_BACKTRACKS` times.
+        linear: Whether all patterns must run in linear time (no look-around, no backreferences). Else, if one can't, a
+            second engine runs them, which backtracks at most `MOST_BACKTRACKS` times.
 
     Raises:
-        ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
+        ValueError: The schema is invalid, has a reference to nothing, or a pattern that can't be compiled.
     """
     import jsonschema_rs
 
     if _RECURSES.search(schema):
-        raise ValueError("a pattern applies itself, by (?R), which the engine would take for something else")
+        raise ValueError("a pattern recurses by (?R), which the regex engine doesn't support")
 
     def compile_text(text: str, options: RegexOptions | FancyRegexOptions) -> Validator:
         return jsonschema_rs.validator_for(
-            str(text),  # it takes exactly this type
+            str(text),  # it accepts no subclass
             validate_formats=formats is not None,
             formats=None if formats is None else dict(formats),
             pattern_options=options,
@@ -172,7 +168,7 @@ def compiled(
 
 
 def _respelled(root: JsonSchema) -> JsonSchema:
-    """A schema whose JSON pointers are percent-encoded, as RFC 3986 wants them."""
+    """A schema with its JSON pointers percent-encoded, as RFC 3986 requires."""
     references = References(root)
 
     def visit(schema: JsonSchema) -> JsonSchema:
@@ -187,10 +183,10 @@ def _respelled(root: JsonSchema) -> JsonSchema:
 
 
 def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
-    """A schema without the patterns that no engine can run, and which those are.
+    """A schema without the patterns that no engine can run, and these patterns.
 
     Raises:
-        ValueError: It is no JSON, or has too many patterns.
+        ValueError: It isn't JSON, or has too many patterns.
     """
     root: Any = json.loads(schema)
     found = dict.fromkeys(pattern for each in schemas(root) for pattern in patterns_of(each)) if is_object(root) else {}
@@ -201,7 +197,7 @@ def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
 
 
 def matcher(pattern: str, *, pattern_bytes: int = PATTERN_BYTES, linear: bool = False) -> Callable[[Any], bool] | None:
-    """Whether a text matches a pattern, as `compiled` has it; `None` where it can't be compiled so."""
+    """A function that matches texts with a pattern, by `compiled`; `None` if it can't be compiled."""
     try:
         return compiled(json_text({"pattern": pattern}), pattern_bytes=pattern_bytes, linear=linear).is_valid
     except ValueError:
@@ -209,13 +205,13 @@ def matcher(pattern: str, *, pattern_bytes: int = PATTERN_BYTES, linear: bool = 
 
 
 def patterns_of(schema: JsonSchema) -> Sequence[str]:
-    """Those that a value itself or its keys are compared with."""
+    """The patterns that a schema applies to a value itself or to its keys."""
     named, own = schema.get("patternProperties"), schema.get("pattern")
     return [*(named if is_object(named) else ()), *((own,) if isinstance(own, str) else ())]
 
 
 def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchema:
-    """A schema without some patterns; where keys are by such a pattern, others are let in."""
+    """A schema without some patterns; without a pattern for keys, all keys are allowed."""
     new = dict(mapped(schema, lambda part, _: _without_patterns(part, strange)))
     if new.get("pattern") in strange:
         del new["pattern"]
@@ -229,32 +225,32 @@ def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchem
 _OTHER_KEYS: Final = ("additionalProperties", "unevaluatedProperties")
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
-"""Drafts in which `$ref` hides what stands beside it."""
+"""Drafts in which `$ref` disables its sibling keywords."""
 
 
 class EndlessSchemaError(Exception):
-    """A schema that applies itself to the same value again and again, or is nested too deep."""
+    """A schema applies itself to the same value without end, or is nested too deep."""
 
 
 @define
 class References:
-    """The references of one schema; in drafts 4 to 7 (`legacy`), `$ref` hides what stands beside it."""
+    """The references of one schema; in drafts 4 to 7 (`legacy`), `$ref` disables its sibling keywords."""
 
     root: JsonSchema
 
     @cached_property
     def legacy(self) -> bool:
-        """Whether the draft is one of those."""
+        """Whether the draft is one of drafts 4 to 7."""
         return any(draft in str(self.root.get("$schema", "")) for draft in LEGACY_DRAFTS)
 
     def targets(self, schema: JsonSchema) -> Iterator[Any]:
-        """What the references of `schema` point to; `None` for one that points nowhere in here."""
+        """The targets of the references of `schema`; `None` for one to nothing in this schema."""
         for keyword in REFERENCES:
             if isinstance(reference := schema.get(keyword), str):
                 yield self.target(reference)
 
     def target(self, reference: str) -> Any:
-        """The schema behind `#`, `#/a/pointer`, `#anchor` or the same after the root's own `$id`, else `None`."""
+        """The target of `#`, `#/a/pointer` or `#anchor`, perhaps after the root's own `$id`; else `None`."""
         base, _, fragment = reference.partition("#")
         if base and base != str(self.root.get("$id", "")).partition("#")[0]:
             return None
@@ -266,11 +262,11 @@ class References:
         return self._anchors.get(fragment)
 
     def spelled(self, fragment: str) -> str | None:
-        """A JSON pointer without the escapes of URIs, or as it is where only that leads to something; else `None`."""
+        """A JSON pointer with percent-encoding removed, or unchanged if only that leads to something; else `None`."""
         return next((each for each in (unquote(fragment), fragment) if self._at(each) is not None), None)
 
     def _at(self, pointer: str) -> Any:
-        """What a JSON pointer (RFC 6901) leads to, or `None`."""
+        """The target of a JSON pointer (RFC 6901), or `None`."""
         here: Any = self.root
         for step in pointer[1:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
@@ -296,10 +292,10 @@ class References:
 class Expansion:
     """Size of a schema with every reference replaced by its target, a recursive one counted once.
 
-    A schema counts as one, and as one more for each listed value that isn't text. Linear in the schema as written.
+    A schema counts as one, plus its listed values if they aren't all text. Linear in the schema as written.
 
     Attributes:
-        most_levels: How deep the followed schema may go.
+        most_levels: The maximum nesting of the expanded schema.
         reached: Every schema that can apply to a value, by identity.
     """
 
@@ -312,14 +308,14 @@ class Expansion:
         """The number of schemas after expansion.
 
         Raises:
-            EndlessSchemaError: A schema applies itself to the same value, or the levels are too many.
+            EndlessSchemaError: A schema applies itself to the same value, or is nested too deep.
         """
         size, _ = self._measure(self.references.root, 0)
         self._refuse_loops()
         return size
 
     def _measure(self, schema: JsonSchema, level: int) -> tuple[int, int]:
-        """Size and height of one schema; one that is being measured further out counts as one."""
+        """Size and height of one schema; one that is being measured already counts as one."""
         if known := self._measured.get(id(schema)):
             self._refuse_depth(level + known[1])
             return known
@@ -335,7 +331,7 @@ class Expansion:
         return size, height
 
     def _steps(self, schema: JsonSchema) -> Iterator[tuple[JsonSchema, bool]]:
-        """What `schema` applies, with whether to the same value."""
+        """The schemas that `schema` applies, and whether to the same value."""
         for steps, part in parts_of(schema):
             if steps[0] not in _ASIDE:
                 yield part, steps[0] in _IN_PLACE
@@ -348,7 +344,7 @@ class Expansion:
             raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
 
     def _refuse_loops(self) -> None:
-        from graphlib import CycleError, TopologicalSorter  # a call of a tool without references needs none
+        from graphlib import CycleError, TopologicalSorter  # not needed for a schema without references
 
         in_place = {key: [id(part) for part, same in self._steps(each) if same] for key, each in self.reached.items()}
         try:
@@ -357,13 +353,13 @@ class Expansion:
             raise EndlessSchemaError("it applies itself to the same value without end") from None
 
 
-# References put in place ----------------------------------------------------------------------------------------------
+# Inlined references ---------------------------------------------------------------------------------------------------
 
 
 def inlined(schema: JsonMapping) -> JsonSchema:
-    """A schema with its `$defs` in place of the references to them; but those made of themselves stay there."""
+    """A schema with references replaced by their `$defs`; recursive definitions stay."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})
-    recursive = made_of_themselves(definitions)
+    recursive = recursive_definitions(definitions)
     written = _inlined({key: rule for key, rule in schema.items() if key != "$defs"}, definitions, recursive)
     if (name := _definition(written)) in recursive:  # the root is written out
         del written["$ref"]
@@ -379,8 +375,8 @@ def _definition(schema: JsonMapping) -> str:
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
-def made_of_themselves(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
-    """The definitions made of themselves, and those between two such: what is left once all ends are taken away."""
+def recursive_definitions(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
+    """The recursive definitions, and those on a path between two: the rest after removing leaves at both ends."""
     leads = {
         name: {_definition(each) for each in schemas(part)} & definitions.keys() for name, part in definitions.items()
     }
@@ -393,7 +389,7 @@ def made_of_themselves(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
 
 
 def _without_ends(leads: Mapping[str, Collection[str]]) -> frozenset[str]:
-    """The names that lead on without end."""
+    """The names that are in a cycle, or lead to one."""
     from graphlib import CycleError, TopologicalSorter  # as above
 
     sorter, ends = TopologicalSorter(leads), set[str]()
@@ -408,7 +404,7 @@ def _without_ends(leads: Mapping[str, Collection[str]]) -> frozenset[str]:
 def _inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], recursive: Collection[str]) -> JsonSchema:
     written = dict(mapped(schema, lambda part, _: _inlined(part, definitions, recursive)))
     if "mapping" in written.get("discriminator", ()):
-        del written["discriminator"]  # OpenAPI's, which leads to what is no longer there
+        del written["discriminator"]  # OpenAPI's, whose targets are inlined
     name = _definition(written)
     if name not in definitions or name in recursive:
         return written

@@ -1,4 +1,4 @@
-"""JSON into Python, by type: the public face of `conversion.py`."""
+"""JSON into Python, by type: the public functions over `conversion.py`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ def structure(value: Any, annotation: object) -> Any:
     """JSON data as a value of any type that a tool's parameter may have; nothing is coerced.
 
     Raises:
-        StructureError: It doesn't fit the type's schema, or is refused by the type itself.
-        DefinitionError: JSON can't say the type.
+        StructureError: It doesn't fit the type's schema, or the type itself refuses it.
+        DefinitionError: The type has no JSON Schema.
     """
     return strict_structurer(annotation)(value)
 
 
 def strict_structurer(annotation: object) -> Callable[[Any], Any]:
-    """What turns JSON data that no derived schema has validated, which it does first, into the Python value.
+    """A function that validates JSON data by the derived schema, and then structures it.
 
     Returns:
         JSON data -> Python value; raises `StructureError`, and nothing else.
 
     Raises:
-        DefinitionError: JSON can't say the type.
+        DefinitionError: The type has no JSON Schema.
     """
     return strictly(adapter_of(annotation))

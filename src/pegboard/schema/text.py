@@ -1,8 +1,8 @@
 """Types that JSON writes as text: dates and times, UUIDs, decimals, paths, bytes, patterns.
 
-Dates, times and durations are ISO 8601, as strict as RFC 3339 but for the offset, which may be left out. A datetime or
-time without an offset is naive and stays so; one with an offset is aware and stays so. Years and months are no part of
-a duration, since they have no fixed length; a minus in front is.
+Dates, times and durations are ISO 8601, as strict as RFC 3339 except that the offset is optional. A datetime or time
+without an offset is naive, one with an offset aware. Durations may be negative, but have no years and months, whose
+length varies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_OTHERWISE: Final = "not written as ISO 8601 has it"
+_OTHERWISE: Final = "not in ISO 8601 format"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
 _DURATION_PATTERN: Final = re.compile(
@@ -31,7 +31,7 @@ _DURATION_PATTERN: Final = re.compile(
 
 
 def _reader(pattern: str, make: Callable[[Any, str], Any], otherwise: str) -> Callable[[Any, str], Any]:
-    """Reads what `make` reads for a class, as far as the pattern has it: Python takes other forms, too."""
+    """A reader that calls `make` for texts that match the pattern: Python itself accepts other forms, too."""
     fits = re.compile(pattern, re.ASCII).fullmatch
 
     def read(cls: Any, text: str) -> Any:
@@ -47,21 +47,21 @@ def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
 
 
 read_date: Final = _read_iso(_DATE)
-"""`"2024-02-29"`; raises `ValueError` for what is no such date."""
+"""`"2024-02-29"`; raises `ValueError` for any other text."""
 
 read_time: Final = _read_iso(_TIME)
 """`"13:30"`, `"13:30:05.25"`, either with an offset: `"13:30Z"`, `"13:30+02:00"`; raises `ValueError`."""
 
 read_datetime: Final = _read_iso(f"{_DATE}[Tt ]{_TIME}")
-"""`"2024-02-29T13:30:05"`, with or without an offset; a space may stand for the `T`; raises `ValueError`."""
+"""`"2024-02-29T13:30:05"`, with or without an offset; with `T` or a space; raises `ValueError`."""
 
 
 def read_duration(cls: type[timedelta], text: str) -> timedelta:
     """`"P1DT2H30M"`, `"PT0.5S"`, `"-P2W"`.
 
     Raises:
-        ValueError: It is no such duration.
-        OverflowError: It is longer than a `timedelta` can be.
+        ValueError: It isn't such a duration.
+        OverflowError: It is too long for a `timedelta`.
     """
     found = _DURATION_PATTERN.fullmatch(text)
     if found is None:
@@ -74,14 +74,14 @@ def read_duration(cls: type[timedelta], text: str) -> timedelta:
 
 
 def write_date(value: date) -> str:
-    """The date alone, of a datetime too."""
+    """The date in ISO 8601; of a datetime, only the date."""
     from datetime import date
 
     return date.isoformat(value)
 
 
 def write_duration(value: timedelta) -> str:
-    """`"P1DT2H30M"`; `"PT0S"` for none."""
+    """`"P1DT2H30M"`; `"PT0S"` for zero."""
     sign, value = ("-", -value) if value.days < 0 else ("", value)
     minutes, seconds = divmod(value.seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -103,10 +103,10 @@ class Notation:
     """Text notation of a class's values.
 
     Attributes:
-        wanted: What a text must be.
-        schema: What JSON Schema can say of it, beside that it is a string.
-        read: Class and text -> value; raises `ValueError` or `ArithmeticError` for a text that is none.
-        write: Value -> text; raises `ValueError` for a value that has none.
+        wanted: A description of the text, for errors.
+        schema: Its JSON Schema keywords, besides that it is a string.
+        read: Class and text -> value; raises `ValueError` or `ArithmeticError` for any other text.
+        write: Value -> text; raises `ValueError` for a value that can't be written.
     """
 
     wanted: str
@@ -116,40 +116,40 @@ class Notation:
 
 
 def notation_of(cls: type[Any]) -> Notation | None:
-    """How values of exactly this class are written, or `None` where they aren't written as text."""
+    """The notation of exactly this class, or `None` if it isn't written as text."""
     return _NOTATIONS.get((cls.__module__.partition(".")[0], cls.__qualname__))
 
 
 def nearest_notation(cls: type[Any]) -> Notation | None:
-    """How values of a class or of one derived from it are written, or `None` where they aren't written as text."""
+    """The notation of a class or its nearest base, or `None` if it isn't written as text."""
     return next(filter(None, map(notation_of, cls.__mro__)), None)
 
 
 def _write_uuid(value: Any) -> str:
     from uuid import UUID
 
-    return UUID.__str__(value)  # unlike `str`, not of anything else
+    return UUID.__str__(value)  # raises for any other type, unlike `str`
 
 
 def _write_decimal(value: Any) -> str:
     if not value.is_finite():
-        raise ValueError(f"{value} is no JSON number")
+        raise ValueError(f"{value} is not a JSON number")
     return str(value)
 
 
 def read_base64(cls: Any, text: str) -> Any:
-    """Bytes, strictly; raises `ValueError` for what is no base64."""
+    """Decodes base64 strictly; raises `ValueError` for anything else."""
     return cls(binascii.a2b_base64(text, strict_mode=True))
 
 
 def write_base64(value: Any) -> str:
-    """Bytes on one line."""
+    """Encodes bytes as base64 on one line."""
     return binascii.b2a_base64(value, newline=False).decode()
 
 
 def _write_pattern(value: Any) -> str:
     if not isinstance(value.pattern, str):
-        raise ValueError("a pattern of bytes has no text")  # noqa: TRY004  (the value is wrong, not its type)
+        raise ValueError("a pattern of bytes can't be written as text")  # noqa: TRY004  (the value is wrong, not its type)
     return value.pattern
 
 
@@ -160,7 +160,7 @@ def _made(cls: Any, text: str) -> Any:
 _PATH: Final = Notation("a path", {}, _made, os.fspath)
 _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, read_base64, write_base64)
 
-# By name, so that none of these modules is imported here: it has been where one of its classes is in play.
+# By name, so that none of these modules has to be imported here.
 _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
     ("datetime", "datetime"): Notation(
         "a date and time such as 2024-02-29T13:30:00Z", {"format": "date-time"}, read_datetime, write_iso
@@ -171,12 +171,12 @@ _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
         "a duration such as P1DT2H30M", {"format": "duration"}, read_duration, write_duration
     ),
     ("uuid", "UUID"): Notation(
-        "a UUID", {"format": "uuid"}, _reader(_UUID, _made, "not written as RFC 9562 has it"), _write_uuid
+        "a UUID", {"format": "uuid"}, _reader(_UUID, _made, "not in RFC 9562 format"), _write_uuid
     ),
     ("decimal", "Decimal"): Notation(
         "a decimal number such as 12.50 in a string",
         {"pattern": f"^{_DECIMAL}$"},
-        _reader(_DECIMAL, _made, "not written as a JSON number is"),
+        _reader(_DECIMAL, _made, "not in the format of a JSON number"),
         _write_decimal,
     ),
     **{("builtins", name): _BYTES for name in ("bytes", "bytearray", "memoryview")},

@@ -1,4 +1,4 @@
-"""JSON Schema from types: annotations are read into type adapters, which write their schemas."""
+"""JSON Schema from types: annotations are parsed into type adapters, which write their schemas."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ from pegboard.typing import JsonSchema
 
 _HINT: Final = (
     "Pass input_schema=..., or use a class of attrs, pydantic or msgspec, a dataclass or a TypedDict, or register "
-    "a hook with pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
+    "a hook with pegboard.schema.converter.converter() and add its schema to the type (Annotated[X, {...}])."
 )
 _INSTEAD: Final[Mapping[str, str]] = {
-    "Callable": "the name of what is called (Literal or an enum)",
+    "Callable": "the name of the function (Literal or an enum)",
     **dict.fromkeys(("Iterator", "Generator", "deque"), "a list"),
     **dict.fromkeys(("Counter", "defaultdict", "OrderedDict"), "a dict"),
 }
 _HOOK_HINT: Final = (
-    "Correct its type; or, if the class is made in a way of its own, register a hook for it with "
+    "Correct its type; or, if the class has its own conversion, register a hook for it with "
     "pegboard.schema.converter.converter() before the tool is defined."
 )
 _KINDS: Final[Mapping[str, Kinds]] = {
@@ -98,7 +98,7 @@ _KINDS: Final[Mapping[str, Kinds]] = {
     "object": OBJECTS,
 }
 _FIELDS_HINT: Final = (
-    "Its annotations must resolve at run time (what they name is imported, and at module level), and its constructor "
+    "Its annotations must resolve at run time (names imported or defined at module level), and its constructor "
     "must take its fields; or pass input_schema=..."
 )
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
@@ -112,7 +112,7 @@ _known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
 
 @frozen
 class Property:
-    """One parameter; it is required where its default is `MISSING`, and its description goes before its type's own."""
+    """One parameter; required if its default is `MISSING`. Its description takes precedence over its type's."""
 
     name: str
     annotation: Any
@@ -123,11 +123,11 @@ class Property:
 def schema_of(annotation: object, *, tool: str = "", path: str = "", written: bool = False) -> JsonSchema:
     """The JSON Schema (draft 2020-12) of one type, as `get_type_hints(..., include_extras=True)` gives it.
 
-    References are inlined but for types that are made of themselves: those stand in `$defs` at the root, and the
-    root itself is written out. `written` is for results, which models may write in another form than they take.
+    References are inlined except to recursive types: those are in `$defs` at the root, and the root itself is written
+    out. `written` is for results, which models may write in another form than they read.
 
     Raises:
-        DefinitionError: JSON can't say the type; names the tool, the path of the part at fault, its annotation and
+        DefinitionError: The type has no JSON Schema; names the tool, the path of the part at fault, its annotation and
             what to do instead.
     """
     return root_schema(adapter_of(annotation, tool=tool, path=path), SchemaWriter(written=written))
@@ -138,11 +138,11 @@ def object_schema(
 ) -> JsonSchema:
     """The schema of an object with these properties, in their order.
 
-    A default is written where JSON can say it in 10,000 characters and the type takes it; without that, the property
-    is optional all the same. `additional` is the type of other keys' values (`**kwargs`), if there may be some.
+    A default is written if its JSON has at most 10,000 characters and the type accepts it; otherwise, the property is
+    still optional. `additional` is the type of other keys' values (`**kwargs`), if they are allowed.
 
     Raises:
-        DefinitionError: As `schema_of`.
+        DefinitionError: As for `schema_of`.
     """
     writer = SchemaWriter(written=written)
     schema: JsonSchema = {
@@ -165,7 +165,7 @@ def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
 
 
 def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
-    """The description and the default, as far as there are some."""
+    """The keywords for a description and a default, if given."""
     notes: JsonSchema = {"description": description} if description else {}
     if default is not MISSING and (data := _json_default(default, adapter)) is not MISSING:
         notes["default"] = data
@@ -173,11 +173,9 @@ def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonS
 
 
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
-    """A default as JSON data; `MISSING` where JSON can't say it (NaN) or the type doesn't take it (`x: int = None`).
+    """A default as JSON data; `MISSING` if it has no JSON form (NaN) or the type doesn't accept it (`x: int = None`).
 
-    So is one of more characters than are sent to the model with every request.
-
-    Nor does a model take what it is written as, where that is another form than it is read in.
+    Also `MISSING` if it is too long to be sent with every request, or a model whose output isn't valid as its input.
     """
     try:
         data = to_json_data(value)
@@ -201,15 +199,15 @@ _MODULE: Final = re.compile(r"\b(?:[A-Za-z_]\w*\.)+")
 
 
 def annotation_key(annotation: Any) -> Hashable:
-    """What is equal for annotations that mean the same, and only for those.
+    """A cache key, equal only for annotations that mean the same.
 
-    Python calls `int | str` and `str | int` equal, and `Annotated` with equal bounds; but the order of a union
-    decides which member is tried first, and metadata is what it is. A key with an `id` in it is good as long as its
-    annotation lives.
+    Python treats `int | str` and `str | int` as equal, and `Annotated` with equal metadata; but the order of a union
+    decides which member is tried first, and equal metadata may differ. A key that contains an `id` is valid as long as
+    its annotation is alive.
     """
     if isinstance(annotation, type):
         return annotation
-    # Read off directly: `typing.get_origin` and `get_args` take several times as long.
+    # Read directly: `typing.get_origin` and `get_args` take several times as long.
     arguments: tuple[Any, ...] | None = getattr(annotation, "__args__", None)
     if arguments is None:
         return annotation if isinstance(annotation, Hashable) else id(annotation)
@@ -230,7 +228,7 @@ def _annotation_name(annotation: Any) -> str:
 
 
 def _annotation_text(annotation: Any) -> str:
-    """An annotation as one writes it, without modules: `Box[int]`."""
+    """An annotation as source text, without modules: `Box[int]`."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation.__name__
     return _MODULE.sub("", repr(annotation))
@@ -240,10 +238,10 @@ def _annotation_text(annotation: Any) -> str:
 
 
 def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapter:
-    """The adapter of a resolved annotation, worked out once; tool and path are for the error.
+    """The adapter of a resolved annotation, cached; tool and path are for the error.
 
     Raises:
-        DefinitionError: JSON can't say it, with the path of the part at fault.
+        DefinitionError: It has no JSON Schema; names the path of the part at fault.
     """
     key = annotation_key(annotation)
     known = _known.get(key)
@@ -251,19 +249,19 @@ def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapte
         return known[1]
     reader = _Reader(tool)
     adapter = reader.read(annotation, path)
-    if len(_known) >= _MOST_KNOWN:  # functions that make tools may make annotations without end
+    if len(_known) >= _MOST_KNOWN:  # functions that define tools may create any number of annotations
         _known.clear()
     _known.update(reader.records)
-    _known[key] = (annotation, adapter)  # which keeps the annotation alive, so that ids in the key stay its own
+    _known[key] = (annotation, adapter)  # keeps the annotation alive, so that ids in the key stay valid
     return adapter
 
 
 @define
 class _Reader:
-    """Reads one annotation and all that it is made of.
+    """Parser of one annotation and its parts.
 
     Attributes:
-        records: The adapters of classes that were read, complete or being read, by the key of their annotations.
+        records: The adapters of classes, complete or being read, by the key of their annotations.
     """
 
     tool: str
@@ -274,11 +272,11 @@ class _Reader:
     _owner: Any = field(default=None, init=False)
 
     def refuse(self, annotation: Any, path: str, why: str, hint: str = _HINT) -> NoReturn:
-        """Raises the error for what JSON can't say."""
+        """Raises the error for an annotation without JSON Schema."""
         raise DefinitionError(f"{why}.", tool=self.tool, parameter=path, annotation=annotation, hint=hint)
 
     def read(self, annotation: Any, path: str) -> TypeAdapter:
-        """The adapter of an annotation, in the context of what is being read."""
+        """The adapter of an annotation, or of a part of the one being read."""
         origin = typing.get_origin(annotation)
         if origin is None:
             return self._single(annotation, path)
@@ -294,7 +292,7 @@ class _Reader:
         return self._alias(origin, annotation, path) if _is_alias(origin) else self._class(origin, annotation, path)
 
     def _single(self, annotation: Any, path: str) -> TypeAdapter:
-        """What has no arguments: a class, or a name that stands for a type."""
+        """An annotation without arguments: a class, or a name for a type."""
         if annotation is None:
             return NULL
         if isinstance(annotation, type):
@@ -319,7 +317,7 @@ class _Reader:
                 annotation,
                 path,
                 f"{annotation!r} isn't resolved",
-                "Define what it names at module level; a type made of itself needs TypeAliasType (`type X = ...`).",
+                "Define the name at module level; a recursive type needs TypeAliasType (`type X = ...`).",
             )
         return self.refuse(annotation, path, f"{annotation!r} has no JSON Schema")
 
@@ -335,15 +333,15 @@ class _Reader:
         return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
-        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter.
+        """The adapter of the annotated type; with a schema in the notes, it may be a class with hooks in the converter.
 
-        Hooks that are registered win over fields.
+        Registered hooks take precedence over fields.
         """
         if notes.keys() <= {"description"}:
             return self.read(inner, path)
         from pegboard.schema.validator import check_schema  # which loads jsonschema-rs
 
-        check_schema(notes, tool=self.tool, what=f"the mapping beside {path or 'the type'}")
+        check_schema(notes, tool=self.tool, what=f"the schema in Annotated of {path or 'the type'}")
         given = ForeignAdapter(inner, inner, notes, notes)
         try:
             adapter = self.read(inner, path)
@@ -357,7 +355,7 @@ class _Reader:
         named = notes.get("type", [])
         kinds = [_KINDS[each] for each in ([named] if isinstance(named, str) else named)]
         if kinds and not any(adapter.kinds() & each for each in kinds):
-            why = f"the schema beside {_annotation_text(inner)} takes only what the type doesn't ({named!r})"
+            why = f"the schema in Annotated allows only {named!r}, which {_annotation_text(inner)} doesn't accept"
             self.refuse(inner, path, why, _HOOK_HINT)
         return adapter
 
@@ -371,10 +369,10 @@ class _Reader:
             for each in constraints:
                 found = constrained(found or adapter, each) or found
         except NothingLeftError:
-            return self.refuse(annotation, path, f"{text} leaves no value", "Take it away, or widen it.")
+            return self.refuse(annotation, path, f"{text} leaves no value", "Remove it, or relax it.")
         if found is None:
-            why = f"{text} can't be asked of {_annotation_text(annotation.__origin__)}"
-            return self.refuse(annotation, path, why, "Take it away, or correct the type.")
+            why = f"{text} doesn't apply to {_annotation_text(annotation.__origin__)}"
+            return self.refuse(annotation, path, why, "Remove it, or correct the type.")
         return found
 
     def _literal(self, annotation: Any, path: str) -> TypeAdapter:
@@ -387,13 +385,13 @@ class _Reader:
         return ChoiceAdapter.of(choices)
 
     def _enum(self, cls: Any, path: str) -> TypeAdapter:
-        """An enum has its values."""
+        """The adapter of an enum, by the values of its members."""
         members: list[enum.Enum] = list(cls)
         if not members:
-            self.refuse(cls, path, f"{cls.__qualname__} has no members", "Give it some.")
+            self.refuse(cls, path, f"{cls.__qualname__} has no members", "Add some.")
         if issubclass(cls, enum.Flag):
-            hint = "Use a list of an Enum's members, which a model can name."
-            self.refuse(cls, path, f"{cls.__qualname__} is made of flags, which JSON has no words for", hint)
+            hint = "Use a list of an Enum's members."
+            self.refuse(cls, path, f"{cls.__qualname__} is a Flag, which has no JSON form", hint)
         for member in members:
             if not _is_scalar(member.value):
                 hint = "Give its members text or numbers as values."
@@ -401,7 +399,7 @@ class _Reader:
         return ChoiceAdapter.of(Choice(member.value, member) for member in members)
 
     def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
-        """The adapter of a class; `annotation` is the same, with its arguments if it is generic."""
+        """The adapter of a class; `annotation` is the class with its arguments, if it is generic."""
         if cls is object or cls is Any:
             return ANY
         if (scalar := SCALARS.get(cls)) is not None:
@@ -456,7 +454,7 @@ class _Reader:
                 annotation,
                 path,
                 "the items of a set must be hashable, and these may not be",
-                "Say of what it is (set[str]), use a list, or make the items tuples or frozen classes.",
+                "Give its item type (set[str]), use a list, or make the items tuples or frozen classes.",
             )
         cls = _SETS[typing.get_origin(annotation) or annotation]
         return ArrayAdapter(item, cls, unique=True)
@@ -469,7 +467,7 @@ class _Reader:
             self.refuse(
                 annotation,
                 path,
-                "its keys can't be written as text, which JSON's keys are",
+                "its keys can't be written as text, as JSON requires",
                 "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path).",
             )
         item = self.read(arguments[1], f"{path}.*" if path else "*")
@@ -482,7 +480,7 @@ class _Reader:
             written = model_schema(cls, annotation, written=True)
         except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
             why = f"{cls.__qualname__} has no JSON Schema: {' '.join(str(error).split())[:200]}"
-            self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types that JSON can say.")
+            self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types with a JSON Schema.")
         return None if given is None or written is None else ForeignAdapter(annotation, cls, given, written)
 
     def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
@@ -492,12 +490,12 @@ class _Reader:
             return known[1]
         try:
             fields = fields_of(cls)
-        except Exception as error:  # noqa: BLE001  (what annotations hold may raise anything when resolved)
+        except Exception as error:  # noqa: BLE001  (resolving annotations may raise anything)
             self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", _FIELDS_HINT)
         if fields is None:
             return None
         if inspect.isabstract(cls):
-            hint = "Use a union of the classes that are meant."
+            hint = "Use a union of its concrete subclasses."
             self.refuse(annotation, path, f"{cls.__qualname__} is abstract", hint)
         adapter = RecordAdapter(
             name=_annotation_name(annotation),
@@ -515,7 +513,7 @@ class _Reader:
         return adapter
 
     def _member(self, given: ClassField, binding: Binding, docs: Mapping[str, str], path: str) -> Member:
-        """Of descriptions, the field's own goes before its type's, and that before the class's docstring."""
+        """One field. Its own description takes precedence over its type's, and that over the class's docstring."""
         adapter = self.read(substituted(given.annotation, binding), path)
         adapter = narrowed(adapter, validator_constraints(given.validator))
         described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
@@ -534,7 +532,7 @@ class _Reader:
         adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
         adapter.inner = self.read(value, path)
         if any(each is adapter for each in reach(adapter.inner, in_place=True)):
-            self.refuse(annotation, path, f"{alias.__name__} stands for itself without end", "Take it out of it.")
+            self.refuse(annotation, path, f"{alias.__name__} is an alias of itself", "Remove the reference to itself.")
         if any(each is adapter for each in reach(adapter.inner)):
             return adapter
         del self._aliases[key]
@@ -546,7 +544,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _class_notes(cls: type) -> JsonSchema:
-    """The description of a class: the first paragraph of its docstring, but not of one that a decorator has made."""
+    """The description of a class: the first paragraph of its docstring, unless a decorator generated that."""
     text: str | None = cls.__dict__.get("__doc__")
     if not text or text.startswith(f"{cls.__name__}("):
         return {}
@@ -554,12 +552,12 @@ def _class_notes(cls: type) -> JsonSchema:
 
 
 def _is_alias(annotation: Any) -> bool:
-    """Whether it is a `TypeAliasType`, of `typing` or of `typing_extensions`, which isn't imported for the question."""
+    """Whether it is a `TypeAliasType` of `typing` or `typing_extensions`, without importing the latter."""
     return type(annotation).__name__ == "TypeAliasType"
 
 
 def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
-    """What an alias stands for with these arguments; names that are still text are resolved where it was made."""
+    """The aliased type with these arguments; names in strings are resolved in the alias's module."""
     holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
     names = dict(vars(sys.modules.get(alias.__module__, typing)))
     known = {each.__name__: each for each in (*alias.__type_params__, alias)}

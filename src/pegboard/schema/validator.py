@@ -1,4 +1,4 @@
-"""JSON Schema validators over jsonschema-rs, and what makes a schema unusable."""
+"""JSON Schema validators over jsonschema-rs, and checks of schemas."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ from pegboard.schema.references import (
 from pegboard.typing import JsonSchema
 
 MAX_CHARACTERS: Final = 512 * 1024
-"""Of a schema as compact JSON text."""
+"""The maximum size of a schema as compact JSON text."""
 
 MAX_LEVELS: Final = 100
-"""Of containers in a schema as written (serde_json reads 128), and of schemas once references are followed."""
+"""The maximum nesting of containers in a schema as written (serde_json reads 128), and of its expanded schemas."""
 
 MAX_EXPANDED: Final = 100_000
-"""Schemas that a schema may come to once every reference is replaced by its target."""
+"""The maximum number of schemas after replacing every reference by its target."""
 
 MOST_PATTERN_MEMORY: Final = 10 << 20
-"""Bytes that the pattern of a grammar may take once compiled; it is compiled once, and let go of."""
+"""The maximum bytes of the compiled pattern of a grammar, which is compiled once to check it, and dropped."""
 
-_MOST_MESSAGE: Final = 200  # characters of an error's text, and of a keyword that is compared
-_MOST_CHECKS: Final = 20_000  # keywords that jsonschema looks at, to word one refusal
-_MOST_WORDED: Final = 64 * 1024  # characters of a schema for which jsonschema words what is wrong with it
-_MOST_LINTED: Final = 2_000  # subschemas that are searched for mistakes, and keywords of each
-_MOST_STEPS: Final = 20_000_000  # 200 ms of rules or places, at 10 ns each
-_MOST_LIGHT_RULES: Final = 50  # a schema with no more has no bounds: 100,000 values pass in time
-_MOST_LIGHT_PLACES: Final = 5  # the same of its patterns
-_LIGHT_PATTERN: Final = 1024  # bytes; a pattern that compiles to no more has one place
-_PLACE: Final = 72  # bytes that one place of a compiled pattern takes
-_BACKTRACKING: Final = 200  # places that a pattern of the second engine, which backtracks, counts as
+_MOST_MESSAGE: Final = 200  # characters of an error message, and of a compared keyword
+_MOST_CHECKS: Final = 20_000  # keywords that jsonschema may evaluate for one message
+_MOST_WORDED: Final = 64 * 1024  # characters of a schema that jsonschema may check for a better message
+_MOST_LINTED: Final = 2_000  # subschemas that are linted, and keywords of each
+_MOST_STEPS: Final = 20_000_000  # 200 ms of rules or pattern places, at 10 ns each
+_MOST_LIGHT_RULES: Final = 50  # a schema with no more has no bounds: it validates 100,000 values in time
+_MOST_LIGHT_PLACES: Final = 5  # the same for the places of its patterns
+_LIGHT_PATTERN: Final = 1024  # bytes; a compiled pattern of at most this size counts as one place
+_PLACE: Final = 72  # bytes of one place of a compiled pattern
+_BACKTRACKING: Final = 200  # places that a pattern of the second, backtracking engine counts as
 _NO_PATTERN: Final = 'is not a "regex"'
 _SLOW: Final = 60  # rules that a `multipleOf` counts as
 _CONST: Final = 20  # rules that a `const` counts as, whose value may be large
@@ -76,7 +76,7 @@ _HEAVY: Final = ('"$', '"pattern', '"multipleOf', '"unevaluated')
 
 
 def _text(schema: JsonSchema | str) -> JsonText:
-    """A schema as text of our own writing, in which no keyword hides behind an escape."""
+    """A schema as text without needless escapes, which could hide a keyword."""
     if type(schema) is JsonText:
         return schema
     return json_text(json.loads(schema) if isinstance(schema, str) else schema)
@@ -86,19 +86,19 @@ def _usable(schema: JsonSchema | str) -> JsonText:
     try:
         return _text(schema)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SchemaError(f"the schema is no JSON ({error})") from None
+        raise SchemaError(f"the schema isn't JSON ({error})") from None
 
 
 @frozen(eq=False)
 class Validator:
-    """Compiled JSON Schema: whether a value fits, and what is wrong where it doesn't.
+    """Compiled JSON Schema: checks values, and describes their problems.
 
     Attributes:
-        schema: Given as text or as an object; compiled at once (some 50 us, 0.6 KiB a schema within).
-        bounds: The most values and the most characters of a value that can be validated in some 200 ms; `None` for
-            most schemas, which validate whatever may be sent in that time.
-        accepts: Whether a value fits, in about 1 us. Only for values that a strict JSON parser has made, whose
-            depth is bounded: others first pass `problems`.
+        schema: As text or as an object; compiled at once (about 50 us and 0.6 KiB per subschema).
+        bounds: The maximum values and characters of a value, so that validating it takes about 200 ms at most; `None`
+            for most schemas, which need no such limit.
+        accepts: Whether a value fits, in about 1 us. Only for values from a strict JSON parser, which bounds their
+            depth: use `problems` for others.
 
     Raises:
         SchemaError: The schema can't be compiled.
@@ -113,17 +113,17 @@ class Validator:
     )
 
     def problems(self, value: Any) -> tuple[str, ...]:
-        """Everything that is wrong with `value`, at most 20 times `"path: reason"`; empty where it fits.
+        """The problems of `value`, at most 20 times `"path: reason"`; empty if it fits.
 
-        Takes any Python value: what isn't JSON, is too deep, too large or cyclic is a problem like others.
+        Accepts any Python value: being no JSON, too deep, too large or cyclic is a problem as any other.
         """
         return tuple(problem(path, reason) for path, reason in self._located(value))
 
     def require(self, value: Any) -> None:
-        """Refuses a value that doesn't fit; takes any, as `problems` does.
+        """Checks any value, as `problems` does.
 
         Raises:
-            StructureError: With the first thing that is wrong.
+            StructureError: The value doesn't fit; has the first problem.
         """
         for path, reason in self._located(value):
             raise StructureError(reason, path)
@@ -147,7 +147,7 @@ _UNWORDED: Final = (((), "doesn't fit the schema"),)
 
 
 # Cost -----------------------------------------------------------------------------------------------------------------
-# jsonschema-rs holds up everything else in the process while it validates, in a thread too.
+# jsonschema-rs doesn't release the GIL while it validates.
 
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
@@ -159,9 +159,9 @@ def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], 
 
 
 def _bounds(schema: str) -> tuple[int, int] | None:
-    """How many values and characters a schema validates in time, if each value met every rule, each text every pattern.
+    """The values and characters that a schema validates in time, if every rule and pattern applies to each of them.
 
-    Most schemas are light, as their text shows: 50 rules are within the time for 100,000 values.
+    Most schemas are light, as their text shows: 50 rules on 100,000 values are within the time.
     """
     rules = schema.count("{") + _CONST * schema.count('"const"')
     if '"enum"' in schema or '"depend' in schema:
@@ -181,11 +181,11 @@ def _bounds(schema: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=256)
 def _places(pattern: str) -> int:
-    """At how many of its places a search may stand at once, at 10 ns each for one character; by its compiled size.
+    """The places (NFA states) at which a search may be at once, at 10 ns each per character; from the compiled size.
 
-    The engine runs in linear time, but linear in the text *and* in the pattern: where a pattern has many places and
-    can't be turned into a small automaton, as `a[ab]{300}d` can't, each character is looked at by each place. A
-    straight pattern, such as `^[a-z]{1,64}$`, begins at `^` and only its end varies in length: it has one.
+    The engine's time is linear in the text *and* in the pattern: for a pattern with many places and no small automaton,
+    such as `a[ab]{300}d`, each character is tried at each place. A straight pattern, such as `^[a-z]{1,64}$`, starts
+    at `^` and only its end varies in length: it counts as one place.
     """
     if _STRAIGHT.fullmatch(pattern):
         return 1
@@ -198,13 +198,13 @@ def _places(pattern: str) -> int:
 
 
 def validator_of(schema: str) -> Validator:
-    """The validator of a schema, shared by all schemas that take the same values, for as long as one of them is in use.
+    """The validator of a schema, cached while in use, and shared by schemas that differ only in their notes.
 
     Raises:
         SchemaError: The schema can't be compiled.
     """
     text = _usable(schema)
-    if '"$' not in text:  # a reference may lead to anywhere, even into a note
+    if '"$' not in text:  # a reference may lead anywhere, even into a note
         text = json_text(bare(json.loads(text)))
     known = _validators.get(text)
     if known is None:
@@ -225,17 +225,17 @@ _validators: Final[WeakValueDictionary[str, Validator]] = WeakValueDictionary()
 def check_schema(
     schema: JsonSchema | str, *, tool: str, what: str = "input_schema", skip_patterns: bool = False
 ) -> None:
-    """Refuses a schema that can't validate, or whose cost is unbounded. About 10-20 us for an ordinary one.
+    """Checks that a schema is valid and of bounded cost; takes 10-20 us for an ordinary one.
 
     Args:
         schema: As an object or as JSON text.
         tool: The tool's name, for the error.
         what: `"input_schema"` or `"output_schema"`, which must be an object's (MCP), or anything else.
-        skip_patterns: Whether patterns that no engine here can run are passed over, with a warning in the log.
+        skip_patterns: Whether patterns that no engine here can run are skipped, with a warning in the log.
 
     Raises:
-        SchemaError: It isn't JSON, not valid by its draft, refers to what isn't in it, has patterns that can't
-            be run, or is too large or too deep, as written or with its references followed.
+        SchemaError: It isn't JSON or not valid by its draft, has references to nothing in it or patterns that can't be
+            run, or is too large or too deep, as written or expanded.
     """
     object_wanted = what in ("input_schema", "output_schema")
     fault, skipped = _schema_fault(schema, object_wanted=object_wanted), ()
@@ -251,10 +251,10 @@ def check_schema(
 
 @lru_cache(maxsize=1024)
 def _warn_of_skipped(tool: str, pattern: str) -> None:
-    """Logs it, once for each."""
+    """Logs a skipped pattern, once for each tool and pattern."""
     import logging
 
-    text = "tool %r: no engine here can run the pattern %.200r; arguments are not held to it"
+    text = "tool %r: no engine here can run the pattern %.200r; arguments are not checked against it"
     logging.getLogger("pegboard").warning(text, tool, pattern)
 
 
@@ -265,7 +265,7 @@ def _schema_fault(schema: JsonSchema | str, *, object_wanted: bool) -> str | Non
             return f"it has more than {MAX_CHARACTERS} characters"
         root: Any = json.loads(text) if isinstance(schema, str) else schema
     except (TypeError, ValueError) as error:
-        return f"it is no JSON ({error})"
+        return f"it isn't JSON ({error})"
     except RecursionError:
         return f"it is nested more than {MAX_LEVELS} levels deep"
     if object_wanted and not (is_object(root) and root.get("type") == "object"):
@@ -276,14 +276,14 @@ def _schema_fault(schema: JsonSchema | str, *, object_wanted: bool) -> str | Non
 
 
 def _fault_by_meaning(root: Any, text: str) -> str | None:
-    """What is wrong with a schema of bounded size. Most have neither references nor patterns, and are done fast."""
+    """The fault of a schema of bounded size, if any. Most have neither references nor patterns: a fast path."""
     import jsonschema_rs
 
     if (fault := surrogate_fault(text)) is not None:
         return fault
     plain = '"$' not in text and '"pattern' not in text
     try:
-        # The meta validator alone looks at neither patterns nor references, and would fetch an unknown $schema.
+        # The meta validator alone checks neither patterns nor references, and would fetch an unknown $schema.
         if plain and jsonschema_rs.meta.is_valid(root):
             return None
         if not plain and (fault := _fault_of_cost(root)) is not None:
@@ -304,7 +304,7 @@ def _fault_of_cost(root: Any) -> str | None:
     except EndlessSchemaError as error:
         return str(error)
     if size > MAX_EXPANDED:
-        return f"it comes to more than {MAX_EXPANDED} schemas once its references are followed"
+        return f"it expands to more than {MAX_EXPANDED} schemas once its references are followed"
     reached = list(expansion.reached.values())
     if sum(len(patterns_of(each)) for each in reached) > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
@@ -315,7 +315,7 @@ def _fault_of_references(references: References, reached: Sequence[JsonSchema]) 
     used = [each[keyword] for each in reached for keyword in REFERENCES if isinstance(each.get(keyword), str)]
     for reference in used:
         if references.target(reference) is None:
-            return f"its reference {reference!r} points to nothing in it; inline what it means (nothing is fetched)"
+            return f"its reference {reference!r} points to nothing in it; inline the target (nothing is fetched)"
     if used and any("$id" in each for each in reached if each is not references.root):
         return 'it has both references and an inner "$id", which changes what they mean; leave the "$id" out'
     return None
@@ -336,11 +336,11 @@ def _levels(value: Any) -> int:
 
 
 def _reason(error: ValueError) -> str:
-    """One line of the message of jsonschema_rs, with the place in the schema."""
+    """The message of jsonschema_rs on one line, with the path in the schema."""
     place = getattr(error, "instance_path", ())
     text = str(getattr(error, "message", error))[:_MOST_MESSAGE]
     if text.endswith(_NO_PATTERN):
-        text += " that can be run here (by ECMA-262, without what other engines add, in bounded memory)"
+        text += " that can be run here (ECMA-262 without extensions, in bounded memory)"
     return problem(place, text) if place else text
 
 
@@ -348,9 +348,9 @@ def _reason(error: ValueError) -> str:
 
 
 def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
-    """What jsonschema finds wrong with a schema, or of which small example it validates otherwise; `None` for nothing.
+    """The error that jsonschema finds in a schema, or the example on which it disagrees; else `None`.
 
-    For cold paths: it takes some milliseconds, and 130 to be imported. The schema is at most 100 levels deep.
+    For cold paths: takes milliseconds, and 130 to import. The schema must be at most 100 levels deep.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
@@ -362,10 +362,10 @@ def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
     if error is not None:
         return problem(error.absolute_path, error.message[:_MOST_MESSAGE])
     for number, example in enumerate(examples, 1):
-        with suppress(Exception):  # a pattern that only a linear-time engine can run, say
+        with suppress(Exception):  # such as for a pattern that only a linear-time engine can run
             fits: bool = cls(schema, registry=cast("Any", Registry)()).is_valid(example)
             if fits != compiled(json_text(schema)).is_valid(example):
-                return f"jsonschema {'takes' if fits else 'refuses'} example {number}, jsonschema-rs doesn't agree"
+                return f"jsonschema {'accepts' if fits else 'rejects'} example {number}, jsonschema-rs disagrees"
     return None
 
 
@@ -376,9 +376,9 @@ _MORE_KEYWORDS: Final = frozenset(
 
 
 def lint_schema(root: JsonSchema) -> Iterator[str]:
-    """Keywords that look misspelt, and defaults that don't fit their own schema, each as `"path: what"`.
+    """Linter: misspelt keywords, and defaults that don't fit their own schema, each as `"path: what"`.
 
-    For cold paths, as `second_opinion`. A keyword that is like no other is an extension, and fine.
+    For cold paths, as `second_opinion`. A keyword that resembles no other is an extension, and fine.
     """
     import difflib
 
@@ -395,19 +395,19 @@ def lint_schema(root: JsonSchema) -> Iterator[str]:
             if known.get(keyword.lower()) == keyword:
                 continue
             if near := difflib.get_close_matches(keyword.lower()[:_MOST_MESSAGE], known, n=1, cutoff=0.8):
-                yield problem(path, f"there is no keyword {keyword!r:.100}; {known[near[0]]!r} may be meant")
-        with suppress(Exception):  # a keyword that its own draft doesn't know may hold anything
+                yield problem(path, f"unknown keyword {keyword!r:.100}; did you mean {known[near[0]]!r}?")
+        with suppress(Exception):  # a keyword that its draft doesn't define may have any value
             for found in search.problems(schema, schema["default"])[:1] if "default" in schema else ():
                 yield problem((*path, "default", *found.path), f"doesn't fit its own schema: {found.reason}")
         waiting += [((*path, *steps), part) for steps, part in parts_of(schema)]
 
 
 class _TooManyChecksError(Exception):
-    """The budget of jsonschema is spent."""
+    """The budget of jsonschema is exhausted."""
 
 
 def _worded_by_jsonschema(root: Any, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
-    """Jsonschema's words, for what has none here; not for large values, nor for patterns, which it gives to `re`."""
+    """Messages of jsonschema for other keywords; not for large values, nor for patterns, which `re` would run."""
     text = json_text(root)
     if not is_small(value) or '"pattern' in text or text.count('"$schema"') > 1:
         return ()
@@ -431,6 +431,6 @@ def _worded_by_jsonschema(root: Any, value: Any) -> Sequence[tuple[Sequence[str 
     validator: Any = cast("Any", validators).extend(cls, checks)(root, registry=cast("Any", Registry)())
     try:
         errors: list[Any] = list(islice(validator.iter_errors(value), MOST_PROBLEMS))
-    except Exception:  # noqa: BLE001  (a keyword that its own draft doesn't know may hold anything)
+    except Exception:  # noqa: BLE001  (a keyword that its draft doesn't define may have any value)
         return ()
     return [(list(error.absolute_path), error.message[:_MOST_MESSAGE]) for error in errors]

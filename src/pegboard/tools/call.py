@@ -1,4 +1,4 @@
-"""`ToolCall`, what the model asks for; the session's state as a call changes it; `Actions` and `Confirmation`."""
+"""`ToolCall`; session state with a call's changes; `Actions` for the host; `Confirmation` by a person."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pegboard.typing import JsonObject
 
 @frozen
 class CallFault(JsonRecord):
-    """Fault of a call: why it can't run.
+    """The reason why a call can't run.
 
     Attributes:
-        kind: As the kind of the error result that the call gets.
+        kind: The kind of the error result that the call gets.
         text: For the model: what is wrong, and what to do.
         problems: For invalid arguments: `"path: reason"` each.
     """
@@ -33,10 +33,10 @@ class CallFault(JsonRecord):
 
 
 class CallError(Exception):
-    """Ends the way forward of one call: an error result with the reason, unless a callback recovers.
+    """Aborts a call: it gets an error result with the reason, unless a callback recovers.
 
     Attributes:
-        kind: Why.
+        kind: The kind of the error result.
         text: For the model: what happened, and what to do.
         detail: For the operator, or `None`.
         problems: For invalid arguments: `"path: reason"` each.
@@ -56,19 +56,19 @@ class CallError(Exception):
         return ToolResult.error(self.kind, self.text, detail=self.detail)
 
 
-@frozen(slots=False)  # with slots, each attribute that is left unset would cost 35 ns a call, not 10
+@frozen(slots=False)  # with slots, each unset attribute would cost 35 ns a call instead of 10
 class ToolCall(JsonRecord):
     """One call of a tool, as a model made it.
 
     Attributes:
         name: The tool's name as the model wrote it.
         arguments: The arguments as JSON text or as a mapping.
-        id: What the answer refers to; `""` where no answer is expected.
+        id: The id that the answer refers to; `""` if no answer is expected.
         title: A short heading for people, or `None`.
-        dynamic: Whether the tool came from a toolset, and so may be another one, or none, at the next request.
-        error: Why the call can't run: dispatch answers with it. `None` where nothing is known against the call.
+        dynamic: Whether the tool came from a toolset, and so may be different or gone at the next request.
+        error: Why the call can't run: dispatch returns it as the result. `None` if no reason is known.
         provider_executed: Whether the model's provider has run the call itself; it is never run here.
-        provider_metadata: What the provider wants to have back with the call's result. Never looked into.
+        provider_metadata: Opaque data that is sent back to the provider with the call's result.
     """
 
     name: str
@@ -82,15 +82,15 @@ class ToolCall(JsonRecord):
 
     @property
     def invalid(self) -> bool:
-        """Whether it is known that the call can't run; `error` is why."""
+        """Whether the call is known not to run; `error` has the reason."""
         return self.error is not None
 
     def to_json(self) -> JsonObject:
-        """`{"id", "name", "arguments"}`, arguments as an object or as text, and what else is set.
+        """`{"id", "name", "arguments"}`, arguments as an object or as text, and other keys that are set.
 
-        The other keys: `title`, `dynamic`, `error` (`{"kind", "text", "problems"}`), `providerExecuted`,
-        `providerMetadata`. What UTF-8 can't say is escaped in arguments, so that text which was no JSON stays none;
-        elsewhere it becomes U+FFFD.
+        Those are `title`, `dynamic`, `error` (`{"kind", "text", "problems"}`), `providerExecuted` and
+        `providerMetadata`. Characters that UTF-8 can't encode are escaped in arguments, so that invalid JSON stays
+        invalid; elsewhere they become U+FFFD.
         """
         return {"id": unicode_text(self.id), **super().to_json(), "arguments": _written(self.arguments)}
 
@@ -111,22 +111,22 @@ class _Removed(enum.Enum):
 
 
 REMOVED: Final = _Removed.REMOVED
-"""Stands in a state delta for a key that was removed."""
+"""Marks a removed key in a state delta."""
 
 
 @frozen
 class Actions(JsonRecord):
-    """Actions that calls ask of their host beside their results; the host carries them out, or doesn't.
+    """Actions that calls request from their host besides their results; the host decides whether to apply them.
 
     Attributes:
-        state_delta: What changes in the session's state: key -> JSON value, or `REMOVED`.
-        artifact_delta: The artifacts that were saved: name -> latest version.
-        transfer_to: The name of the agent that shall go on, or `None`.
-        escalate: Whether the agent above shall go on.
-        skip_summarization: Whether the results speak for themselves, and the model needn't sum them up.
-        conflicts: What more than one call changed in the state (`"plan"`, `"plan.owner"`), sorted; the last call's
-            value stands.
-        temporary: As `state_delta`, of the keys that begin with `temp:`; for the turn, never for the host.
+        state_delta: The changes of the session's state: key -> JSON value, or `REMOVED`.
+        artifact_delta: The saved artifacts: name -> latest version.
+        transfer_to: The name of the agent to continue with, or `None`.
+        escalate: Whether the parent agent continues.
+        skip_summarization: Whether the results are shown as they are, without a summary by the model.
+        conflicts: The parts of the state that more than one call changed (`"plan"`, `"plan.owner"`), sorted; the last
+            call's value is used.
+        temporary: As `state_delta`, for the keys that begin with `temp:`; for the turn, never for the host.
     """
 
     state_delta: Mapping[str, Any] = field(factory=dict[str, Any])
@@ -139,11 +139,11 @@ class Actions(JsonRecord):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether nothing is requested."""
         return attrs.evolve(self, conflicts=()) == _NO_ACTIONS
 
     def apply_to(self, state: MutableMapping[str, Any]) -> None:
-        """Changes a session's state as the calls ask for."""
+        """Applies the changes to a session's state."""
         for key, value in self.state_delta.items():
             if value is REMOVED:
                 state.pop(key, None)
@@ -151,7 +151,7 @@ class Actions(JsonRecord):
                 state[key] = value
 
     def to_json(self) -> JsonObject:
-        """The attributes that say something; the keys that were removed stand in `stateRemoved`."""
+        """The attributes that aren't empty; removed keys are listed in `stateRemoved`."""
         changed = {key: value for key, value in self.state_delta.items() if value is not REMOVED}
         removed = [key for key, value in self.state_delta.items() if value is REMOVED]
         data = JsonRecord.to_json(attrs.evolve(self, state_delta=changed))
@@ -159,10 +159,10 @@ class Actions(JsonRecord):
 
     @classmethod
     def from_json(cls, data: Any) -> Actions:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+        """Reads what `to_json` writes, from an untrusted source; other keys are ignored.
 
         Raises:
-            ValueError: Something is of the wrong type; names it.
+            ValueError: Something is of the wrong type; the message has its path.
         """
         read = read_record(_WrittenActions, data, "actions")
         if faults := json_faults(read.state_delta):
@@ -181,21 +181,21 @@ _NO_ACTIONS: Final = Actions()
 
 @frozen
 class _WrittenActions(Actions):
-    """As they are read from JSON, which has no `REMOVED`."""
+    """Actions in their JSON form, which has no `REMOVED`."""
 
     state_removed: tuple[str, ...] = ()
 
 
 def merged(actions: Iterable[Actions], base: Mapping[str, Any] | None = None) -> Actions:
-    """What several calls ask for together.
+    """The combined actions of several calls.
 
-    It depends on the order in which the calls were made, never on the order in which they ended. Of dicts that
-    several changed the changes are merged, key by key; of anything else that several changed, and of the agents to go
-    on, the last call's stands; of an artifact, the latest version.
+    The result depends on the order in which the calls were made, not on the order in which they ended. Changes of the
+    same dict are merged key by key; of other values that several changed, and of the agents to continue with, the last
+    call's is used; of an artifact, the latest version.
 
     Args:
         actions: Of each call, in call order.
-        base: The state that the calls began with, where it is known: what one of them left as it was is no change.
+        base: The state at the start of the calls, if known: equal values then don't count as changes.
     """
     parts = tuple(actions)
     state: dict[str, Any] = {}
@@ -221,7 +221,7 @@ def merged(actions: Iterable[Actions], base: Mapping[str, Any] | None = None) ->
 
 
 def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> Any:
-    """What becomes of a value that two calls changed; `REMOVED` is what isn't there, `_ABSENT` a base not known."""
+    """The merged value of two calls' changes; `REMOVED` is a missing value, `_ABSENT` an unknown base."""
     if _is_same(one, base) or _is_same(other, base):
         return other if _is_same(one, base) else one
     if not (isinstance(one, dict) and isinstance(other, dict)):
@@ -238,18 +238,18 @@ def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> 
     return {key: value for key, value in both.items() if value is not REMOVED}
 
 
-TEMPORARY: Final = "temp:"  # what a key begins with whose value ends with the turn: it is never part of the delta
+TEMPORARY: Final = "temp:"  # prefix of the keys that last for the turn only, and are never part of the delta
 _ABSENT: Final = object()
 
 
 class State(MutableMapping[str, Any]):
-    """Session state, with the changes of this call over it.
+    """Session state with the changes of this call: a copy-on-read overlay.
 
-    It reads and writes as a deep copy of the session's state would, and the session's own stays as it was: what was
-    changed is the `delta`. A list or dict that was read may be changed in place; it is copied when it is read, and
-    compared when the delta is asked for. Parallel calls don't see each other's changes.
+    It behaves as a deep copy of the session's state, which itself isn't changed: the changes are in `delta`. A list or
+    dict may be changed in place; it is copied when it is read, and compared for the delta. Parallel calls don't see
+    each other's changes.
 
-    Values are JSON. What the session's state holds beside that (an object of the host's) is handed out as it is.
+    Values are JSON. Other values in the session's state (objects of the host) are returned as they are.
 
     Args:
         base: The session's state; only read.
@@ -259,7 +259,7 @@ class State(MutableMapping[str, Any]):
 
     def __init__(self, base: Mapping[str, Any]) -> None:
         self._base = base
-        self._original: dict[str, Any] = {}  # what was read, as it was: the host may change its own meanwhile
+        self._original: dict[str, Any] = {}  # as read: the host may change its own
         self._read: dict[str, Any] = {}
         self._written: dict[str, Any] = {}
 
@@ -276,7 +276,7 @@ class State(MutableMapping[str, Any]):
         return self._read[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Keeps the value; raises `ValueError` where it isn't JSON, or the key isn't a text."""
+        """Stores the value; raises `ValueError` if it isn't JSON, or the key isn't a string."""
         faults = _faults(key, value)
         if faults:
             raise ValueError("; ".join(faults))
@@ -302,21 +302,21 @@ class State(MutableMapping[str, Any]):
 
     @property
     def delta(self) -> dict[str, Any]:
-        """What has changed up to now: key -> a copy of the value, or `REMOVED`.
+        """The changes so far: key -> a copy of the value, or `REMOVED`.
 
-        A key that was set is in it even if its value is what it was. What was changed in place into something that
-        isn't JSON is left out (see `faults`), and so is every key that begins with `temp:`.
+        Includes a key that was set to an equal value. Excludes values that aren't JSON after a change in place (see
+        `faults`), and keys that begin with `temp:`.
         """
         return {key: value for key, value in self._json_changes() if not key.startswith(TEMPORARY)}
 
     @property
     def temporary(self) -> dict[str, Any]:
-        """The same of the keys that begin with `temp:`, which last as long as the turn."""
+        """The changes of keys that begin with `temp:`, which last for the turn."""
         return {key: value for key, value in self._json_changes() if key.startswith(TEMPORARY)}
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What was changed in place into something that isn't JSON, as `"path: reason"`."""
+        """The values that aren't JSON after a change in place, as `"path: reason"`."""
         changes = self._changes().items()
         return tuple(fault for key, value in changes if value is not REMOVED for fault in _faults(key, value))
 
@@ -346,7 +346,7 @@ def _copied(value: Any) -> Any:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
+    """Strict equality: `1`, `1.0` and `True` differ."""
     if isinstance(value, dict):
         items, others = cast("dict[Any, Any]", value), cast("dict[Any, Any]", other)
         return (
@@ -369,7 +369,7 @@ def _faults(key: Any, value: Any) -> tuple[str, ...]:
 
 
 class StateView(Mapping[str, Any]):
-    """Read-only view of a session's state as it is now; lists and dicts are handed out as copies."""
+    """Read-only live view of a session's state; lists and dicts are returned as copies."""
 
     __slots__ = ("_state",)
 
@@ -397,12 +397,12 @@ _TEXT: Final = optional(instance_of(str))
 
 @define(eq=False)
 class PendingActions:
-    """Actions that a running call has asked for so far; its tool and its callbacks add to it.
+    """Actions that a running call has requested so far; its tool and its callbacks add to it.
 
-    Attributes that aren't listed are those of the `Actions` that it becomes.
+    Attributes that aren't listed are those of `Actions`.
 
     Attributes:
-        state: The session's state as the call sees it. Made of the session's own.
+        state: The session's state with the call's changes. Given as the session's own.
         title: A short heading for people, or `None`.
         facts: For the user interface; never sent to the model.
     """
@@ -417,19 +417,19 @@ class PendingActions:
 
     @property
     def state_delta(self) -> Mapping[str, Any]:
-        """What has changed in `state`: key -> JSON value, or `REMOVED`. Changes are made in `state`."""
+        """The changes of `state`: key -> JSON value, or `REMOVED`. Read-only: change `state` itself."""
         return MappingProxyType(self.state.delta)
 
     @property
     def actions(self) -> Actions:
-        """What the host is asked for up to now, as a value that later changes don't reach."""
+        """The actions so far, as a snapshot."""
         asked = (dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization)
         return Actions(self.state.delta, *asked, temporary=self.state.temporary)
 
     def add(self, actions: Actions, state: State | None = None) -> None:
-        """Takes over what a call inside this one, or this one in another process, has asked for.
+        """Adds the actions of a nested call, or of this call in another process.
 
-        `state` is as that call saw it: of dicts that others have changed meanwhile the changes are merged.
+        `state` is that call's state: its changes are merged with those made to the same dicts since it read them.
         """
         read = {} if state is None else state._original  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for key, changed in {**actions.state_delta, **actions.temporary}.items():
@@ -446,11 +446,11 @@ class PendingActions:
         self.skip_summarization = self.skip_summarization or actions.skip_summarization
 
     def saved(self, name: str, version: int) -> None:
-        """Notes an artifact's version."""
+        """Records an artifact's version."""
         self.artifact_delta[name] = max(version, self.artifact_delta.get(name, version))
 
     def show(self, title: str | None, facts: Mapping[str, Any]) -> None:
-        """Notes a heading, where there is one, and facts; later ones win."""
+        """Sets the heading, if given, and updates the facts."""
         if title is not None:
             self.title = title
         self.facts.update(facts)
@@ -466,12 +466,12 @@ class Confirmation(JsonRecord):
     Attributes:
         hint: The question.
         confirmed: Whether the answer is yes.
-        payload: JSON data: the question's own, or what the person made of it.
-        feedback: The person's words beside it, or `None`.
-        permission: What was asked for, where it was a permission; else `None`.
-        patterns: What the permission was asked for.
-        earlier: What was answered before to the same call, the latest first.
-        kept: What the call has kept for this run, when it was suspended.
+        payload: JSON data: the question's own, perhaps edited by the person.
+        feedback: The person's comment, or `None`.
+        permission: The requested permission, or `None` for another question.
+        patterns: The patterns that the permission was requested for.
+        earlier: Earlier answers to the same call, the latest first.
+        kept: The data that the call stored for this run when it was suspended.
     """
 
     hint: str = ""
@@ -484,16 +484,16 @@ class Confirmation(JsonRecord):
     kept: Any = field(default=None, repr=False)
 
     def to_question(self, hint: str) -> Confirmation | None:
-        """The latest answer to exactly this question, or `None`: an answer to another doesn't count."""
+        """The latest answer to exactly this question, or `None`."""
         return next((one for one in self._all() if one.permission is None and one.hint == hint and hint), None)
 
     def to_permission(self, permission: str, patterns: Sequence[str]) -> Confirmation | None:
-        """The latest answer that was given for this permission and all of these patterns, or `None`."""
+        """The latest answer for this permission and all of these patterns, or `None`."""
         wanted = frozenset(patterns)
         return next((one for one in self._all() if one.permission == permission and wanted <= {*one.patterns}), None)
 
     def after(self, earlier: Sequence[Confirmation]) -> Confirmation:
-        """The same, knowing what was answered before; the oldest of more than 32 are dropped."""
+        """The same with earlier answers, of which the latest 32 are used."""
         return attrs.evolve(self, earlier=tuple(earlier)[:MOST_EARLIER])
 
     def history(self) -> tuple[Confirmation, ...]:
@@ -501,19 +501,19 @@ class Confirmation(JsonRecord):
         return tuple(attrs.evolve(one, earlier=(), kept=None) for one in self._all())
 
     def to_json(self) -> JsonObject:
-        """All facts by name, but what was kept and answered before; those that say nothing are left out."""
+        """The attributes that aren't empty, except `kept` and `earlier`."""
         return attrs.evolve(self, earlier=(), kept=None).to_data()
 
     def to_data(self) -> JsonObject:
-        """`to_json`, what was kept, and the answers before it as `"earlier"`; for other processes."""
+        """`to_json` with `kept` and `earlier`; for other processes."""
         return super().to_json()
 
     @classmethod
     def from_data(cls, data: Any) -> Confirmation:
-        """Reads what `to_data` writes, from a source that isn't trusted; other keys are passed over.
+        """Reads what `to_data` writes, from an untrusted source; other keys are ignored.
 
         Raises:
-            ValueError: `hint` or `confirmed` is missing, or something is of the wrong type; names it.
+            ValueError: `hint` or `confirmed` is missing, or something is of the wrong type; the message has its path.
         """
         confirmation = cls.from_json(data)
         for name in ("hint", "confirmed"):

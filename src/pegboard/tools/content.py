@@ -13,7 +13,7 @@ from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, 
 from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
 
-ErrorKind: TypeAlias = Literal[  # why a result is an error
+ErrorKind: TypeAlias = Literal[
     "unknown_tool",
     "not_offered",
     "invalid_arguments",
@@ -35,15 +35,15 @@ ErrorKind: TypeAlias = Literal[  # why a result is an error
 
 
 def writable(text: str) -> str:
-    """A text that can be written: `unicode_text` of it.
+    """A string that UTF-8 can encode, by `unicode_text`.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It isn't a string.
     """
     if type(text) is not str:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
             raise TypeError(f"expected text, got {type(text).__name__}")
-        text = str.__str__(text)  # a subclass may give another text of itself
+        text = str.__str__(text)  # a subclass may override `__str__`
     return text if text.isascii() else unicode_text(text)
 
 
@@ -55,7 +55,7 @@ _is_text_or_bytes: Final[Any] = validators.instance_of((str, bytes, bytearray, m
 
 @frozen
 class TextContent(JsonRecord):
-    """Words. Lone surrogates in them are replaced: no wire takes them."""
+    """Text. Lone surrogates are replaced, as UTF-8 can't encode them."""
 
     type: ClassVar = "text"
     text: str = field(converter=writable)
@@ -63,7 +63,7 @@ class TextContent(JsonRecord):
 
 @frozen
 class ImageContent(JsonRecord):
-    """A picture.
+    """An image.
 
     Attributes:
         data: The bytes of the file.
@@ -77,7 +77,7 @@ class ImageContent(JsonRecord):
 
 @frozen
 class AudioContent(JsonRecord):
-    """A sound.
+    """An audio clip.
 
     Attributes:
         data: The bytes of the file.
@@ -94,7 +94,7 @@ class FileContent(JsonRecord):
     """A file or another resource, embedded.
 
     Attributes:
-        uri: What it is called.
+        uri: Its URI.
         data: Its bytes, or its text.
         mime_type: Such as `"application/pdf"`, or `None`.
     """
@@ -112,11 +112,11 @@ class FileContent(JsonRecord):
 
 @frozen
 class LinkContent(JsonRecord):
-    """A resource named, not embedded.
+    """A link to a resource.
 
     Attributes:
-        uri: Where it is.
-        name: What it is called.
+        uri: Its URI.
+        name: Its name.
         mime_type: Such as `"text/html"`, or `None`.
     """
 
@@ -148,12 +148,12 @@ _MOST_UNSAYABLE: Final = 1_000
 
 
 def sayable_json(value: Any) -> Any:
-    """A value as JSON data; text where JSON can't hold it. Never raises."""
+    """A value as JSON data, or as text if it has no JSON form. Never raises."""
     from pegboard.schema.conversion import to_json_data
 
     try:
         return to_json_data(value)
-    except Exception:  # noqa: BLE001  (whatever a value of the tool's own makes of being written)
+    except Exception:  # noqa: BLE001  (a class of the tool may raise anything)
         return _text_of(value)
 
 
@@ -165,32 +165,32 @@ def _text_of(value: object) -> str:
 
 
 class SayableRecord(JsonRecord):
-    """Base of the records that hold what tools give."""
+    """Base of the records with data from tools."""
 
     __slots__ = ()
 
     @staticmethod
     def write_data(value: Any) -> Any:
-        """As JSON data; as text where JSON can't hold it. Never raises."""
+        """The value as JSON data, or as text if it has no JSON form. Never raises."""
         if isinstance(value, Mapping):
             return {_text_of(name): sayable_json(fact) for name, fact in cast("Mapping[Any, Any]", value).items()}
         return sayable_json(value)
 
 
-@frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
+@frozen(slots=False)  # one per call: setting ten attributes in a dict takes two thirds of the time
 class ToolResult(SayableRecord):
-    """Result of one call: exactly one a call. What couldn't be written and read again is refused at once.
+    """Result of one call: exactly one per call. Validated when created, so that it can be serialized and read again.
 
     Attributes:
-        content: For the model. A text, one content or several may be given.
-        structured_content: The same as JSON data (an object where there is an output schema), or `None`.
+        content: For the model. Given as text, one content or several.
+        structured_content: The same as JSON data (an object if there is an output schema), or `None`.
         is_error: Whether the call failed.
-        kind: Why, for an error (`"tool_failure"` where nothing else is given); else `None`.
-        display: Text for people, where it differs from what the model gets.
+        kind: The kind of an error (`"tool_failure"` by default); else `None`.
+        display: Text for people, if it differs from the model's.
         title: A short heading for people.
         metadata: Facts for the user interface; never sent to the model.
         detail: For the operator (message, stack); never sent to the model.
-        attachments: Files for the user interface; no model is sent them.
+        attachments: Files for the user interface; never sent to the model.
         details: Any data for the user interface; never sent to the model.
     """
 
@@ -211,7 +211,7 @@ class ToolResult(SayableRecord):
 
     @classmethod
     def of_text(cls, text: TextContent, structured_content: Any = None) -> ToolResult:
-        """A result of one text, and of data, as nearly every call gives it; half the price of the initialiser."""
+        """A result with one text, and perhaps data, as of nearly every call; in half the time of the initialiser."""
         result = cls.__new__(cls)
         result.__dict__.update(_OF_TEXT, content=(text,), structured_content=structured_content, metadata={})
         return result
@@ -227,7 +227,7 @@ class ToolResult(SayableRecord):
         return "\n".join(item.text for item in self.content if isinstance(item, TextContent))
 
     def _repr_html_(self) -> str:
-        """The content as HTML for notebooks, pictures and sounds among it."""
+        """The content as HTML for notebooks, with images and audio."""
         parts = "".join(_html_of(item) for item in (*self.content, *self.attachments))
         return f"<b>{self.kind}</b>{parts}" if self.is_error else parts
 
@@ -240,25 +240,25 @@ class ToolResult(SayableRecord):
 
     @classmethod
     def from_json(cls, data: Any) -> ToolResult:
-        """Reads what `to_json` writes, and what an MCP server answers; what isn't known in it is left out.
+        """Reads what `to_json` writes, and results of MCP servers; unknown keys are ignored.
 
-        An error has the kind `tool_failure`: MCP has no other.
+        An error has the kind `tool_failure`, as MCP has no kinds.
 
         Raises:
-            ValueError: It is no result; the error names the path.
+            ValueError: It isn't a result; the message has the path.
         """
         given: Any = data
         known = {key: given[key] for key in _OF_MCP if key in given} if isinstance(data, Mapping) else given
         return read_record(cls, known, "result")
 
     def to_data(self, *, detail: bool = True) -> JsonObject:
-        """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
+        """All attributes as JSON data, for hosts that store results and for other processes. Never raises.
 
-        `to_json` and, where they say something, `kind`, `display`, `title`, `metadata`, `detail`, `attachments` and
-        `details`. What JSON can't say is written as text.
+        `to_json` and, if not empty, `kind`, `display`, `title`, `metadata`, `detail`, `attachments` and `details`.
+        Values without a JSON form are written as text.
 
         Args:
-            detail: Whether what is for the operator is in it: not where a client reads it.
+            detail: Whether to include `detail`, which clients must not get.
         """
         data = super().to_json()
         if not detail:
@@ -266,7 +266,7 @@ class ToolResult(SayableRecord):
         return data
 
     def to_part(self) -> JsonObject:
-        """`to_data`, but for `detail`: conversations and events are where clients read them."""
+        """`to_data` without `detail`: clients read conversations and events."""
         return self.to_data(detail=False)
 
     @classmethod
@@ -274,7 +274,7 @@ class ToolResult(SayableRecord):
         """Reads what `to_data` writes.
 
         Raises:
-            ValueError: It is no result; the error names the path.
+            ValueError: It isn't a result; the message has the path.
         """
         return read_record(cls, data, "result")
 
@@ -302,7 +302,7 @@ _OF_TEXT: Final = vars(ToolResult())  # the attributes of an empty result
 
 @frozen
 class _Resource(JsonRecord):
-    """An embedded resource as it stands in JSON."""
+    """An embedded resource in its JSON form."""
 
     uri: str
     text: str | None = None
@@ -327,7 +327,7 @@ _read_by_type: Final = tagged(*CONTENT_TYPES)
 
 
 def read_content(data: JsonMapping) -> Content:
-    """One content, as its `to_json` writes it and as MCP has it; annotations and what else isn't known are left out."""
+    """Reads one content from what its `to_json` or MCP writes; annotations and unknown keys are ignored."""
     if data.get("type") in ("image", "audio") and data.get("mimeType") is None:
         raise UnreadError(".mimeType: missing")
     return _read_by_type(data)

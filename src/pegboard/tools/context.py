@@ -28,28 +28,28 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _making: Final = threading.Lock()
-"""Held while a context makes what only few calls need: a tool may ask from several threads at once."""
+"""Held while a context creates an attribute lazily: a tool may use several threads."""
 
 
 @frozen(kw_only=True)
 class ReadonlyContext:
-    """The user and the model that tools are resolved for. Everything may be left out.
+    """The user and the model that tools are resolved for. All attributes are optional.
 
     Attributes:
-        user: Who asks.
+        user: The user's id.
         agent: The agent's name.
         model: The model's name.
         provider: The model's provider, such as `"anthropic"`.
         session: The conversation's id.
-        state: What the session knows: a read-only view of what the host gives, and may change.
-        extra: Anything else that the host hands to toolsets, predicates and tools: a read-only view.
-        agent_description: What the agent is for.
-        invocation: The id of the turn: everything between a message of the user and the last answer to it.
-        message: The id of the model's message that holds the calls.
+        state: The session's state: a read-only view of the host's mapping, which the host may change.
+        extra: Other data that the host passes to toolsets, predicates and tools: a read-only view.
+        agent_description: The agent's purpose.
+        invocation: The id of the turn: everything from a message of the user to the last answer to it.
+        message: The id of the model's message with the calls.
         branch: Which agent called which (`"planner.writer"`), where agents call agents.
-        messages: The conversation so far, as the host keeps it.
-        work_dir: The folder that relative paths start from; the process's own where it is `None`.
-        values: Shared by the processors, the callbacks and the tools of one turn, which sets it; else `None`.
+        messages: The conversation so far, in the host's form.
+        work_dir: The base folder of relative paths; `None`: the process's working directory.
+        values: Shared by the processors, callbacks and tools of one turn, which sets it; else `None`.
     """
 
     user: str | None = None
@@ -76,9 +76,9 @@ class Progress(JsonRecord):
     """Progress of a running call.
 
     Attributes:
-        progress: Done so far, in units of `total`.
-        total: The whole, or `None` where it isn't known.
-        message: What it is doing, or `None`.
+        progress: The work done so far, in units of `total`.
+        total: The whole, or `None` if unknown.
+        message: The current step, or `None`.
     """
 
     type: ClassVar = "progress"
@@ -92,7 +92,7 @@ class DisplayUpdate(SayableRecord):
     """A heading and facts that a running call shows to people.
 
     Attributes:
-        title: A short heading, or `None` to leave the one that stands.
+        title: A short heading, or `None` to leave it unchanged.
         facts: For the user interface; never sent to the model.
     """
 
@@ -102,7 +102,7 @@ class DisplayUpdate(SayableRecord):
 
 
 class CallHost(Protocol):
-    """Host of a running call, as the call may use it; `dispatch` is one."""
+    """Interface of a running call to its host, which `dispatch` implements."""
 
     async def ask(
         self,
@@ -112,7 +112,7 @@ class CallHost(Protocol):
         always: Sequence[str],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Comes back where the call may go on; raises where it may not."""
+        """Returns if the call may go on; raises if not."""
         ...
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
@@ -128,7 +128,7 @@ class CallHost(Protocol):
         ...
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        """The options by which batches and turns inside this call have to be run."""
+        """The options for batches and turns that this call runs."""
         ...
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
@@ -136,19 +136,19 @@ class CallHost(Protocol):
         ...
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on with `work` after the call's first result; gives the operation's id."""
+        """Runs `work` in the background after the call's first result; returns the operation's id."""
         ...
 
 
 @define(eq=False)
 class CallInternals:
-    """Internal state that the host keeps in the context of a running call.
+    """Internal state of the host in the context of a running call.
 
     Attributes:
         frame: The host's own state of the call.
-        pending_actions: What the call asks of its host; `None` as long as that is nothing.
-        container: The services that are open for the call; `None` as long as there are none.
-        portal: The way back to the call's event loop, where the tool runs in a thread.
+        pending_actions: The requested actions; `None` until the first.
+        container: The services that are open for the call; `None` until the first.
+        portal: The portal to the call's event loop, if the tool runs in a thread.
     """
 
     frame: Any = None
@@ -157,43 +157,43 @@ class CallInternals:
     portal: LoopPortal | None = None
 
     async def close_services(self, error: BaseException | None = None) -> None:
-        """Closes what was opened for the call, the last first.
+        """Closes the services of the call, in reverse order of opening.
 
-        `error` is what the call ended with, so that a transaction can undo its work. Where the caller is cancelled
-        meanwhile, everything is closed all the same.
+        `error` is the exception that ended the call, so that a transaction can roll back. If the caller is cancelled,
+        all are closed nevertheless.
         """
         if self.container is not None:
             await self.container.close(error)
 
 
 def _of_request(name: str) -> Any:
-    """A property of a call's context that is the request's of this name; to attrs it's a `ClassVar`, and no field."""
+    """A property that reads this attribute of the request; annotated as `ClassVar`, it isn't an attrs field."""
     return property(attrgetter(f"request.{name}"), doc="")
 
 
 @define
 class ToolContext:
-    """Context of one running call; `ToolContext()` is good for a test.
+    """Context of one running call; use `ToolContext()` in tests.
 
-    A tool gets it in a parameter of this type, which the model never sees. By itself it lets everything pass, keeps
-    memory and artifacts for as long as it lives, and knows no other tools.
+    A tool gets it in a parameter of this type, which the model never sees. A context made by hand allows everything,
+    stores memory and artifacts as long as it exists, and has no other tools.
 
     Attributes:
         request: The user and the model that the call runs for. The context has its attributes, too: `context.user`.
         call_id: The call's id.
         tool: The tool's name.
-        values: Shared by the processors, the callbacks and the tools of the turn; without a turn, by those of the
-            batch or the call.
-        services: What the host provides, by type: values or factories, as `registry.provide` takes them.
-        listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
+        values: Shared by the processors, callbacks and tools of the turn; without a turn, by those of the batch or the
+            call.
+        services: The host's services by type: values or factories, as `registry.provide` takes them.
+        listener: Called with each `Progress`, `DisplayUpdate` and partial result as it happens, in the call's event
             loop; must not raise.
         offered: The tools of the request that the call answers, each a `Tool`.
-        host: What runs the call, and answers `ask`, `call` and so on.
-        cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
-        deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
-        confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
-        depth: How many calls stand round this one: 0 for a model's own.
-        internals: What the host keeps in it while the call runs; no tool needs it.
+        host: Runs the call, and handles `ask`, `call` and so on.
+        cancelled: Whether the call was cancelled or has timed out, while its thread may still run.
+        deadline: The end of the call's time limit, in seconds of `time.monotonic()`, or `None`.
+        confirmation: A person's answer before the call was run again, or `None`; in a test, the answer to give.
+        depth: The number of calls that enclose this one: 0 for a call by the model.
+        internals: Internal state of the host; not for tools.
     """
 
     request: ReadonlyContext = EMPTY_CONTEXT
@@ -225,16 +225,16 @@ class ToolContext:
     work_dir: ClassVar[str | None] = _of_request("work_dir")
     extra: ClassVar[Mapping[str, Any]] = _of_request("extra")
 
-    # What the call leaves behind ---------------------------------------------------------------------------------
+    # State and stores --------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """What the session knows, to read and to change; the host gets the changes as a delta."""
+        """The session's state, to read and change; the host gets the changes as a delta."""
         return self.actions.state
 
     @property
     def actions(self) -> PendingActions:
-        """What the call asks of its host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
+        """The actions for the host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
         internals = self.internals
         if internals.pending_actions is None:
             with _making:
@@ -243,7 +243,7 @@ class ToolContext:
 
     @property
     def memory(self) -> CallMemory:
-        """What is remembered of the user: `await context.memory.search("...")`."""
+        """The user's memory: `await context.memory.search("...")`."""
         from pegboard.tools.stores import CallMemory
 
         return CallMemory(self)
@@ -255,25 +255,25 @@ class ToolContext:
 
         return CallArtifacts(self)
 
-    # What it shows on the way ------------------------------------------------------------------------------------
+    # Progress ----------------------------------------------------------------------------------------------------
 
     def report(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Shows how far the call is."""
+        """Reports the call's progress."""
         if self.listener is not None:
             self._emit(Progress(progress, total, message))
 
     def emit(self, partial: object) -> None:
-        """Hands out a partial result before the call ends."""
+        """Emits a partial result before the call ends."""
         if self.listener is not None:
             self._emit(partial)
 
     def metadata(self, title: str | None = None, **facts: Any) -> None:
-        """Shows something of the call to people, as it happens; its result gets the title and the facts too."""
+        """Shows a title and facts to people while the call runs; its result gets them, too."""
         self.actions.show(title, facts)
         if self.listener is not None:
             self._emit(DisplayUpdate(title, facts))
 
-    # What it may ask for -----------------------------------------------------------------------------------------
+    # Requests to the host ----------------------------------------------------------------------------------------
 
     async def ask(
         self,
@@ -282,41 +282,41 @@ class ToolContext:
         always: Sequence[str] = (),
         metadata: Mapping[str, Any] = _NOTHING,
     ) -> None:
-        """Asks whether the call may go on with something that its arguments don't show.
+        """Asks for a permission that the call needs beyond its arguments.
 
         Args:
             permission: The permission's name, such as `"edit"`.
-            patterns: What it is asked for, such as paths.
-            always: Wider patterns, offered to a person beside exactly this.
+            patterns: What it is needed for, such as paths.
+            always: Wider patterns that a person may allow instead.
             metadata: For the decision, such as a diff.
 
         Raises:
-            ToolError: It may not; leave it unhandled, and the model reads why.
+            ToolError: It is denied; don't catch it, so that the model reads the reason.
         """
         if self.host is not None:
             await self.host.ask(self, permission, patterns, always, metadata)
 
     def allows(self, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
+        """Whether the rules allow access to one of many items that the arguments don't name, such as a found file.
 
-        What isn't allowed is left out. Rules about this call's tool count, and those about the permission. What they
-        ask about isn't allowed, unless they asked about the whole call.
+        A tool leaves out items that aren't allowed. Rules about this call's tool apply, and those about the permission.
+        A rule that asks doesn't allow it, unless it asked about the whole call.
 
         Args:
-            permission: A permission or the name of a tool: what else rules may name that forbids this access.
-            subject: What is accessed; read as the tool's declared argument is, if it declares one kind; else as text.
+            permission: A permission or tool name; rules about it apply as well.
+            subject: The item; read as the tool's declared argument kind, if it declares one; else as text.
         """
         return self.host is None or self.host.allows(self, permission, subject)
 
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
-        """A person's answer to a question of this call.
+        """Asks a person a question; returns the answer.
 
-        Where the answer comes in another turn or process, this call ends here, and the tool is run again from its
-        start once there is one. In a context made by hand, `confirmation` is the answer, or else yes.
+        If the answer comes in another turn or process, this call ends here, and the tool is run again from its start
+        with the answer. In a context made by hand, the answer is `confirmation`, by default yes.
 
         Args:
-            hint: The question. Of several questions of one call each has its own.
-            payload: JSON data beside the question.
+            hint: The question; distinct for each question of a call.
+            payload: JSON data with the question.
         """
         if self.host is None:
             return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
@@ -326,13 +326,13 @@ class ToolContext:
     def suspend(self, hint: str, payload: Any = None, *, kept: Any = None, request: str | None = None) -> NoReturn:
         """Ends this call here. It runs again from its start once a question is answered, perhaps in another process.
 
-        The approver is not asked now: the question stands among the pending calls of the outcome, for the host.
+        The approver isn't asked now: the host finds the question in the pending calls of the outcome.
 
         Args:
             hint: The question.
-            payload: JSON data beside the question.
-            kept: JSON data for that run, such as how far the tool was: its `confirmation.kept`. It is never shown.
-            request: The id of the question, where it has been put to a person already.
+            payload: JSON data with the question.
+            kept: JSON data for that run, such as the tool's progress: its `confirmation.kept`. It is never shown.
+            request: The id of the question, if a person was asked already.
 
         Raises:
             LookupError: The call has no host: the context was made by hand.
@@ -342,38 +342,38 @@ class ToolContext:
         self.host.suspend(self, hint, payload, kept, request)
 
     def inherited(self) -> Mapping[str, Any]:
-        """What binds this call, as options of batches and turns that it runs: `run_turn(..., **context.inherited())`.
+        """The options to pass to batches and turns that this call runs: `run_turn(..., **context.inherited())`.
 
-        The approver, and permissions and the time limit of its batch, where that has its own.
+        The approver, and the permissions and time limit of its batch, if set.
         """
         return {} if self.host is None else self.host.inherited(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str = _NOTHING) -> ToolResult:
-        """Runs another tool inside this call, by the same rules.
+        """Runs another tool inside this call, under the same rules.
 
         Raises:
             LookupError: The call has no host: the context was made by hand, without a `host`.
         """
         if self.host is None:
             raise LookupError(
-                f"this context knows no tool {name!r}: it was made by hand; give it some by "
-                "ToolContext(host=...), or run the tool by a registry"
+                f"this context has no tool {name!r}: it was made by hand; pass ToolContext(host=...), "
+                "or run the tool through a registry"
             )
         return await self.host.call(self, name, arguments)
 
     def background(self, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on with `work` after the call's first result; its completion comes as an event and a later message.
+        """Runs `work` in the background after the call's first result; completion is an event and a later message.
 
-        In a context made by hand, a coroutine goes on in the running event loop; anything else is done at once.
+        In a context made by hand, a coroutine runs in the running event loop; anything else runs immediately.
 
         Returns:
-            The id of what goes on.
+            The id of the operation.
         """
         if self.host is not None:
             return self.host.background(self, work)
-        from pegboard.tools.portal import go_on
+        from pegboard.tools.portal import run_in_background
 
-        return go_on(work)
+        return run_in_background(work)
 
     # Services ----------------------------------------------------------------------------------------------------
 
@@ -382,21 +382,21 @@ class ToolContext:
         return kind in self._services()
 
     def service(self, kind: Kind[T]) -> T:
-        """What the host provided for this type, opened here if that takes no event loop.
+        """The service of this type, opened here if that needs no event loop.
 
-        Raises `MissingServiceError`, a `LookupError`, where it provides nothing or it has to be awaited.
+        Raises `MissingServiceError`, a `LookupError`, if none is provided or it has to be awaited.
         """
         return self._services().use_now(kind, self)
 
     async def use(self, kind: Kind[T]) -> T:
-        """What the host provided for this type, opened if need be; it is closed after the call.
+        """The service of this type, opened if needed; it is closed after the call.
 
-        Raises `MissingServiceError`, a `LookupError`, where the host hasn't called `registry.provide(kind, ...)`.
+        Raises `MissingServiceError`, a `LookupError`, if the host hasn't called `registry.provide(kind, ...)`.
         """
         return await self._services().use(kind, self)
 
     async def use_or(self, kind: Kind[T], make: Callable[[], T]) -> T:
-        """The same; where none is provided, what `make` gives, once for all calls of the registry."""
+        """The service of this type; if none is provided, a default by `make`, shared by all calls of the registry."""
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
@@ -404,15 +404,15 @@ class ToolContext:
 
     @property
     def remaining(self) -> float | None:
-        """How many seconds are left until the call's limit passes; `None` where it has none."""
-        deadline = self.deadline  # read once: it is moved in the loop, and this may be a thread
+        """The seconds left of the call's time limit; `None` if it has none."""
+        deadline = self.deadline  # read once: the event loop may change it while this is a thread
         return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
     def check(self) -> None:
-        """Lets a tool that works long end in good order: a thread can't be ended from outside.
+        """Cancellation point for plain functions: call it repeatedly in long work, as a thread can't be killed.
 
         Raises:
-            CallStoppedError: The call was cancelled, or its limit has passed; leave it unhandled.
+            CallStoppedError: The call was cancelled or has timed out; don't catch it.
         """
         if self.remaining == 0.0:
             raise CallStoppedError("the call's time limit has passed", kind="timeout")
@@ -420,14 +420,14 @@ class ToolContext:
             raise CallStoppedError("the call was cancelled", kind="aborted")
 
     def wait(self, awaitable: Awaitable[T]) -> T:
-        """What an awaitable gives, for plain functions: `context.wait(context.call("add", {...}))`.
+        """Waits for an awaitable in a plain function: `context.wait(context.call("add", {...}))`.
 
-        It is awaited in the call's event loop, in a context made by hand in one of its own.
+        It is awaited in the call's event loop; in a context made by hand, in a new one.
 
         Raises:
-            CallStoppedError: The call was cancelled, or its limit has passed; leave it unhandled.
-            RunningLoopError: This is the event loop: there, write `await`.
-            BaseException: Whatever the awaitable raised.
+            CallStoppedError: The call was cancelled or has timed out; don't catch it.
+            RunningLoopError: Called in the event loop: there, write `await`.
+            BaseException: Any exception of the awaitable.
         """
         from pegboard.tools.portal import discard, refuse_in_loop, wait_without_loop
 
@@ -441,7 +441,7 @@ class ToolContext:
             return wait_without_loop(awaitable)
         return self.internals.portal.wait(awaitable, lambda: self.remaining)
 
-    # How it does it ----------------------------------------------------------------------------------------------
+    # Internals ---------------------------------------------------------------------------------------------------
 
     def _emit(self, update: object) -> None:
         assert self.listener is not None

@@ -1,4 +1,4 @@
-"""`Handler`: the code that runs a tool; binding of validated JSON to the parameters of its function."""
+"""`Handler`: the code that runs a tool; binding of validated arguments to the parameters of its function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pegboard.schema.conversion import StructureHook
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
-"""Turns arguments that the schema has found valid into `(args, kwargs)` of the function."""
+"""Converts validated arguments into `(args, kwargs)` of the function."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class Preview(JsonRecord):
 
     Attributes:
         summary: One line.
-        details: Everything else, such as a diff; may be empty.
+        details: More text, such as a diff; may be empty.
     """
 
     summary: str
@@ -39,51 +39,50 @@ class Preview(JsonRecord):
 
 
 Previewer: TypeAlias = Callable[..., "Preview | str | None"]
-"""Gets the validated arguments, and the request's context as `context` if it asks for it; a plain text is the summary.
-"""
+"""Gets the validated arguments, and the request's `context` if it has such a parameter; a string is the summary."""
 
 
 def takes_context(function: Callable[..., Any]) -> bool:
     """Whether it has a parameter called `context`."""
     try:
         return "context" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some that are written in C
+    except (TypeError, ValueError):  # some builtins have no signature
         return False
 
 
 Confirmer: TypeAlias = Callable[..., bool]
-"""Gets the validated arguments, and the `context` as a `Previewer` does; whether this call has to be confirmed."""
+"""Gets the validated arguments, and the `context` as a `Previewer` does; returns whether to confirm the call."""
 
 Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared', 'exclusive']"]
-"""Gets the validated arguments; how this call shares."""
+"""Gets the validated arguments; returns the concurrency of this call."""
 
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
-"""Gets the validated arguments and the request's context; gives the folder that relative paths in them start from."""
+"""Gets the validated arguments and the request's context; returns the base folder of relative paths in them."""
 
 PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]
-"""Gets the validated arguments and the request's context; gives what rules look at, by name: texts or lists of them."""
+"""Gets the validated arguments and the request's context; returns the values for rules, by name: strings or lists."""
 
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
-"""Gets the validated arguments; gives `"path: reason"` for each thing that is wrong with them."""
+"""Gets the validated arguments; returns `"path: reason"` for each problem."""
 
 ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
-"""Gets the problems (`"path: reason"`); gives the text that the model reads."""
+"""Gets the problems (`"path: reason"`); returns the text for the model."""
 
 
 @frozen(eq=False)
 class Handler:
     """The code that runs a tool.
 
-    A generator's items are partial results; its result is what it returns, or the list of its items where it
-    returns nothing.
+    A generator's items are partial results; its result is its return value, or the list of its items if that is
+    `None`.
 
     Attributes:
-        function: What is called.
-        flavour: What calling it gives.
+        function: The function to call.
+        flavour: Whether it is plain, async or a generator.
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
-        wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
-        injects: The parameters that services fill: these are opened before each call and closed after it.
+        wraps_result: Whether the structured result is `{"result": value}`, because its type isn't an object.
+        injects: The parameters for services, which are opened before each call and closed after it.
     """
 
     function: Callable[..., Any]
@@ -95,23 +94,23 @@ class Handler:
 
 
 def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a tool's own check finds wrong, at most 20 things of as many as it gives; a text by itself is one."""
+    """The problems by a tool's own check, at most 20; a string is a single one."""
     found = check(arguments)
     return (found,) if isinstance(found, str) else tuple(f"{each}" for each in islice(found or (), MOST_PROBLEMS))
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
-    """Whether the arguments are the fields of the one parameter that there is, and it is of a class with fields.
+    """Whether the arguments are the fields of the only parameter, because its type is a class with fields.
 
     Raises:
-        DefinitionError: `flatten=True` asks for that, and there is no such parameter.
+        DefinitionError: `flatten=True` requires that, and there is no such parameter.
     """
     if (flatten := options.get("flatten")) is False:
         return False
     fits = len(parameters) == 1 and _has_fields(parameters[0], options.get("input_schema") or {}, tool)
     if flatten and not fits:
         there = ", ".join(f"{each.name}: {inspect.formatannotation(each.annotation)}" for each in parameters) or "none"
-        what = "flatten=True needs one parameter, required and of a class with fields, such as a dataclass; there is"
+        what = "flatten=True needs a single required parameter of a class with fields, such as a dataclass; there is"
         raise DefinitionError(f"{what} {there}.", tool=tool, hint="Leave flatten out, or give it such a parameter.")
     return fits
 
@@ -124,7 +123,7 @@ def _has_fields(one: Parameter, given: JsonSchema, tool: str) -> bool:
         return False
     try:
         adapter = bare(adapter_of(one.annotation, tool=tool, path=one.name))
-    except DefinitionError:  # is raised where its schema is made
+    except DefinitionError:  # raised later, with its schema
         return False
     return isinstance(adapter, RecordAdapter) or (isinstance(adapter, ForeignAdapter) and adapter.kinds() == OBJECTS)
 
@@ -137,10 +136,10 @@ def input_schema_of(
     *,
     of_fields: bool = False,
 ) -> JsonText:
-    """The given schema, held against the parameters that the model may fill, else what they give.
+    """The given schema, checked against the parameters that the model may fill, or else derived from them.
 
-    `described` has their descriptions by the docstring; a text in `Annotated` wins. Raises `DefinitionError` where a
-    type can't be expressed, or the given schema lets through what the function can't take.
+    `described` has the docstring's descriptions; a text in `Annotated` takes precedence. Raises `DefinitionError` if a
+    type has no schema, or the given schema allows arguments that the function doesn't take.
     """
     given = options.get("input_schema")
     if given is None:
@@ -152,7 +151,7 @@ def input_schema_of(
                 if of_fields
                 else _derived(parameters, described, tool)
             )
-        except ValueError as error:  # a number of more digits than Python writes, deep in a default
+        except ValueError as error:  # a number with too many digits for Python, deep in a default
             raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
     text = checked_schema(given, tool, "input_schema")
     if not of_fields:
@@ -162,7 +161,7 @@ def input_schema_of(
 
 
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
-    """The schema of what the model may fill; it is right by construction and needs no check."""
+    """The schema derived from the parameters; valid by construction."""
     from pegboard.schema.constraints import notes_of
     from pegboard.schema.fields import MISSING
     from pegboard.schema.types import Property, object_schema
@@ -175,7 +174,7 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
             continue
         description = described.get(each.name) or described.get(each.key)
         if "description" in notes_of(getattr(each.annotation, "__metadata__", ())):
-            description = None  # a text in `Annotated` wins over the docstring's
+            description = None  # a text in `Annotated` takes precedence
         if each.kind is Kind.VAR_POSITIONAL:
             properties.append(Property(each.key, list[each.annotation], description, []))
         else:
@@ -185,7 +184,7 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that no JSON becomes: a schema is about what a call may carry, not how it becomes a value."""
+    """Refuses types that JSON can't be converted to, even with a given schema."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:
@@ -193,35 +192,35 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
             schema_of(each.annotation, tool=tool, path=each.name)
         except DefinitionError as error:
             raise DefinitionError(
-                f"{error.message.rstrip('.')}, so no argument becomes one.",
+                f"{error.message.rstrip('.')}, so no argument can be converted to it.",
                 tool=tool,
                 parameter=error.parameter,
                 annotation=error.annotation,
-                hint="Annotate what JSON carries and convert it in the function, "
+                hint="Annotate a JSON type and convert it in the function, "
                 "or make the tool with Tool.from_schema, whose handler takes a mapping.",
             ) from None
 
 
 def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses an override that lets a call through that the function can't take."""
+    """Refuses a given schema that allows arguments that the function doesn't take."""
     names = {each.key for each in parameters if each.kind is not Kind.VAR_KEYWORD}
     is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
     for name in schema.get("properties", {}):
         if name not in names and not is_open:
-            hint = "Give the function such a parameter, or **kwargs."
-            raise DefinitionError("input_schema has it, the function doesn't.", tool=tool, parameter=name, hint=hint)
+            hint = "Add it or **kwargs to the function, or remove it from input_schema."
+            raise DefinitionError("the function has no such parameter.", tool=tool, parameter=name, hint=hint)
     for each in parameters:
         if each.default is EMPTY and each.kind not in STARRED and each.key not in schema.get("required", ()):
-            hint = "Require it in input_schema, or give it a default."
-            raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
+            hint = "Require it, or give the parameter a default."
+            raise DefinitionError("input_schema must require it.", tool=tool, parameter=each.name, hint=hint)
 
 
 def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = False) -> Binder:
-    """The binder for a signature: arguments that are JSON already are handed on as they are.
+    """The binder for a signature; arguments whose types are JSON's own are passed unchanged.
 
-    `strict`: the types validate too, because the schema is another than theirs. `of_fields`: as `takes_fields` says.
+    `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: see `takes_fields`.
     """
-    from pegboard.schema.conversion import same, structure_hook  # these are loaded at the first call
+    from pegboard.schema.conversion import same, structure_hook  # loaded at the first call
     from pegboard.schema.structure import strict_structurer
     from pegboard.schema.types import adapter_of
 
@@ -256,7 +255,7 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
 
 def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
-    """The binder of a function that takes one argument, or (`None`) all arguments as a mapping."""
+    """The binder of a function with one parameter: for this argument, or (`None`) for all arguments as a mapping."""
     binder = _binder(signature, {}, None)
     (one,) = signature.visible
     return lambda context, arguments: binder(
@@ -265,9 +264,9 @@ def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
 
 
 def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
-    """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
+    """A binder that passes everything by name, or by position up to the last parameter that requires it.
 
-    `structures` has what structures an argument, by its key, and `rest` what structures the values of `**kwargs`.
+    `structures` has the hooks of the arguments by key, and `rest` the hook of the values of `**kwargs`.
     """
     injects, rest_of = signature.injects, _rest_of(signature)
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
@@ -287,7 +286,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
                 if name in values:
                     values[name] = structure(values[name], None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            from pegboard.schema.conversion import refusal  # loaded by now, as its hooks are
+            from pegboard.schema.conversion import refusal  # already loaded, as its hooks are
 
             raise refusal(error, name) from None
         if names:
@@ -296,13 +295,13 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             values.update(filled(injects, context))
         if its_context is not None:
             values[its_context] = context
-        return (_taken_out(positional, values) if positional else ()), values
+        return (_positional_args(positional, values) if positional else ()), values
 
     return bind
 
 
 def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
-    """The names that `**kwargs` takes, none of which may be bound or hidden; `None` without `**kwargs`."""
+    """A function for the names that `**kwargs` takes, which refuses bound and hidden ones; `None` without it."""
     bound = [each for each in signature.visible if each.kind is not Kind.VAR_KEYWORD]
     if len(bound) == len(signature.visible):
         return None
@@ -318,7 +317,7 @@ def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | 
     return rest_of
 
 
-def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
+def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
     args: list[Any] = []
     for each in positional:
         if each.is_positional:
@@ -329,10 +328,10 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
 
 
 async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
-    """Opens what the parameters of a tool need, so that binding finds it; `close_services` closes it.
+    """Opens the services for a tool's parameters, before binding; `close_services` closes them.
 
-    Where one isn't provided or can't be opened, a `ToolError` has the model learn that the tool isn't set up, and the
-    operator what to provide (from `__cause__`).
+    If one isn't provided or can't be opened, a `ToolError` has a short text for the model, and the details for the
+    operator in `__cause__`.
     """
     for each in injects:
         try:
@@ -344,14 +343,14 @@ async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
         except (ToolError, FatalToolError):
             raise
         except Exception as error:
-            text = f"{context.tool} can't run now: something that it needs can't be opened."
+            text = f"{context.tool} can't run now: a service that it needs can't be opened."
             raise ToolError(text) from error
 
 
 def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
-    """What the parameters get, by name, once it is `opened`.
+    """The values of the parameters by name, after `opened`.
 
-    Where it isn't provided: `None`, as in a context that was made for a check; nothing for one with a default.
+    A service that isn't provided, as in a context for a check, is `None`; a parameter with a default is left out.
     """
     values: dict[str, Any] = {}
     for each in injects:
@@ -363,7 +362,7 @@ def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]
 
 
 def checked_schema(schema: JsonSchema, tool: str, what: str, *, skip_patterns: bool = False) -> JsonText:
-    """A given schema as text; raises `SchemaError` where it is refused. `what` names it, such as `"input_schema"`."""
+    """A given schema as text, checked; raises `SchemaError`. `what` names it, such as `"input_schema"`."""
     from pegboard.schema.validator import check_schema
 
     check_schema(schema, tool=tool, what=what, skip_patterns=skip_patterns)

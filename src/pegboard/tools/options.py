@@ -1,4 +1,4 @@
-"""`ToolOptions`: the options of a tool, by whichever way it is defined."""
+"""`ToolOptions`: the options of tools, and their validation."""
 
 from __future__ import annotations
 
@@ -38,54 +38,54 @@ from pegboard.typing import JsonSchema
 
 
 class CommonOptions(TypedDict, total=False):
-    """Options of any tool; everything has a default, and `None` means it, save for `output_schema`.
+    """Options of any tool; everything has a default, which `None` means too, except for `output_schema`.
 
     Attributes:
         description: For the model; by default the docstring up to its sections.
         title: For people.
         tags: For predicates.
-        annotations: Hints about behaviour; the flags below win over it.
-        read_only: The tool changes nothing, or a function of the arguments that says so of a call.
-        destructive: The tool may destroy what was there, or a function of the arguments that says so of a call.
-        idempotent: The same call twice has the effect of one.
-        open_world: The tool reaches outside.
+        annotations: Hints about behaviour; the flags below override it.
+        read_only: The tool changes nothing, or a function of the arguments that decides it for a call.
+        destructive: The tool may destroy data, or a function of the arguments that decides it for a call.
+        idempotent: Repeating the same call has no further effect.
+        open_world: The tool interacts with the outside world.
         edit: The tool edits files.
-        examples: Arguments as a call may carry them; validated at definition.
-        strict: Whether providers shall hold the model to the schema; left to the exporter by default.
-        long_running: The tool answers with an id first and with its result later.
-        deferred: Offered only once it was found by a search.
-        concurrency: How calls of it share, or a function of the arguments that says so of a call; `"shared"` by
-            default.
-        permission: The name of the permission that a call asks for.
-        permission_arguments: The arguments that rules look at, and how: `{"path": "path", "command": "command"}`;
-            the kinds are `"text"`, `"command"`, `"path"` and `"url"`.
-        permission_values: Gives what rules look at where that isn't the arguments themselves, such as the files that a
+        examples: Example arguments; validated at definition.
+        strict: Whether providers enforce the schema; by default the exporter decides.
+        long_running: The tool returns an id first and its result later.
+        deferred: Offered only after a search has found it.
+        concurrency: Which calls may run at the same time, or a function of the arguments that decides it for a call;
+            `"shared"` by default.
+        permission: The name of the permission that a call needs.
+        permission_arguments: The arguments that rules match, by kind: `{"path": "path", "command": "command"}`; the
+            kinds are `"text"`, `"command"`, `"path"` and `"url"`.
+        permission_values: Returns the values that rules match instead of the arguments, such as the files that a
             patch names, by the names in `permission_arguments`: `(arguments, context)`.
-        work_dir: Gives the folder that relative paths start from, where that isn't the call's: `(arguments, context)`.
-            Rules resolve paths as the tool does.
-        requires_confirmation: Whether a person confirms each call, or a predicate that picks the calls.
+        work_dir: Returns the base folder of relative paths, if not the call's: `(arguments, context)`. Rules resolve
+            paths by it, too.
+        requires_confirmation: Whether a person confirms each call, or a predicate that selects the calls.
         version: The tool's own version.
-        provider_options: What exporters pass through, by provider.
-        meta: Anything else, carried along.
-        output_schema: In place of the one that the return type gives; `None` for none.
+        provider_options: Passed through by exporters, by provider.
+        meta: Other data, passed through.
+        output_schema: Overrides the schema derived from the return type; `None` for none.
         preview: Shows a person what a call would do; a parameter called `context` gets the request's.
         check: The tool's own check of validated arguments.
-        format_validation_error: The tool's own wording for invalid arguments.
-        timeout: Seconds that one call may take; left to the registry by default.
-        coerce: Whether arguments may be converted to the schema's types; left to the registry by default.
+        format_validation_error: The tool's own message for invalid arguments.
+        timeout: The time limit of a call in seconds; by default the registry's.
+        coerce: Whether arguments may be converted to the schema's types; by default the registry decides.
         skip_patterns: Whether a pattern of a raw input schema that no engine here can run is skipped, with a warning in
-            the log, or the tool refused; by default, the host's own tools are refused.
-        expose_errors: Whether the text of unexpected exceptions reaches the model; left to the registry by default.
-        retries: How often a failed call of an idempotent tool is tried again; 0 by default.
-        max_concurrency: How many calls of the tool may run at once, at least 1; any number by default.
-        executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes), or
-            the name of another executor; by default in the loop where it is async, else in a thread.
-        memory_limit: Bytes of memory that a call in a child process may use, at least 64 MiB; no limit by default.
-        result_limits: How much of a result the model gets; left to the registry by default.
-        blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.
+            the log, or the tool refused; by default refused for the host's own tools only.
+        expose_errors: Whether the text of unexpected exceptions reaches the model; by default the registry decides.
+        retries: How often a failed call of an idempotent tool is retried; 0 by default.
+        max_concurrency: The maximum number of concurrent calls of the tool, at least 1; no limit by default.
+        executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes), or the name
+            of another executor; by default in the event loop if it is async, else in a thread.
+        memory_limit: Bytes of memory for a call in a child process, at least 64 MiB; no limit by default.
+        result_limits: Limits on the result that the model gets; by default the registry's.
+        blocking: `False` for a plain function that never blocks: it runs on the event loop, without a thread.
         process_request: Changes the model request that the tool is resolved for.
-        instructions: What the model reads of the tool before the conversation, as long as it is resolved.
-        offered: `False` for a tool that no model is offered: one that only processes requests.
+        instructions: Instructions for the model before the conversation, while the tool is resolved.
+        offered: `False` for a tool that only processes requests and is never offered to a model.
     """
 
     description: str | None
@@ -130,13 +130,13 @@ class CommonOptions(TypedDict, total=False):
 
 
 class ToolOptions(CommonOptions, total=False):
-    """Options of a tool that is made of a function.
+    """Options of a tool made from a function.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.
-        input_schema: In place of the one that the types give; the parameters must fit it.
-        flatten: `False` keeps the fields of a function's one parameter in an argument of its name; by default, where
-            it is of a class with fields, they are the tool's arguments; `True` refuses a function without one.
+        input_schema: Overrides the schema derived from the types; the parameters must fit it.
+        flatten: Whether the fields of a function's only parameter are the tool's arguments; by default if it is of a
+            class with fields. `False` makes it one argument by its name; `True` refuses a function without one.
     """
 
     name: str | None
@@ -147,8 +147,8 @@ class ToolOptions(CommonOptions, total=False):
 _COMMON: Final = CommonOptions.__optional_keys__
 _ALL: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
-_OF_OWN_FORM: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
-_AS_THEY_ARE: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _OF_OWN_FORM
+_CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
+_AS_THEY_ARE: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
 _CALLABLE: Final = (Callable, "a function")
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
@@ -160,12 +160,12 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_OR_CALLABLE, _ARGUMENTS),
     "format_validation_error": ("problems",),
 }
-"""Functions whose answer is needed at once, and what they are called with, by position."""
+"""Functions that are called synchronously, and their positional arguments."""
 
 _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
 
 _OBJECT: Final = (Mapping, "a mapping")
-_OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # what an option of a type has to be
+_OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # annotation -> class, and its description for errors
     "str": (str, "a string"),
     "bool": (bool, "True or False"),
     "int": (int, "a whole number"),
@@ -174,7 +174,7 @@ _OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # what an option of a type h
     "ToolAnnotations": (ToolAnnotations, "ToolAnnotations(...)"),
     "ResultLimits": (ResultLimits, "ResultLimits(...)"),
 }
-_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; those that aren't here are functions
+_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # the same for each option; the others are functions
     **{
         name: _OF_TYPE[written]
         for name, annotation in ToolOptions.__annotations__.items()
@@ -200,11 +200,11 @@ BESIDE: Final = (
 
 
 def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
-    """The options that are set, `ToolOptions` or else `CommonOptions`; refuses unknown ones, and wrong forms."""
+    """The options that are set, of `ToolOptions` or `CommonOptions`; refuses unknown options and wrong types."""
     known = _ALL if of_function else _COMMON
     if unknown := options.keys() - known:
         name = min(unknown)
-        raise DefinitionError(f"there is no option {name!r} here.{did_you_mean(suggest(name, known))}", tool=tool)
+        raise DefinitionError(f"unknown option {name!r}.{did_you_mean(suggest(name, known))}", tool=tool)
     given: dict[str, Any] = {
         name: value for name, value in options.items() if value is not None or name == "output_schema"
     }
@@ -212,18 +212,18 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
         if not _is_fit(name, value):
             raise DefinitionError(f"{name} must be {_TYPES.get(name, _CALLABLE)[1]}, got {value!r:.100}.", tool=tool)
         if name in _PLAIN and callable(value) and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
-            hint = "Write it with def; what has to wait belongs in the tool itself."
-            raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)
+            hint = "Write it with def; awaiting belongs in the tool itself."
+            raise DefinitionError(f"{name} must not be async: it is called synchronously.", tool=tool, hint=hint)
         if callable(value) and (name in _PLAIN or name == "process_request"):
             _check_parameters(name, value, tool)
     if "memory_limit" in given and given.get("executor") in (None, "loop", "thread"):
-        hint = "Pass executor='process', too, or the name of an executor that keeps it."
-        raise DefinitionError("memory_limit can't be kept in this process.", tool=tool, hint=hint)
+        hint = "Pass executor='process', too, or the name of an executor that enforces it."
+        raise DefinitionError("memory_limit can't be enforced in this process.", tool=tool, hint=hint)
     return given
 
 
 def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> None:
-    """Refuses a function that can't be called with what it will get; what is a method gets its instance first."""
+    """Refuses a function that can't be called with its arguments; a method is bound to its instance later."""
     bound = partial(function, None) if is_method(function) else function
     try:
         if name == "process_request":
@@ -233,13 +233,13 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
         takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"
-        raise DefinitionError(f"{name} is called with {takes}, and doesn't take that: {error}.", tool=tool) from None
-    except ValueError:  # some that are written in C have no signature
+        raise DefinitionError(f"{name} must take {takes}: {error}.", tool=tool) from None
+    except ValueError:  # some builtins have no signature
         return
 
 
 def _is_fit(name: str, value: Any) -> bool:
-    """Whether an option is of its type; `True` is no number."""
+    """Whether an option has its type; `True` is not a number."""
     if value is None or (name in _OR_CALLABLE and callable(value)):
         return True
     kind, _ = _TYPES.get(name, _CALLABLE)
@@ -247,25 +247,25 @@ def _is_fit(name: str, value: Any) -> bool:
 
 
 def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
-    """What the options set in the spec, but for name, schemas and examples."""
+    """The attributes of the spec that the options set, except name, schemas and examples."""
     facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if not callable(options.get(hint, print))}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
     if "concurrency" in options:
         wanted = options["concurrency"]
-        try:  # what depends on the arguments is listed with the most caution
+        try:  # a function of the arguments is listed as the strictest
             facts["concurrency"] = EXCLUSIVE if callable(wanted) else concurrency_of(wanted)
         except ValueError:
             hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
-            raise DefinitionError(f"there is no concurrency {wanted!r}.", tool=tool, hint=hint) from None
+            raise DefinitionError(f"unknown concurrency {wanted!r}.", tool=tool, hint=hint) from None
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True
     return facts
 
 
 def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options set in the tool beside its spec."""
+    """The attributes of the tool, outside its spec, that the options set."""
     facts: dict[str, Any] = {name: options[name] for name in BESIDE if name in options}
     if "check" in options:
         facts["checks"] = options["check"]

@@ -1,4 +1,4 @@
-"""A thread's way back to the event loop: `LoopPortal`."""
+"""`LoopPortal`: runs awaitables of a thread in its call's event loop."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pegboard.timeout import as_coroutine
 
 T = TypeVar("T")
 _STOPPED: Final = "the call was cancelled"
-_tasks: Final[set[asyncio.Task[Any]]] = set()  # an event loop doesn't keep its tasks alive
+_tasks: Final[set[asyncio.Task[Any]]] = set()  # strong references: an event loop holds only weak ones
 
 
 class LoopPortal:
     """Portal from a call's thread to its event loop, until the call is over.
 
     Args:
-        loop: Where the call was started.
-        waiting: Stands round each wait in the thread.
+        loop: The call's event loop.
+        waiting: A context manager that is entered around each wait in the thread.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class LoopPortal:
         self._lock = threading.Lock()
 
     def emit(self, listener: Callable[[object], None], update: object) -> None:
-        """Calls the listener in the loop, in order; not at all from a thread that works on after the call."""
+        """Calls the listener in the loop, in order; does nothing in a thread that outlives its call."""
         if running_loop() is self.loop:
             listener(update)
         elif not self._is_closed:
@@ -47,16 +47,16 @@ class LoopPortal:
                 return  # the loop is closed
 
     def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
-        """What the awaitable gives, awaited in the loop.
+        """Awaits the awaitable in the loop, and returns its result.
 
         Args:
-            awaitable: Cancelled where the wait is over before it.
-            remaining: Gives the seconds to wait at most, `None` for no limit. It is asked again when they have passed:
-                the call's clock may have stood still meanwhile.
+            awaitable: Cancelled if the wait ends before it.
+            remaining: Returns the seconds to wait at most, `None` for no limit. Called again when they have passed, as
+                the call's clock may have been paused.
 
         Raises:
-            CallStoppedError: The call is over, or the time is.
-            BaseException: Whatever the awaitable raised.
+            CallStoppedError: The call was cancelled or has timed out.
+            BaseException: Any exception of the awaitable.
         """
         future = self._started(awaitable)
         try:
@@ -71,7 +71,7 @@ class LoopPortal:
             self._waits.discard(future)
 
     def close(self) -> None:
-        """The call is over: waits end, and what a thread goes on to emit is dropped."""
+        """Ends all waits, and ignores what a thread emits from now on: the call is over."""
         with self._lock:
             self._is_closed = True
             waits = list(self._waits)
@@ -89,12 +89,12 @@ class LoopPortal:
 
 
 def wait_without_loop(awaitable: Awaitable[T]) -> T:
-    """What the awaitable gives, in an event loop of its own."""
+    """The result of the awaitable, in a new event loop."""
     return asyncio.run(as_coroutine(awaitable))
 
 
 def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
-    """Refuses to wait where that would stop the event loop.
+    """Refuses to block the event loop.
 
     Raises:
         RunningLoopError: An event loop runs in this thread.
@@ -106,12 +106,12 @@ def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
         )
 
 
-def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
-    """Does some work for a call without a host: a coroutine in the running event loop, else at once."""
+def run_in_background(work: Awaitable[Any] | Callable[[], Any]) -> str:
+    """Runs background work of a call without a host: a coroutine in the running event loop, else immediately."""
     loop = running_loop()
     if not isawaitable(work):
         given = work()
-        return go_on(given) if isawaitable(given) else "background"
+        return run_in_background(given) if isawaitable(given) else "background"
     if loop is None:
         wait_without_loop(work)
         return "background"
@@ -134,7 +134,7 @@ def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
             return future.result(seconds)
         except TimeoutError:
             if future.done():
-                return future.result()  # it came just now, or the time limit is its own
+                return future.result()  # it ended just now, or raised a TimeoutError itself
             seconds = remaining()
             if seconds == 0.0:
                 raise CallStoppedError("the call's time limit has passed", kind="timeout") from None

@@ -1,4 +1,4 @@
-"""Dependency injection by type: `Injected` parameters, services and their factories, what is open for one call."""
+"""Dependency injection by type: `Injected` parameters, services and their factories, containers of open services."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Kind: TypeAlias = type[T] | Callable[..., T]
-"""The type of a service, for checkers: some refuse a protocol or an abstract class where `type[T]` alone stands."""
+"""The type of a service, for type checkers: some refuse a protocol or an abstract class as `type[T]` alone."""
 
-_NO_CLASSES: Final = (types.UnionType, Annotated)  # classes by name, but nothing is of them
+_NO_CLASSES: Final = (types.UnionType, Annotated)  # classes without instances that could be services
 
 
 def class_of_kind(kind: Any) -> Any:
-    """`Repository` of `Repository[User]`; anything else as it is."""
+    """`Repository` of `Repository[User]`; anything else unchanged."""
     return get_origin(kind) or kind
 
 
@@ -41,12 +41,12 @@ def is_kind(kind: Any) -> bool:
 
 
 def name_of_kind(kind: Any) -> str:
-    """`Database`, `Repository[User]`, for people."""
+    """The name of a type for people: `Database`, `Repository[User]`."""
     return kind.__qualname__ if isinstance(kind, type) else str(kind)
 
 
 def path_of_kind(kind: Any) -> str:
-    """`pegboard.tools.stores.Memory`: what manifests call a type."""
+    """The path of a type, as in manifests: `pegboard.tools.stores.Memory`."""
     return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
 
 
@@ -58,14 +58,14 @@ class _Marker:
 
 _INJECTED: Final = _Marker()
 Injected: TypeAlias = Annotated[T, _INJECTED]
-"""`db: Injected[Database]`: filled with what `registry.provide(Database, ...)` gave; hidden from the model.
+"""`db: Injected[Database]`: filled with the service of `registry.provide(Database, ...)`; hidden from the model.
 
-With a default, the tool also runs where none is provided.
+With a default, the tool also runs if none is provided.
 """
 
 
 def injected_kind(annotation: Any) -> Any:
-    """The type of the service that a parameter's annotation asks for; `None` where it asks for none."""
+    """The type of the service that a parameter's annotation injects, or `None`."""
     if get_origin(annotation) is Annotated:
         kind, *markers = get_args(annotation)
         return _without_none(kind) if _INJECTED in markers else injected_kind(kind)
@@ -83,7 +83,7 @@ def _without_none(kind: Any) -> Any:
 
 
 ServiceScope: TypeAlias = Literal["call", "registry"]
-"""How long what a factory made is kept: for one call, or until the registry is closed."""
+"""The lifetime of a factory's instances: one call, or until the registry is closed."""
 
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 _STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -94,10 +94,10 @@ class _Provided:
     """A service as the host provides it.
 
     Attributes:
-        kind: The type that it is asked for by.
-        value: The value, where it isn't made.
-        make: Makes it: the context -> the value, an awaitable of it, or a context manager; or `None`.
-        scope: How long what is made is kept.
+        kind: The type that it is provided for.
+        value: The value, without a factory.
+        make: The factory: the context -> the value, an awaitable of it, or a context manager; or `None`.
+        scope: The lifetime of the factory's instances.
     """
 
     kind: Any
@@ -111,7 +111,7 @@ class _Provided:
 
 
 def _provided(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
-    """What `Services.provide` keeps. A value of the type is kept as it is, and so is whatever can't be called."""
+    """The entry that `Services.provide` stores. An instance of the type, or anything not callable, is a value."""
     if not is_kind(kind):
         raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
     if scope not in (None, "call", "registry"):
@@ -135,26 +135,26 @@ def _is_factory(kind: Any, thing: Any) -> bool:
         is_instance = False
     if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
         return not is_instance
-    # What keeps to a protocol can't be known at run time; what is no function is meant to.
+    # Conformance to a protocol can't be checked at run time; an object that isn't a function is taken as conforming.
     return not (getattr(cls, "_is_protocol", False) or is_instance)
 
 
 def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
-    """The parameter that gets the context: the one that must be filled, else one called `context`."""
+    """The parameter that gets the context: the required one, else one called `context`."""
     try:
         every = [*inspect.signature(factory).parameters.values()]
-    except ValueError:  # some that are written in C
+    except ValueError:  # some builtins have no signature
         return None
     parameters = [each for each in every if each.kind not in _STARRED]
     required = [each for each in parameters if each.default is inspect.Parameter.empty]
     if len(required) > 1:
         names = ", ".join(each.name for each in required)
-        raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; it gets nothing but the context")
+        raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; only the context is passed")
     return next(iter(required), None) or next((each for each in parameters if each.name == "context"), None)
 
 
 def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> Callable[[_Context], Any]:
-    """The factory as a function of the context; a generator gives a context manager."""
+    """The factory as a function of the context; a generator becomes a context manager."""
     flavour = Flavour.of(factory)
     if flavour is Flavour.GENERATOR:
         factory = contextlib.contextmanager(factory)
@@ -172,23 +172,23 @@ def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> 
 class _OpenService:
     provided: _Provided
     value: Any
-    manager: Any = None  # to be left at the end
-    loop: asyncio.AbstractEventLoop | None = None  # where it was opened, if that took an event loop
-    is_async: bool = False  # whether leaving the manager takes one too
+    manager: Any = None  # to exit at the end
+    loop: asyncio.AbstractEventLoop | None = None  # where it was opened, if that needed an event loop
+    is_async: bool = False  # whether exiting the manager needs one, too
 
     @property
     def is_lost(self) -> bool:
-        """Whether the event loop that it lived in is closed."""
+        """Whether the event loop that it was opened in is closed."""
         return self.loop is not None and self.loop.is_closed()
 
 
 def _has(thing: object, method: str) -> bool:
-    """Whether a factory's result has this method; `with` looks for it in the class, too."""
+    """Whether the class of a factory's result has this method, as `with` looks it up."""
     return hasattr(type(thing), method)
 
 
-def _begun(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]:
-    """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
+def _call_factory(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]:
+    """The result of a factory, entered in the same thread if that needs no event loop; and the manager to exit."""
     assert provided.make is not None
     made = provided.make(context)
     waits = isawaitable(cast("object", made)) or _has(made, "__aenter__")
@@ -197,37 +197,37 @@ def _begun(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]
     if waits and now:
         if iscoroutine(made):
             made.close()
-        raise _has_to_wait(provided)
+        raise _not_open_error(provided)
     return made, None
 
 
-def _has_to_wait(provided: _Provided) -> MissingServiceError:
-    """What is raised where a service can't be had without waiting."""
+def _not_open_error(provided: _Provided) -> MissingServiceError:
+    """The error for a service that can't be opened without awaiting."""
     name = provided.name
     return MissingServiceError(
-        f"{name} isn't open yet, and opening it takes an event loop: write 'await context.use({name})', or in a plain "
+        f"{name} isn't open yet, and opening it needs an event loop: write 'await context.use({name})', or in a plain "
         f"function 'context.wait(context.use({name}))'",
         kind=provided.kind,
     )
 
 
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a function with its arguments off the event loop
-CLOSE_SECONDS: Final = 10.0  # how long one service may take to close
+CLOSE_SECONDS: Final = 10.0  # the time limit for closing one service
 _opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
-"""The services whose factories run here, the innermost last."""
+"""The services whose factories are running here, the innermost last."""
 
 
 class _GivenUpError(Exception):
-    """The call that was opening a service was cancelled; another may try."""
+    """The call that was opening a service was cancelled; another may retry."""
 
 
 @define(eq=False)
 class ServiceContainer:
-    """Service container: the instances that factories have made, for one call or for a registry.
+    """Service container: the open instances of one call or of a registry.
 
     Attributes:
-        off_loop: Where plain factories that may block run; `None`: where they are asked for.
-        for_call: Whether it ends with its call, after which nothing is opened any more.
+        off_loop: Runs plain factories, which may block, in a thread; `None`: they run in place.
+        for_call: Whether it belongs to a call, after which it opens nothing.
     """
 
     off_loop: _OffLoop | None = None
@@ -238,16 +238,16 @@ class ServiceContainer:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def use(self, provided: _Provided, context: _Context, *, now: bool = False) -> Any:
-        """The service, opened by the first who asks; the others wait for it.
+        """The service, opened once by its first user; concurrent users wait for it.
 
         Args:
-            provided: What it is made by.
+            provided: The service's entry.
             context: For its factory.
-            now: Whether to do without the event loop, so that the coroutine ends at its first step.
+            now: Whether to do without an event loop, so that the coroutine ends at its first step.
 
         Raises:
-            MissingServiceError: Its factory asks for itself, the call is over, or it would have to wait and may not.
-            BaseException: Whatever the factory raised; the next who asks tries again.
+            MissingServiceError: Its factory needs itself, the call is over, or it has to be awaited despite `now`.
+            BaseException: Any exception of the factory; the next use retries.
         """
         while True:
             with self._lock:
@@ -256,7 +256,7 @@ class ServiceContainer:
                 if future is None:
                     self._refuse_when_closed(provided)
                     future = self._found[provided] = Future[_OpenService]()
-                    future.set_running_or_notify_cancel()  # so that none that waits can cancel it for the others
+                    future.set_running_or_notify_cancel()  # so that a cancelled waiter can't cancel it for the others
             if is_mine:
                 return await self._open(provided, context, future, now)
             try:
@@ -268,30 +268,30 @@ class ServiceContainer:
             self._forget(provided, future)
 
     async def close(self, error: BaseException | None = None, only: Collection[_Provided] | None = None) -> None:
-        """Closes what is open, the last first; what fails is logged and costs nothing else.
+        """Closes the open services in reverse order; errors are logged, and don't affect the others.
 
         Args:
-            error: What ended the call, for context managers that undo their work then; or `None`.
-            only: What of it; `None` is all.
+            error: The exception that ended the call, for context managers that roll back; or `None`.
+            only: The services to close; `None`: all.
 
         Raises:
-            asyncio.CancelledError: The caller was cancelled meanwhile; all the same the others were closed.
+            asyncio.CancelledError: The caller was cancelled; all services were closed nevertheless.
         """
         import asyncio  # loading it takes longer than listing tools
 
         with self._lock:
             order = [opened for opened in self._order if only is None or opened.provided in only]
             self._order = [opened for opened in self._order if opened not in order]
-            kept = () if only is None else self._found.keys() - {*only}
-            self._found = {provided: self._found[provided] for provided in kept}
+            others = () if only is None else self._found.keys() - {*only}
+            self._found = {provided: self._found[provided] for provided in others}
             self._is_closed = self.for_call
         task, cancelled = asyncio.current_task(), None
         for opened in reversed(order):
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._leave(opened, error)
-            except BaseException as failed:  # noqa: BLE001  whatever a service raises on its way out
-                # A cancellation is the caller's where its task was asked to end, else the service's own.
+            except BaseException as failed:  # noqa: BLE001  (a service may raise anything)
+                # A cancellation is the caller's if its task is being cancelled, else the service's own.
                 if isinstance(failed, asyncio.CancelledError) and task is not None and task.cancelling():
                     cancelled = failed
                 if failed is not error:
@@ -317,7 +317,7 @@ class ServiceContainer:
             return future.result()
         if provided in _opening.get():
             chain = " -> ".join(each.name for each in (*_opening.get(), provided))
-            raise MissingServiceError(f"a factory asks for what it makes: {chain}", kind=provided.kind)
+            raise MissingServiceError(f"circular service factories: {chain}", kind=provided.kind)
         import asyncio  # loading it takes longer than listing tools
 
         from pegboard.threads import running_loop
@@ -325,11 +325,11 @@ class ServiceContainer:
         if not now:
             return await asyncio.wrap_future(future)
         if running_loop() is not None:
-            raise _has_to_wait(provided)
+            raise _not_open_error(provided)
         return future.result(context.remaining)
 
     async def _open(self, provided: _Provided, context: _Context, future: Future[_OpenService], now: bool) -> Any:
-        """The service, made by its factory; those that wait for it learn where that fails."""
+        """Opens the service by its factory; its waiters get the value or the error."""
         import asyncio
 
         token = _opening.set((*_opening.get(), provided))
@@ -353,7 +353,7 @@ class ServiceContainer:
         return opened.value
 
     async def _made(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
-        value, manager = await self._called(now, _begun, provided, context, now)
+        value, manager = await self._called(now, _call_factory, provided, context, now)
         if manager is not None:
             return _OpenService(provided, value, manager)
         import asyncio  # loading it takes longer than listing tools
@@ -370,7 +370,7 @@ class ServiceContainer:
     async def _leave(self, opened: _OpenService, error: BaseException | None, now: bool = False) -> None:
         facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         if opened.is_lost:
-            # A generator was closed by its loop at the loop's end; anything else can't be closed any more.
+            # A generator was closed by its loop when that ended; anything else can't be closed any more.
             if getattr(getattr(opened.manager, "gen", None), "ag_frame", opened) is not None:
                 raise RuntimeError("the event loop that it was opened in was closed before it")
         elif opened.is_async:
@@ -379,7 +379,7 @@ class ServiceContainer:
             await self._called(now, opened.manager.__exit__, *facts)
 
     async def _called(self, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls what may block, off the loop where there is such a place."""
+        """Calls a function that may block, off the event loop if possible."""
         if now or self.off_loop is None:
             return function(*arguments)
         return await self.off_loop(function, *arguments)
@@ -387,7 +387,7 @@ class ServiceContainer:
 
 @define(eq=False)
 class _Shared:
-    """State that services over others share with them."""
+    """State that layered services share."""
 
     of_plugins: Callable[[str], _Provided | None] = lambda _: None
     packages: Callable[[str], Sequence[str]] = lambda _: ()
@@ -397,14 +397,14 @@ class _Shared:
 
 
 class Services:
-    """Services that the host provides, by type. Readers never wait; a change swaps what they see.
+    """Services that the host provides, by type. Reads don't lock: a change replaces the mapping.
 
     Args:
         values: Type -> value or factory, as `provide` takes them.
-        off_loop: Where plain factories that may block run; `None`: where they are asked for. May be set later, before
-            the first service is opened.
-        of_plugins: Gives, by the path of a type, what a plugin provides for it, which is loaded for that; or `None`.
-        packages: Gives the packages whose plugins do, loaded or not.
+        off_loop: Runs plain factories, which may block, in a thread; `None`: they run in place. May be set later,
+            before the first service is opened.
+        of_plugins: Returns the entry of a plugin for the path of a type, or `None`; loads the plugin.
+        packages: Returns the packages whose plugins provide the path of a type, loaded or not.
     """
 
     def __init__(
@@ -421,24 +421,24 @@ class Services:
 
     @classmethod
     def of(cls, values: Services | Mapping[Any, Any]) -> Services:
-        """These values as services; services as they are."""
+        """These values as `Services`; returns `Services` unchanged."""
         return values if isinstance(values, Services) else cls(values)
 
     def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
-        """Keeps a value, or what makes one, by its type; what was there before is replaced.
+        """Provides a value or a factory for a type; replaces an earlier one.
 
         Args:
-            kind: A class or protocol, perhaps with its parameters filled in.
-            thing: The value, or a factory: plain, async, a generator (plain or async) that yields the value and goes
-                on to close it, or giving a context manager. It gets the call's `ToolContext` if it has a required
-                parameter, or one called `context`. A value of the type, or one that can't be called, is no factory.
-            scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
+            kind: A class or protocol, perhaps with type arguments.
+            thing: The value, or a factory: plain, async, a generator (plain or async) that yields the value and then
+                closes it, or one that returns a context manager. It gets the call's `ToolContext` if it has a required
+                parameter, or one called `context`. An instance of the type, or anything not callable, is a value.
+            scope: The lifetime of a factory's instances: `"call"`, by default, or `"registry"`.
 
         Returns:
-            What `withdraw` takes.
+            The entry, for `withdraw`.
 
         Raises:
-            TypeError: `kind` is no type, `scope` is none, or the factory asks for what it can't get.
+            TypeError: `kind` isn't a type, `scope` is unknown, or the factory requires other parameters.
         """
         made = _provided(kind, thing, scope=scope)
         with self._shared.lock:
@@ -446,12 +446,12 @@ class Services:
         return made
 
     def withdraw(self, given: _Provided) -> None:
-        """Takes back what `provide` has given, unless it was replaced already."""
+        """Removes an entry of `provide`, unless it was replaced already."""
         with self._shared.lock:
             self._provided = {kind: each for kind, each in self._provided.items() if each is not given}
 
     def over(self, values: Services | Mapping[Any, Any]) -> Services:
-        """These services with others in front, which win; what is opened for all calls stays shared."""
+        """These services overlaid with others, which take precedence; registry-wide instances stay shared."""
         if not isinstance(values, Services) and not values:
             return self
         others = Services.of(values)
@@ -465,7 +465,7 @@ class Services:
         return both
 
     def find(self, kind: Any) -> _Provided | None:
-        """What is provided for this type: exactly for it, for the one class that inherits from it, or by a plugin."""
+        """The entry for this type: for exactly this type, for its only provided subclass, or by a plugin."""
         found = self._provided.get(kind)
         if found is not None:
             return found
@@ -479,14 +479,14 @@ class Services:
         return self._shared.of_plugins(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
-        """The service of this type, opened if need be; raises as its factory does."""
+        """The service of this type, opened if needed; raises as its factory does."""
         given = self._found(kind)
         if given.make is None:
             return given.value
         return await self._container(given, context).use(given, context)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
-        """The same for what needs no waiting; raises `MissingServiceError` where it has to be awaited."""
+        """The same without an event loop; raises `MissingServiceError` if it has to be awaited."""
         given = self._found(kind)
         if given.make is None:
             return given.value
@@ -495,17 +495,17 @@ class Services:
             using.send(None)
         except StopIteration as ended:
             return ended.value
-        raise AssertionError("what does without the event loop has ended at its first step")
+        raise AssertionError("a coroutine without an event loop ends at its first step")
 
     def default(self, kind: Kind[T], make: Callable[[], T]) -> T:
-        """What stands for a type that isn't provided, made at first use and kept as long as these services are."""
+        """The default for a type that isn't provided, made at first use and then shared by these services."""
         with self._shared.lock:
             if kind not in self._shared.defaults:
                 self._shared.defaults[kind] = make()
             return self._shared.defaults[kind]
 
     async def aclose(self, only: Collection[_Provided] | None = None) -> None:
-        """Closes what was opened for all calls, or some of it, the last first; asked for later, it is opened anew."""
+        """Closes registry-wide instances, or some of them, in reverse order; a later use opens them again."""
         if self._shared.opened is not None:
             await self._shared.opened.close(only=only)
 
@@ -528,6 +528,6 @@ class Services:
             if given.scope == "registry":
                 shared.opened = shared.opened or ServiceContainer(self.off_loop)
                 return shared.opened
-            kept = context.internals
-            kept.container = kept.container or ServiceContainer(self.off_loop, for_call=True)
-            return kept.container
+            internals = context.internals
+            internals.container = internals.container or ServiceContainer(self.off_loop, for_call=True)
+            return internals.container

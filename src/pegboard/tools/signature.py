@@ -1,4 +1,4 @@
-"""Signatures of functions: parameters, annotation scopes, output types."""
+"""Signatures of functions: parameters, resolved annotations, output types."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from pegboard.tools.services import injected_kind, is_kind
 
 
 def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
-    """An annotation with every name in it worked out, as it stands where `function` was written."""
+    """An annotation with every name in it resolved, in the scope where `function` was defined."""
     if _is_settled(annotation):
         return annotation
     try:
         return _evaluated(annotation, innermost(function))
     except NameError as error:
-        what = f"names {error.name or str(error)!r}, which isn't there at run time"
+        what = f"names {error.name or str(error)!r}, which isn't defined at run time"
         hint = "Import it outside `if TYPE_CHECKING:`, or define it before the function."
     except (SyntaxError, TypeError, AttributeError) as error:
-        what, hint = f"can't be worked out ({error})", "Write a type."
+        what, hint = f"can't be evaluated ({error})", "Write a type."
         if "unhashable" in str(error):
             hint = (
                 "Python can't join Annotated[X, {...}] with `|`: name it first, X = TypeAliasType('X', Annotated[...])."
@@ -43,7 +43,7 @@ def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parame
 
 
 def _is_settled(annotation: Any) -> bool:
-    """Whether no name in `annotation` is still a string."""
+    """Whether `annotation` has no names in strings left."""
     if isinstance(annotation, str | typing.ForwardRef):
         return False
     if isinstance(annotation, list):  # the parameters of a Callable
@@ -54,16 +54,16 @@ def _is_settled(annotation: Any) -> bool:
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
-    around: Mapping[str, Any] = _locals_around(function) if "." in getattr(function, "__qualname__", "") else {}
-    names = {**around, **_closure(function)}
-    # get_type_hints is the public way to evaluate names nested anywhere in a type; it takes anything annotated.
+    outer: Mapping[str, Any] = _enclosing_locals(function) if "." in getattr(function, "__qualname__", "") else {}
+    names = {**outer, **_closure(function)}
+    # get_type_hints is the public way to evaluate names nested in a type; it accepts any annotated object.
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
     scope = getattr(function, "__globals__", {})
     return typing.get_type_hints(carrier, globalns=scope, localns=names, include_extras=True)["it"]
 
 
 def _closure(function: Any) -> Mapping[str, Any]:
-    """The variables of surrounding functions that `function` uses, and its type parameters."""
+    """The variables of enclosing functions that `function` uses, and its type parameters."""
     names: dict[str, Any] = {each.__name__: each for each in getattr(function, "__type_params__", ())}
     code = getattr(function, "__code__", None)
     for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
@@ -74,31 +74,31 @@ def _closure(function: Any) -> Mapping[str, Any]:
     return names
 
 
-def _locals_around(function: Any) -> Mapping[str, Any]:
-    """The variables of the functions and class bodies that `function` is written in, where they are still running.
+def _enclosing_locals(function: Any) -> Mapping[str, Any]:
+    """The local variables of the functions and class bodies that enclose `function`, if they are still running.
 
-    With types as text, a type defined in the same function is no variable of the closure; a decorator sees it only
-    by looking at who is running. Only the surroundings that the function is written in are looked at.
+    With annotations as strings, a type defined in an enclosing function isn't in the closure; a decorator finds it only
+    in the frames on the stack. Only frames whose code contains the function are used.
     """
     names: dict[str, Any] = {}
     code: Any = getattr(function, "__code__", None)
     frame = inspect.currentframe()
     while frame is not None:
-        if _holds(frame.f_code, code):
+        if _contains(frame.f_code, code):
             code = frame.f_code
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     return names
 
 
-def _holds(around: types.CodeType, code: Any) -> bool:
-    """Whether `code` was written inside `around`, at any depth."""
-    written = [each for each in around.co_consts if isinstance(each, types.CodeType)]
-    return any(each is code or _holds(each, code) for each in written)
+def _contains(outer: types.CodeType, code: Any) -> bool:
+    """Whether `code` was defined inside `outer`, at any depth."""
+    inner = [each for each in outer.co_consts if isinstance(each, types.CodeType)]
+    return any(each is code or _contains(each, code) for each in inner)
 
 
 def lenient() -> dict[str, Any]:
-    """What makes `inspect.signature` leave names alone that it can't work out; before Python 3.14 it always does."""
+    """Options for `inspect.signature` to ignore names that it can't resolve, as it always does before Python 3.14."""
     if sys.version_info < (3, 14):
         return {}
     import annotationlib  # pragma: no cover  (Python 3.14)
@@ -107,7 +107,7 @@ def lenient() -> dict[str, Any]:
 
 
 def innermost(function: Any) -> Any:
-    """The plain function behind partials, wrappers, bound methods and callable objects."""
+    """The plain function within partials, wrappers, bound methods and callable objects."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -123,7 +123,7 @@ def innermost(function: Any) -> Any:
 
 EMPTY: Final = inspect.Parameter.empty  # the default of a parameter without one
 OMITTED: Final = object()
-"""The default of a parameter that may be left out and then isn't passed; no schema shows it, as JSON can't say it."""
+"""The default of a parameter that isn't passed when it is left out; no schema shows it."""
 
 Kind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
@@ -136,9 +136,9 @@ class Parameter:
 
     Attributes:
         name: As in the function.
-        annotation: Its type, with every name in it worked out; `Any` where there is none; `ToolContext` itself
-            for the context, however it was written.
-        default: Its default, `EMPTY` without one, `OMITTED` where it may be left out all the same.
+        annotation: Its type, with every name in it resolved; `Any` if it has none; `ToolContext` itself for the
+            context, however it was annotated.
+        default: Its default, `EMPTY` without one, `OMITTED` if it is optional without one.
         kind: As in `inspect.Parameter`.
         service: The type of the service that fills it, or `None`.
     """
@@ -151,7 +151,7 @@ class Parameter:
 
     @property
     def key(self) -> str:
-        """What the model calls it: its `alias` in `Annotated`, else its name; `from_` and the like lose their `_`."""
+        """Its name for the model: an `alias` in `Annotated`, else its name, without the `_` of `from_` etc.."""
         aliases = (getattr(each, "alias", None) for each in getattr(self.annotation, "__metadata__", ()))
         name = self.name.removesuffix("_")
         return next((each for each in aliases if isinstance(each, str)), name if iskeyword(name) else self.name)
@@ -163,28 +163,28 @@ class Parameter:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the registry fills it, and so the model doesn't see it."""
+        """Whether the registry fills it, and the model doesn't see it."""
         return self.annotation is ToolContext or self.service is not None
 
     @property
     def is_optional(self) -> bool:
-        """Whether it has a default, which stands where nothing fills it."""
+        """Whether it has a default."""
         return self.default is not EMPTY
 
     @property
     def is_positional(self) -> bool:
-        """Whether it may stand before `*args`."""
+        """Whether it can be passed by position."""
         return self.kind in (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
 
 
 @frozen
 class Signature:
-    """The parameters that a call of a tool fills, and what it gives back.
+    """Signature of a tool's function: parameters and return type.
 
     Attributes:
         parameters: In the function's order; those that a `functools.partial` has bound are left out.
-        returns: The return type, worked out; `EMPTY` without one.
-        taken: Names that `**kwargs` can't take: parameters that are bound or hidden.
+        returns: The resolved return type; `EMPTY` without one.
+        taken: Names that `**kwargs` can't take: bound and hidden parameters.
     """
 
     parameters: tuple[Parameter, ...]
@@ -193,20 +193,20 @@ class Signature:
 
     @property
     def visible(self) -> tuple[Parameter, ...]:
-        """What the model may fill."""
+        """The parameters that the model may fill."""
         return tuple(each for each in self.parameters if not each.is_hidden)
 
     @property
     def injects(self) -> tuple[Parameter, ...]:
-        """What services fill."""
+        """The parameters that services fill."""
         return tuple(each for each in self.parameters if each.service is not None)
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:
-    """Reads the signature of any callable but a class; wrappers made with `functools.wraps` are seen through.
+    """Reads the signature of any callable except a class; follows wrappers made with `functools.wraps`.
 
-    `method`: the first parameter is an instance or class that isn't bound yet. Raises `DefinitionError` where it has
-    no readable signature, a type names what isn't there, or two parameters take the context.
+    `method`: the first parameter is an unbound instance or class. Raises `DefinitionError` if it has no readable
+    signature, a type can't be resolved, or two parameters take the context.
     """
     try:
         raw = inspect.signature(function, **lenient())
@@ -231,13 +231,13 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
 
 
 def is_method(function: Callable[..., Any]) -> bool:
-    """Whether a function is written in a class body and its first parameter waits for an instance or class."""
+    """Whether a function is defined in a class body, and its first parameter is an unbound instance or class."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None or not code.co_argcount or code.co_varnames[0] not in ("self", "cls"):
         return False
-    around = function.__qualname__.rpartition(".")[0]
-    if not around or around.endswith("<locals>"):
+    scope = function.__qualname__.rpartition(".")[0]
+    if not scope or scope.endswith("<locals>"):
         return False
     return next(iter(inspect.signature(function, **lenient()).parameters.values())).annotation is EMPTY
 
@@ -248,7 +248,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
-        what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the registry."
+        what = "the model would have to fill it: the registry passes only ToolContext itself."
         hint = "Annotate it ToolContext; the request is its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
@@ -257,7 +257,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         hint = "Write Injected[SomeClass]."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     if written.kind in STARRED and (service is not None or annotation is ToolContext):
-        what = f"{'the context' if service is None else 'a service'} can't be starred."
+        what = f"{'the context' if service is None else 'a service'} can't be *args or **kwargs."
         raise DefinitionError(what, tool=tool, parameter=written.name, hint="Give it a parameter of its own.")
     return Parameter(written.name, annotation, written.default, written.kind, service)
 
@@ -277,9 +277,9 @@ def _is_kind_of_context(annotation: object) -> bool:
 
 
 def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Parameter]:
-    """`**kwargs: Unpack[SomeTypedDict]` as the keyword parameters that it stands for."""
+    """The parameters, with `**kwargs: Unpack[SomeTypedDict]` replaced by its keyword parameters."""
     for each in parameters:
-        # typing_extensions has an Unpack of its own in Python 3.11.
+        # typing_extensions has its own Unpack in Python 3.11.
         if each.kind is not Kind.VAR_KEYWORD or getattr(get_origin(each.annotation), "_name", "") != "Unpack":
             yield each
             continue
@@ -287,14 +287,14 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
 
         fields = fields_of(get_args(each.annotation)[0])
         if fields is None:
-            what = f"its type {each.annotation} unpacks no TypedDict."
+            what = f"its type {each.annotation} isn't Unpack of a TypedDict."
             raise DefinitionError(what, tool=tool, parameter=each.name, annotation=each.annotation)
         for key in fields:
             yield Parameter(key.key, key.annotation, EMPTY if key.required else OMITTED, Kind.KEYWORD_ONLY)
 
 
 def _bound_names(function: Any) -> frozenset[str]:
-    """The keywords that a `functools.partial`, or several, have fixed: they may be secrets, so they aren't shown."""
+    """The keywords bound by one or more `functools.partial`: they may be secrets, so they are hidden."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
@@ -303,7 +303,7 @@ def _bound_names(function: Any) -> frozenset[str]:
 
 
 def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> frozenset[str]:
-    """Names of parameters that the function has and the model can't fill."""
+    """The names of the function's parameters that the model can't fill."""
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
     written = {each.name for each in every if each.kind not in STARRED}
     return frozenset(written - {each.name for each in parameters if not each.is_hidden})
@@ -318,16 +318,16 @@ _FLAVOURS: Final = (
 )
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
-_READY: Final = (ToolResult, *CONTENT_TYPES)  # what is a result, or a part of one, already
+_READY: Final = (ToolResult, *CONTENT_TYPES)  # a result, or a part of one, already
 _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
-"""Types without structured results: text and bytes become content as they are."""
+"""Types without structured results: text and bytes become content."""
 
 
 def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
-    """What calling `function`, annotated to return `returns`, gives, and the type of what the result is made of.
+    """The flavour of `function`, annotated to return `returns`, and the type of its result.
 
-    The flavour is settled by its code, else by its return type: a plain function may give a coroutine. The type is
-    that of what is awaited, of what a generator returns, or of the list of its items; `EMPTY` where there is none.
+    The flavour is that of its code, else of its return type: a plain function may return a coroutine. The type is that
+    of the awaited value, of a generator's return value, or of the list of its items; `EMPTY` if there is none.
     """
     flavour = Flavour.of(function)
     origin: Any = get_origin(returns)
@@ -343,17 +343,17 @@ def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, An
 
 
 def _list_of(parts: tuple[Any, ...]) -> Any:
-    """The list of a generator's items, whose type is the first argument of its own; text is an item like others."""
+    """The list type of a generator's items, whose type is the first type argument; text items count as data."""
     if not parts or parts[0] in (Any, object, _NONE) or _is_ready(parts[0]):
         return EMPTY
     return list[parts[0]]
 
 
 def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
-    """The JSON Schema of the structured result that a type declares, an object's; and whether it wraps the value.
+    """The JSON Schema of the structured result of a type, always an object's; and whether it wraps the value.
 
-    MCP wants an object: a value of any other type stands in the structured result as `{"result": value}`. Raises
-    `DefinitionError` where the type can't be written as JSON Schema.
+    MCP requires an object: a value of any other type is wrapped as `{"result": value}`. Raises `DefinitionError` if the
+    type has no JSON Schema.
     """
     structured = _structured_part(annotation)
     if structured is EMPTY:
@@ -372,12 +372,12 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
             tool=tool,
             parameter=".".join(part for part in ("return", error.parameter) if part),
             annotation=error.annotation,
-            hint="Annotate what it really gives back, or pass output_schema=None.",
+            hint="Annotate the type that it really returns, or pass output_schema=None.",
         ) from None
 
 
 def _structured_part(annotation: Any) -> Any:
-    """The part of a type that declares structured results, `EMPTY` where none does."""
+    """The part of a type that is a structured result; `EMPTY` if there is none."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
     if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):
@@ -395,6 +395,6 @@ def _structured_part(annotation: Any) -> Any:
 
 
 def _is_ready(annotation: Any) -> bool:
-    """Whether a list's items are content already, or may be."""
+    """Whether a list's items are, or may be, content already."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)

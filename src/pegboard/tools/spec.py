@@ -1,4 +1,4 @@
-"""`ToolSpec`: what a tool declares, as frozen JSON data; the rules for names; origin and policy beside it."""
+"""`ToolSpec`: a tool's declaration as frozen JSON data; names; `Origin`, `Policy`, `Limits`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, 
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 Keep: TypeAlias = Literal["head", "tail", "middle"]
-"""Which part stays: the beginning, the end, or both ends without the middle."""
+"""The part of a long text that is used: the beginning, the end, or both ends without the middle."""
 
-TokenCounter: TypeAlias = Callable[[str], int]  # how many tokens a text has: at most one a byte
+TokenCounter: TypeAlias = Callable[[str], int]  # the tokens of a text: at most one per byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final[Any] = attrs.validators.optional(attrs.validators.ge(1))
@@ -36,19 +36,19 @@ def _small(limits: ResultLimits) -> int:
 
 @frozen
 class ResultLimits:
-    """Limits on how much of a result the model gets; whatever limit is hit first holds, `None` is none.
+    """Limits on the size of the result that the model gets; the first one reached applies, `None` is no limit.
 
-    The words that say what was left out, and how to read on, come on top.
+    The note about the omitted part, and how to read on, isn't counted.
 
     Attributes:
-        lines: How many lines of text.
-        bytes: How many bytes of text, in UTF-8.
-        tokens: How many tokens of text.
-        keep: Which part stays: `"head"`, `"tail"`, or `"middle"` for both ends without the middle.
-        count_tokens: Counts the tokens of a text; `None` takes four bytes for one. Called off the event loop.
-        media_bytes: How many bytes of pictures, sounds and files, all of a result's together. What goes beyond it
-            becomes an attachment.
-        small: Texts of so many characters are surely within the limits.
+        lines: The maximum lines of text.
+        bytes: The maximum bytes of text, in UTF-8.
+        tokens: The maximum tokens of text.
+        keep: The part that is used: `"head"`, `"tail"`, or `"middle"` for both ends without the middle.
+        count_tokens: Counts the tokens of a text; `None` estimates four bytes per token. Called off the event loop.
+        media_bytes: The maximum bytes of images, audio and files, all of a result's together. Content beyond it becomes
+            an attachment.
+        small: Texts with at most this many characters are within the limits.
     """
 
     lines: int | None = field(default=2_000, validator=_at_least_one)
@@ -61,23 +61,23 @@ class ResultLimits:
 
 
 DEFAULT_RESULT_LIMITS: Final = ResultLimits()
-"""2,000 lines or 50 KiB of text, 10 MiB of anything else, and the head stays."""
+"""2,000 lines or 50 KiB of text, from the head, and 10 MiB of other content."""
 
 ConflictPolicy: TypeAlias = Literal["error", "keep", "replace", "shadow", "prefix"]
-"""Two tools of one name: raise, keep the earlier, take the later, take the later until it is disposed, or prefix the
-later's name with its plugin's."""
+"""For two tools of one name: raise an error, use the earlier, use the later, use the later until it is disposed, or
+prefix the later's name with its plugin's."""
 
 
 @frozen
 class Origin:
-    """Origin of a tool: who brought it.
+    """Origin of a tool: its plugin, distribution and toolset.
 
     Attributes:
         plugin: The plugin's name (its entry point's), or `None` for the host program.
         distribution: The installed distribution, or `None`.
         version: The distribution's version, or `None`.
         toolset: The toolset that offered the tool at this resolution, or `None`.
-        trusted: Whether the annotations may be believed; those of an untrusted origin only add caution.
+        trusted: Whether its annotations are trusted; those of an untrusted origin can only make it stricter.
     """
 
     plugin: str | None = None
@@ -102,11 +102,11 @@ LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python it
 
 @frozen
 class Policy:
-    """Policy for calls of a tool, by the options of the same names; `None` leaves it to the registry.
+    """Policy for calls of a tool, by the options of the same names; `None` means the registry's default.
 
     Raises:
-        ValueError: A `max_concurrency` below 1, or a `timeout` that isn't above 0: no call would ever run. A
-            `memory_limit` below 64 MiB: Python itself would have no room. Negative `retries`; an empty `executor`.
+        ValueError: A `max_concurrency` below 1, a `timeout` that isn't above 0, a `memory_limit` below 64 MiB (too
+            little for Python itself), negative `retries`, or an empty `executor`.
     """
 
     timeout: float | None = field(default=None, validator=attrs.validators.optional(attrs.validators.gt(0)))
@@ -127,27 +127,27 @@ DEFAULT_POLICY: Final = Policy()
 
 @frozen
 class Limits:
-    """Limits of calls, where their tool declares nothing else.
+    """Default limits of calls, for tools that don't declare their own.
 
     Attributes:
         timeout: Seconds for one call; `None` is no limit.
         expose_errors: Whether the text of unexpected exceptions reaches the model.
-        argument_bytes: How long the JSON text of the arguments may be.
-        argument_nodes: How many values the arguments may hold.
+        argument_bytes: The maximum size of the arguments as JSON text.
+        argument_nodes: The maximum number of values in the arguments.
         coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
-        repair: Whether a name in another case, or with one near miss, is taken for the one that was meant.
-        results: How long a result's text may be.
+        repair: Whether a tool name with other case or a small typo is corrected, if only one name can be meant.
+        results: Limits on a result's text.
         callback_timeout: Seconds for one callback.
-        approval_timeout: Seconds that a person may take for an answer; no answer is no.
-        rejection_ends_turn: Whether a person's no without a word of feedback ends the turn.
-        max_concurrency: How many calls of the registry may run at once; `None` is no limit.
-        depth: How many calls deep tools may call tools.
-        grace: Seconds that a cancelled coroutine has to tidy up.
-        predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
-        toolset_timeout: Seconds that the toolsets have for their tools, all at the same time.
+        approval_timeout: Seconds for a person's answer; no answer means no.
+        rejection_ends_turn: Whether a person's no without feedback ends the turn.
+        max_concurrency: The maximum number of concurrent calls of the registry; `None` is no limit.
+        depth: The maximum depth of tools calling tools.
+        grace: Seconds that a cancelled coroutine has for cleanup.
+        predicate_timeout: Seconds for the functions of predicates, for all tools of a resolution together.
+        toolset_timeout: Seconds for all toolsets of a resolution, which run concurrently.
 
     Raises:
-        TypeError: A limit that is no number.
+        TypeError: A limit isn't a number.
         ValueError: A negative time or size, or a count below 1.
     """
 
@@ -180,29 +180,29 @@ _REST = _FIRST | frozenset("0123456789-")
 def is_valid_name(name: str) -> bool:
     """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, and doesn't begin with `pegboard_`.
 
-    The narrowest of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
+    The intersection of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
     fits = 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
     return fits and not name.lower().startswith("pegboard_")  # such as the virtual call that asks for confirmation
 
 
 def check_name(name: str) -> str:
-    """`name` as it is; raises `InvalidNameError` where it isn't valid."""
+    """`name` unchanged; raises `InvalidNameError` if it isn't valid."""
     if not is_valid_name(name):
         raise InvalidNameError(name)
     return name
 
 
 def alike(name: str) -> str:
-    """What names have in common that differ only in case, or in characters that look alike."""
+    """A key that is equal for names that differ only in case, or in characters that look alike."""
     return name.lower().translate(_ALIKE)
 
 
 def mapped_name(foreign: str) -> str:
-    """A valid name for a foreign one: itself where it is valid, else a readable part and a digest of the whole.
+    """A valid name for a foreign one: itself if it is valid, else a readable part and a digest of the whole.
 
-    Two foreign names get two names: those that were mapped end with a digest of the foreign name (40 bits of
-    SHA-256), and a valid name that ends as if it had been mapped is mapped too.
+    Different foreign names get different names: mapped ones end with a digest of the foreign name (40 bits of SHA-256),
+    and a valid name that looks like a mapped one is mapped, too.
     """
     readable, _, digest = foreign.rpartition("_")
     looks_mapped = bool(readable) and len(digest) == _DIGITS and _HEX.issuperset(digest)
@@ -220,11 +220,11 @@ def mapped_name(foreign: str) -> str:
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]
 KINDS: Final = ("function", "freeform", "provider")
 ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
-"""How a rule reads an argument: as it is, as a shell's command line, as a place in the file system, as a URL."""
+"""How a rule reads an argument: as plain text, a shell command line, a file system path, or a URL."""
 
 ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
 
-FREEFORM_SCHEMA: Final = json_text(  # what a freeform tool's input is listed as: an object with one string, `input`
+FREEFORM_SCHEMA: Final = json_text(  # the schema of a freeform tool: an object with one string, `input`
     {
         "type": "object",
         "properties": {"input": {"type": "string"}},
@@ -234,16 +234,16 @@ FREEFORM_SCHEMA: Final = json_text(  # what a freeform tool's input is listed as
 )
 
 NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
-"""The schema of a tool that takes nothing."""
+"""The schema of a tool without arguments."""
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    kept = None if isinstance(given, str) else dict.fromkeys(given)
-    if kept is None or not all(isinstance(each, str) for each in kept):
+    strings = None if isinstance(given, str) else dict.fromkeys(given)
+    if strings is None or not all(isinstance(each, str) for each in strings):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
-    for each in kept:
+    for each in strings:
         _check_unicode(what, each)
-    return kept
+    return strings
 
 
 def _check_unicode(what: str, text: str | None) -> None:
@@ -252,14 +252,14 @@ def _check_unicode(what: str, text: str | None) -> None:
 
 
 def _repaired_text(text: str) -> str:
-    """A text for people and models: what UTF-8 can't say (lone surrogates) becomes U+FFFD."""
+    """A text for people and models, with lone surrogates replaced by U+FFFD."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
         raise TypeError(f"description and title must be strings, got {text!r:.100}")
     return unicode_text(text)
 
 
 def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
-    """Refuses what is no text, and what is no pattern where it should be one."""
+    """Validator: refuses a definition that isn't a string, or isn't a pattern for the syntax `"regex"`."""
     if not isinstance(definition, str):
         raise TypeError(f"the definition of a grammar must be a string, got {definition!r:.100}")
     _check_unicode("definition", definition)
@@ -268,7 +268,7 @@ def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
 
         if not is_pattern(definition):
             raise ValueError(
-                f"{definition!r:.100} is no regular expression that runs in linear time "
+                f"{definition!r:.100} isn't a regular expression that runs in linear time "
                 "(no lookaround, no backreferences, of bounded size)"
             )
 
@@ -279,9 +279,9 @@ class ToolAnnotations(JsonRecord):
 
     Attributes:
         read_only_hint: The tool changes nothing.
-        destructive_hint: The tool may destroy what was there.
-        idempotent_hint: The same call twice has the effect of one.
-        open_world_hint: The tool reaches outside (network, other people).
+        destructive_hint: The tool may destroy data.
+        idempotent_hint: Repeating the same call has no further effect.
+        open_world_hint: The tool interacts with the outside world (network, other people).
         edit_hint: The tool edits files. Ours; MCP carries it in `_meta`.
     """
 
@@ -293,7 +293,7 @@ class ToolAnnotations(JsonRecord):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
-        """Reads what `to_json` writes; other keys are passed over, and a hint is a boolean or null."""
+        """Reads what `to_json` writes; other keys are ignored, and a hint is a boolean or null."""
         hints = {name: data.get(wire) for name, wire in _HINTS}
         for name, wire in _HINTS:
             if not isinstance(hints[name], bool | None):
@@ -311,12 +311,12 @@ class Grammar(JsonRecord):
 
     Attributes:
         syntax: `"lark"` or `"regex"`.
-        definition: The grammar's text. A regular expression is one of Rust's `regex`, which providers take and which
-            runs in linear time; grammars of Lark are left to the provider.
+        definition: The grammar's text. A regular expression has the syntax of Rust's `regex`, which providers accept
+            and which runs in linear time; Lark grammars aren't checked.
 
     Raises:
-        ValueError: Another syntax, or no such regular expression.
-        TypeError: A definition that is no text.
+        ValueError: Another syntax, or an invalid regular expression.
+        TypeError: A definition that isn't a string.
     """
 
     syntax: Literal["lark", "regex"] = field(validator=one_of("lark", "regex"))
@@ -325,15 +325,15 @@ class Grammar(JsonRecord):
 
 @frozen
 class Concurrency:
-    """Concurrency of a tool: which of its calls may run side by side.
+    """Concurrency of a tool: which of its calls may run at the same time.
 
     Attributes:
-        mode: `"shared"` with everything, `"exclusive"` alone among all, `"key"` alone among calls of the same key,
-            `"path"` alone among calls of the same answer whose path is the same, above or below. Of different answers,
-            writers of the same path wait for each other.
+        mode: `"shared"` with all calls; `"exclusive"`: not with any other call; `"key"`: not with calls of the same
+            key; `"path"`: not with calls of the same answer whose path is the same, above or below. Of different
+            answers, writers of the same path wait for each other.
         key: For `"key"`: the names of the arguments whose values make the key. For `"path"`: the name of one that is a
             path, relative to the tool's `work_dir` or else the call's.
-        access: For these two: readers share, a writer is alone.
+        access: For these two modes: `"read"` calls share, a `"write"` call is exclusive.
     """
 
     mode: Literal["shared", "exclusive", "key", "path"] = field(
@@ -358,7 +358,7 @@ EXCLUSIVE: Final = Concurrency("exclusive")
 
 
 def concurrency_of(wanted: Any) -> Concurrency:
-    """A `Concurrency` as it is, or that of `"shared"` or `"exclusive"`; raises `ValueError` for anything else."""
+    """A `Concurrency` unchanged, or that of `"shared"` or `"exclusive"`; raises `ValueError` for anything else."""
     return wanted if isinstance(wanted, Concurrency) else Concurrency(wanted)
 
 
@@ -372,10 +372,10 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
         raise TypeError(f"permission_arguments must be a mapping of names to kinds, got {given!r:.100}")
     for name, kind in given.items():
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
-            raise TypeError(f"permission_arguments: {name!r:.100} is no argument's name")
+            raise TypeError(f"permission_arguments: {name!r:.100} isn't an argument name")
         if kind not in ARGUMENT_KINDS:
             known = ", ".join(ARGUMENT_KINDS)
-            raise ValueError(f"permission_arguments.{name}: {kind!r:.100} is no kind of argument; there are {known}")
+            raise ValueError(f"permission_arguments.{name}: unknown kind {kind!r:.100}; must be one of {known}")
     return json_text(dict(given)) if given else EMPTY_OBJECT
 
 
@@ -389,25 +389,25 @@ def _some(examples: Any) -> JsonText | None:
 
 @frozen(eq=False)
 class ToolSpec:
-    """Specification of a tool: frozen, JSON-serialisable, comparable by its digest.
+    """Specification of a tool: frozen, JSON-serialisable, compared by its digest.
 
-    Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
-    a spec can't be changed by changing what it gave. Attributes that aren't listed are the options of the same names.
+    Schemas, examples, options and meta are stored as JSON text; each read returns a new value, so that changing it
+    doesn't change the spec. Attributes that aren't listed are the options of the same names.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
         description: For the model. Here and in `title`, lone surrogates become U+FFFD.
         title: For people, or `None`.
         kind: `"function"`, `"freeform"` (text input, see `grammar`) or `"provider"` (see `provider_id`).
-        tags: Sorted, each once.
+        tags: Sorted, without duplicates.
         grammar: Of a freeform tool's input, or `None` for any text.
         provider_id: Of a provider tool, such as `"openai.web_search"`; else `None`.
         original_name: The foreign name that `name` was mapped from, or `None`.
 
     Raises:
         InvalidNameError: The name isn't valid.
-        ValueError: A provider tool without `provider_id`, or a text that UTF-8 can't say, named by its place.
-        TypeError: Something that JSON can't say.
+        ValueError: A provider tool without `provider_id`, or a text that UTF-8 can't encode, with its path.
+        TypeError: A value without a JSON form.
     """
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
@@ -443,8 +443,8 @@ class ToolSpec:
         if self.kind == "freeform" and self._input_schema is NO_INPUT:
             object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
         if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):
-            raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
-        for what in ("provider_id", "permission", "version", "original_name"):  # free texts have been repaired
+            raise ValueError("provider_id: a provider tool needs the provider's own name, such as 'openai.web_search'")
+        for what in ("provider_id", "permission", "version", "original_name"):
             _check_unicode(what, getattr(self, what))
         for name, what in _JSON.items():
             text: JsonText | None = getattr(self, name)
@@ -453,16 +453,16 @@ class ToolSpec:
 
     @property
     def input_schema(self) -> JsonSchema:
-        """The JSON Schema of the arguments, an object's."""
+        """The JSON Schema of the arguments, always an object's."""
         return json.loads(self._input_schema)
 
     @property
     def input_schema_text(self) -> str:
-        """The same as compact JSON text."""
+        """The input schema as compact JSON text."""
         return self._input_schema
 
     def is_encoded(self, argument: str) -> bool:
-        """Whether an argument, or a part of it, comes in an encoding such as base64, which rules can't look behind."""
+        """Whether an argument, or a part of it, is encoded, as by base64, so that rules can't match it."""
         if _ENCODED not in self._input_schema:
             return False
         schema = self.input_schema
@@ -478,17 +478,17 @@ class ToolSpec:
 
     @property
     def output_schema_text(self) -> str | None:
-        """The same as compact JSON text."""
+        """The output schema as compact JSON text."""
         return self._output_schema
 
     @property
     def examples(self) -> tuple[JsonObject, ...]:
-        """Arguments as a call may carry them; each valid by the input schema."""
+        """Example arguments, each valid by the input schema."""
         return () if self._examples is None else tuple(json.loads(self._examples))
 
     @property
     def permission_arguments(self) -> dict[str, ArgumentKind]:
-        """The arguments that rules look at, and how."""
+        """The arguments that rules match, with their kinds."""
         return json.loads(self._permission_arguments)
 
     @property
@@ -498,27 +498,27 @@ class ToolSpec:
 
     @property
     def provider_options(self) -> JsonObject:
-        """What exporters pass through, by provider."""
+        """Options that exporters pass through, by provider."""
         return json.loads(self._provider_options)
 
     @property
     def meta(self) -> JsonObject:
-        """Anything else, carried along (`_meta` in MCP)."""
+        """Other data, passed through (`_meta` in MCP)."""
         return json.loads(self._meta)
 
     @property
     def digest(self) -> str:
-        """`"sha256:..."` over all facts of this spec; worked out once."""
+        """`"sha256:..."` over all attributes of this spec, cached."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest_of(self.to_json()))
         return self._digest or ""
 
     def evolve(self, **changes: Any) -> ToolSpec:
-        """A spec with some facts changed; names as in the constructor."""
+        """A copy with some attributes changed; names as in the constructor."""
         return attrs.evolve(self, **changes)
 
     def to_json(self) -> JsonObject:
-        """All facts that aren't the default, under camel-case names; name, description, kind, inputSchema always."""
+        """The attributes by camelCase name, without defaults; name, description, kind and inputSchema always."""
         data: JsonObject = {}
         for wire, (name, _) in _FACTS.items():
             value = getattr(self, name)
@@ -530,10 +530,10 @@ class ToolSpec:
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> ToolSpec:
-        """Reads what `to_json` writes, from a source that isn't trusted.
+        """Reads what `to_json` writes, from an untrusted source.
 
         Raises:
-            ValueError: A key that is missing, unknown or of the wrong type, named in the text.
+            ValueError: A key is missing, unknown or of the wrong type; the message names it.
             InvalidNameError: The name isn't valid.
         """
         facts: dict[str, Any] = {}
@@ -564,7 +564,7 @@ _FACTS: Final[Mapping[str, tuple[str, type]]] = {
     for each in attrs.fields(ToolSpec)
     if each.init
 } | {"tags": ("tags", list), "examples": ("examples", list)}
-"""The facts of a spec as they stand in JSON: each with its attribute and its JSON type."""
+"""The JSON keys of a spec, each with its attribute and JSON type."""
 
 _ITEMS: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
 _PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {

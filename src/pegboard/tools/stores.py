@@ -1,4 +1,4 @@
-"""`Artifacts` and `Memory`: what tools keep, protocols and in-memory implementations."""
+"""`Artifacts` and `Memory`: storage for tools, as protocols and in-memory implementations."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from attrs import define, field, frozen
 from pegboard.errors import ArtifactError
 from pegboard.tools.content import CONTENT_TYPES, Content, TextContent
 
-_USER: Final = "user:"  # what the name of an artifact begins with that belongs to the user, in all of his conversations
-_MOST_NAME_BYTES: Final = 255  # how long a name may be, in UTF-8, as for the files of most systems
-MOST_BYTES: Final = 256 << 20  # what `_InMemoryArtifacts` keeps by default, of all users together
+_USER: Final = "user:"  # name prefix of the artifacts of a user, shared by all of the user's conversations
+_MOST_NAME_BYTES: Final = 255  # in UTF-8, as for file names on most systems
+MOST_BYTES: Final = 256 << 20  # default capacity of `_InMemoryArtifacts`, for all users together
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
-_OVERHEAD: Final = 200  # bytes that a version takes beside its data
+_OVERHEAD: Final = 200  # bytes per version besides its data
 _Scope: TypeAlias = tuple[str | None, str | None, bool]
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 
 
 class Artifacts(Protocol):
-    """Keeps artifacts in versions; the host brings its own by `registry.provide(Artifacts, ...)`.
+    """Versioned storage of artifacts; the host provides its own by `registry.provide(Artifacts, ...)`.
 
-    Names are as `_checked_name` takes them. One that begins with `user:` belongs to the user, any other to the
-    user's conversation; what belongs to different users must never meet.
+    Names are those that `_checked_name` accepts. One that begins with `user:` belongs to the user, any other to the
+    user's conversation; users must be isolated from each other.
     """
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; gives its number, which is higher than all before."""
+        """Stores a new version; returns its number, which is higher than all before."""
         ...
 
     async def load(
@@ -50,7 +50,7 @@ class Artifacts(Protocol):
         ...
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Forgets all versions; does nothing where there are none."""
+        """Deletes all versions; does nothing if there are none."""
         ...
 
 
@@ -58,15 +58,15 @@ def _checked_name(name: str) -> str:
     r"""A name that is safe as a relative path on every system, perhaps after `user:`.
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
-    with a dot; none of `\ < > : " | ? *` and no character that can't be seen.
+    with a dot; none of `\ < > : " | ? *` and no unprintable character.
     """
     bare = name.removeprefix(_USER)
     if not bare.isprintable():
-        reason = "each of its characters must be one that can be seen"
+        reason = "all characters must be printable"
     elif not 1 <= len(name.encode()) <= _MOST_NAME_BYTES:
-        reason = f"a name has 1 to {_MOST_NAME_BYTES} bytes"
+        reason = f"a name must have 1 to {_MOST_NAME_BYTES} bytes"
     elif not _FORBIDDEN.isdisjoint(bare):
-        reason = f"a name holds none of {' '.join(sorted(_FORBIDDEN))}"
+        reason = f"a name must not contain any of {' '.join(sorted(_FORBIDDEN))}"
     elif any(part in ("", ".", "..") or part != part.strip(" ") or part.endswith(".") for part in bare.split("/")):
         reason = "each part between slashes must be a plain file name"
     else:
@@ -76,12 +76,12 @@ def _checked_name(name: str) -> str:
 
 @define(eq=False)
 class _InMemoryArtifacts(Artifacts):
-    """Keeps artifacts until the process ends.
+    """In-memory storage of artifacts, for tests and small hosts.
 
-    For tests and small hosts. When it is full, the conversation with the most data loses its oldest version.
+    When it is full, the oldest version of the conversation with the most data is dropped.
 
     Attributes:
-        most_bytes: How much it keeps, of all users together.
+        most_bytes: The capacity, for all users together.
     """
 
     most_bytes: int = MOST_BYTES
@@ -90,10 +90,10 @@ class _InMemoryArtifacts(Artifacts):
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; the first is 1."""
+        """Stores a new version; the first is 1."""
         size = _bytes_of(content)
         if size > self.most_bytes:
-            raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
+            raise ArtifactError(f"{name} is too large to store: over {self.most_bytes:,} bytes.", name=name)
         scope = _scope(_checked_name(name), user, session)
         with self._lock:
             self._make_room(scope, size)
@@ -153,7 +153,7 @@ def _bytes_of(content: Content) -> int:
 
 @frozen
 class CallArtifacts:
-    """The artifacts as one call sees them: those of its conversation, and its user's (`user:...`).
+    """Artifacts for one call: those of its conversation, and its user's (`user:...`).
 
     From a plain function: `context.wait(context.artifacts.save("a.txt", "..."))`.
 
@@ -164,10 +164,10 @@ class CallArtifacts:
     context: _Context
 
     async def save(self, name: str, content: Content | str) -> int:
-        """Keeps a new version, gives its number, and notes it in the call's `artifact_delta`.
+        """Stores a new version, returns its number, and records it in the call's `artifact_delta`.
 
         Args:
-            name: As `_checked_name` takes it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
+            name: As `_checked_name` accepts it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
             content: A text or one of pegboard's content types.
 
         Raises:
@@ -199,7 +199,7 @@ class CallArtifacts:
         return await artifacts.list(user=self.context.user, session=self.context.session)
 
     async def delete(self, name: str) -> None:
-        """Forgets all versions; does nothing where there are none."""
+        """Deletes all versions; does nothing if there are none."""
         artifacts = await self._found()
         await artifacts.delete(_checked_name(name), user=self.context.user, session=self.context.session)
         self.context.actions.artifact_delta.pop(name, None)
@@ -208,22 +208,22 @@ class CallArtifacts:
         return await self.context.use_or(Artifacts, _InMemoryArtifacts)
 
 
-MOST_ENTRIES: Final = 10_000  # entries that `_InMemoryMemory` keeps by default, of all users together
+MOST_ENTRIES: Final = 10_000  # default capacity of `_InMemoryMemory`, for all users together
 _WORD: Final = re.compile(r"\w+")
-MOST_CHARACTERS: Final = 20_000  # characters of one entry that `_InMemoryMemory` keeps; the rest is cut off
+MOST_CHARACTERS: Final = 20_000  # of one entry of `_InMemoryMemory`; the rest is cut off
 
 
 @frozen
 class MemoryEntry:
-    """Something that is remembered.
+    """Entry of a memory.
 
     Attributes:
-        text: What.
-        user: Its user; `None` is kept apart from every user.
-        session: In which conversation it came up, or `None`.
-        author: Who brought it up, or `None`.
+        text: The text to remember.
+        user: Its user; entries without a user (`None`) are separate from those of every user.
+        session: The conversation that it is from, or `None`.
+        author: Its author, or `None`.
         time: When it was added, in seconds since 1970 (UTC).
-        metadata: Facts beside it.
+        metadata: Additional facts.
     """
 
     text: str
@@ -235,22 +235,21 @@ class MemoryEntry:
 
 
 class Memory(Protocol):
-    """Keeps and finds what is remembered; the host brings its own by `registry.provide(Memory, ...)`.
+    """Searchable memory; the host provides its own by `registry.provide(Memory, ...)`.
 
-    Entries of different users must never meet: a search for `user=None` finds what belongs to no user, not
-    everything.
+    Users must be isolated from each other: a search for `user=None` finds entries without a user, not all.
     """
 
     async def search(
         self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
-        """What fits a query, the best first.
+        """The entries that match a query, the best first.
 
         Args:
             query: In plain words.
-            user: Whose entries.
-            session: Only what came up in this conversation; `None` for all of the user's.
-            limit: How many at most.
+            user: The user whose entries are searched.
+            session: Only entries of this conversation; `None` for all of the user's.
+            limit: The maximum number of entries.
         """
         ...
 
@@ -263,18 +262,18 @@ class Memory(Protocol):
         author: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryEntry:
-        """Remembers something; gives it as it is kept."""
+        """Adds an entry; returns it as stored."""
         ...
 
 
 @define(eq=False)
 class _InMemoryMemory(Memory):
-    """Remembers until the process ends, and finds by the words that a query and an entry share.
+    """In-memory memory for tests and small hosts, searched by the words that a query and an entry share.
 
-    For tests and small hosts. When it is full, the user with the most entries loses the oldest one.
+    When it is full, the oldest entry of the user with the most entries is dropped.
 
     Attributes:
-        most: How many entries it keeps, of all users together.
+        most: The maximum number of entries, for all users together.
     """
 
     most: int = MOST_ENTRIES
@@ -284,7 +283,7 @@ class _InMemoryMemory(Memory):
     async def search(
         self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
-        """What shares the most words with the query, the newest first among equals; nothing for no shared word."""
+        """The entries that share words with the query, the most first, then the newest."""
         wanted = frozenset(_WORD.findall(query.casefold()))
         with self._lock:
             kept = list(self._kept.get(user, ()))
@@ -302,7 +301,7 @@ class _InMemoryMemory(Memory):
         author: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryEntry:
-        """Remembers the first 20,000 characters of a text."""
+        """Adds the first 20,000 characters of a text."""
         entry = MemoryEntry(text[:MOST_CHARACTERS], user, session, author, time.time(), dict(metadata or {}))
         words = frozenset(_WORD.findall(entry.text.casefold()))
         with self._lock:
@@ -317,7 +316,7 @@ class _InMemoryMemory(Memory):
 
 @frozen
 class CallMemory:
-    """The memory as one call sees it: that of the call's user.
+    """Memory for one call: that of the call's user.
 
     From a plain function: `context.wait(context.memory.search("..."))`.
 
@@ -328,12 +327,12 @@ class CallMemory:
     context: _Context
 
     async def search(self, query: str, *, limit: int = 10, session_only: bool = False) -> tuple[MemoryEntry, ...]:
-        """What is remembered of this user and fits a query, the best first.
+        """The entries of this user that match a query, the best first.
 
         Args:
             query: In plain words.
-            limit: How many at most.
-            session_only: Only what came up in this conversation.
+            limit: The maximum number of entries.
+            session_only: Only entries of this conversation.
         """
         memory = await self.context.use_or(Memory, _InMemoryMemory)
         session = self.context.session if session_only else None
@@ -342,7 +341,7 @@ class CallMemory:
     async def add(
         self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> MemoryEntry:
-        """Remembers something of this user and this conversation; `author` is the call's agent by default."""
+        """Adds an entry for this user and conversation; `author` is the call's agent by default."""
         context = self.context
         memory = await context.use_or(Memory, _InMemoryMemory)
         author = context.agent if author is None else author

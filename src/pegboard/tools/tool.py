@@ -66,18 +66,18 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class LateHandler:
-    """A handler that is found at the first call: listing and filtering import none of its plugin's code.
+    """Lazy handler, loaded at the first call: listing and filtering import no code of its plugin.
 
-    `load` gives the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
-    loop, as it imports code, and raises `PluginError` where a plugin fails, `StaleSpecError` where its code declares
-    something else.
+    `load` returns the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
+    loop, as it imports code, and raises `PluginError` if a plugin fails, `StaleSpecError` if the code declares another
+    spec.
     """
 
     load: Callable[[], Tool | Handler | Coroutine[Any, Any, Tool | Handler]]
     _completed: WeakKeyDictionary[Tool, Tool] = field(factory=WeakKeyDictionary[Any, Any], init=False, repr=False)
 
     def completed(self, tool: Tool, loaded: Tool | Handler) -> Tool:
-        """A tool of this handler with what `load` gave; the same each time, as what is compiled for it is kept."""
+        """A tool of this handler with the loaded handler; cached, so that its compiled validators are reused."""
         if isinstance(loaded, Tool):
             return loaded
         found = self._completed.get(tool)
@@ -86,7 +86,7 @@ class LateHandler:
         return found
 
     def changed(self, tool: Tool, change: Callable[[Tool], Tool]) -> LateHandler:
-        """The handler of the tool as `change` makes it, changed in the same way once it is found."""
+        """A lazy handler for the changed tool, which applies `change` to the loaded tool."""
 
         async def later(loading: Coroutine[Any, Any, Tool | Handler]) -> Tool:
             return change(self.completed(tool, await loading))
@@ -102,25 +102,25 @@ class LateHandler:
 class Tool:
     """A spec plus the handler that runs it.
 
-    A tool without a handler is legal: its calls come back to the host as `not_executed`. Attributes that aren't
+    A tool without a handler is valid: its calls are returned to the host as `not_executed`. Attributes that aren't
     listed are the options of the same names.
 
     Attributes:
-        spec: What the tool declares.
-        handler: What runs it; a `LateHandler` is found at the first call.
-        origin: Who brought it.
-        policy: How its calls are treated.
-        work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
-        permission_values: What rules look at in place of arguments; `None`: the arguments themselves.
-        confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
+        spec: The tool's declaration.
+        handler: Runs the tool; a `LateHandler` is loaded at the first call.
+        origin: Its plugin, distribution and toolset.
+        policy: The policy for its calls.
+        work_dir: Returns the base folder of relative paths; `None`: the call's.
+        permission_values: Returns the values that rules match; `None`: the arguments themselves.
+        confirms: Selects the calls that need confirmation; `None`: by `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context, services)`, plain
-            or async, gives the next request or `None`; as a request processor, it takes some of them, by name.
-        former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
-        former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
-        own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
-        presets: Argument, by the tool's own name -> the JSON text of what a `Reshape` has it be, always or by default.
+            or async, returns the next request or `None`; as a request processor, it takes some of them, by name.
+        former_names: The names before it was renamed, the original first: permission rules for them apply, too.
+        former_permissions: The permissions that it declared before: rules for them that deny or ask apply, too.
+        own_names: Argument name for the model -> the tool's own name, if a `Reshape` has renamed it.
+        presets: Argument, by the tool's own name -> JSON text of the value that a `Reshape` fixes or gives by default.
     """
 
     spec: ToolSpec
@@ -149,19 +149,19 @@ class Tool:
 
     @cached_property
     def digest(self) -> str:
-        """What approvals and grants are bound to: the spec's digest, and with presets one over these too."""
+        """The digest that approvals and grants are bound to: the spec's, or with presets one that includes them."""
         return (
             digest_of({"tool": self.spec.digest, "presets": dict(self.presets)}) if self.presets else self.spec.digest
         )
 
     def presets_of(self, arguments: JsonMapping) -> JsonObject:
-        """What a call with these arguments has beside them, by the tool's own names."""
+        """The presets for a call with these arguments, by the tool's own names."""
         given = {self.own_names.get(name, name) for name in arguments}
         return {name: json.loads(text) for name, text in self.presets.items() if name not in given}
 
     @cached_property
     def runs_plainly(self) -> bool:
-        """Whether a call takes no more than its handler: it waits for no other, and isn't tried again or elsewhere."""
+        """Whether a call only runs its handler: without locks, limits, retries, services or another executor."""
         policy, handler = self.policy, self.handler
         return not (
             self.spec.concurrency.mode != "shared"
@@ -173,11 +173,11 @@ class Tool:
         )
 
     def concurrency(self, arguments: JsonMapping) -> Concurrency:
-        """How a call with these arguments shares; alone, where the tool can't say."""
+        """The concurrency of a call with these arguments; exclusive, if the tool's function fails."""
         function = self.by_arguments.get("concurrency")
         try:
             return self.spec.concurrency if function is None else concurrency_of(function(dict(arguments)))
-        except (Exception, SystemExit):  # noqa: BLE001  it can't say
+        except (Exception, SystemExit):  # noqa: BLE001  (the tool's own function)
             return EXCLUSIVE
 
     @cached_property
@@ -203,7 +203,7 @@ class Tool:
         return self.handler.make_binder()
 
     def check(self, arguments: JsonMapping) -> tuple[str, ...]:
-        """Every problem of these arguments, at most 20, as `"path: reason"`; empty where a call would run.
+        """The problems of these arguments, at most 20, as `"path: reason"`; empty if they are valid.
 
         Validates by the schema, then by structuring, then by the tool's own check.
         """
@@ -222,7 +222,7 @@ class Tool:
         return () if self.checks is None else own_problems(self.checks, arguments)
 
     def evolve(self, **changes: Any) -> Tool:
-        """A tool with some attributes changed; what rules knew it by stays among its `former_*` attributes."""
+        """A copy with some attributes changed; a changed name or permission is added to the `former_*` attributes."""
         tool, own = attrs.evolve(self, **changes), self.spec.permission
         names = () if tool.name == self.name else (self.name,)
         permissions = () if own in (None, tool.spec.permission) else (own,)
@@ -235,20 +235,20 @@ class Tool:
         return tool if all(getattr(tool, name) == had for name, had in former.items()) else attrs.evolve(tool, **former)
 
     def with_spec(self, **changes: Any) -> Tool:
-        """A tool with some facts of its spec changed."""
+        """A copy with some attributes of its spec changed."""
         return self.evolve(spec=self.spec.evolve(**changes))
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
-        """A tool of a function, as `@tool` makes it; takes the same options.
+        """Makes a tool from a function, as `@tool` does, with the same options.
 
         Args:
-            function: A function, a `functools.partial`, a bound method or a callable object; it is left alone.
+            function: A function, a `functools.partial`, a bound method or a callable object; it isn't changed.
             options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
-            InvalidNameError: The name isn't one that every provider takes.
+            DefinitionError: A type or option is invalid; names the parameter, its type and what to do.
+            InvalidNameError: The name isn't accepted by every provider.
         """
         return _tool_of_function(function, options, method=False)
 
@@ -260,33 +260,33 @@ class Tool:
         handler: Callable[..., Any] | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
-        """A tool of a raw JSON Schema and a handler on a mapping.
+        """Makes a tool from a raw JSON Schema and a handler that takes a mapping.
 
         Args:
             name: The tool's name.
-            input_schema: An object's schema, taken as it is; `None` or `{}` for a tool without arguments.
+            input_schema: An object's schema, used unchanged; `None` or `{}` for a tool without arguments.
             handler: Called with the arguments as a mapping; a `ToolContext` parameter gets the context.
             options: As `@tool` takes them.
 
         Raises:
-            SchemaError: The schema is invalid or unbounded.
+            SchemaError: The schema is invalid, or its cost unbounded.
         """
         given = checked_options(options, tool=name)
         if input_schema is None or input_schema == {}:
             input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
-        skip = given.get("skip_patterns", True)  # whether it is the host's own is known when it is registered
+        skip = given.get("skip_patterns", True)  # decided at registration, which knows the origin
         facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
 
     @classmethod
     def lazy(cls, spec: ToolSpec, load: str | Callable[[], Any]) -> Tool:
-        """A tool whose code is found at its first call, once for all calls.
+        """Makes a lazy tool, whose code is loaded once, at its first call.
 
         Args:
-            spec: What it declares; what the code's types and docstring say doesn't count.
-            load: `"module:function"`, which is imported; or a function without arguments, plain or async, that gives
-                the function, such as once it has connected to what that needs. Where it raises, the call fails, and
-                the next one tries again.
+            spec: The declaration; the code's own types and docstring are ignored.
+            load: `"module:function"`, which is imported; or a function without arguments, plain or async, that returns
+                the function, perhaps after connecting to a server. If it raises, the call fails, and the next one
+                retries.
         """
         if not callable(load) and not (isinstance(load, str) and all(load.partition(":"))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function.", tool=spec.name)
@@ -320,12 +320,12 @@ class Tool:
         grammar: Grammar | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
-        """A tool whose input is text.
+        """Makes a tool with text input.
 
         Args:
             name: The tool's name.
             handler: Called with the text; a `ToolContext` parameter gets the context.
-            grammar: What the text must fit. Providers hold their models to it; it isn't checked here.
+            grammar: Grammar of the text. Providers enforce it; it isn't checked here.
             options: As `@tool` takes them.
         """
         given = checked_options(options, tool=name)
@@ -342,13 +342,13 @@ class Tool:
         input_schema: JsonSchema | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
-        """A tool that the model's provider knows, and usually runs.
+        """Makes a tool that the model's provider defines, and usually runs.
 
         Args:
             name: The tool's name in the registry.
             provider_id: Such as `"openai.web_search"`.
-            arguments: What the provider's definition of it takes.
-            handler: Runs it here, as a local shell does; `None` where the provider runs it.
+            arguments: The arguments of the provider's definition.
+            handler: Runs it here, such as for a local shell; `None` if the provider runs it.
             input_schema: Of the arguments that the handler gets; any object by default.
             options: As `@tool` takes them.
         """
@@ -364,7 +364,7 @@ class Tool:
 
     @classmethod
     def processor(cls, name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
-        """A tool that no model is offered: it is resolved as any other, and then processes the request.
+        """Makes a tool that only processes requests: it is resolved as any other, but never offered to a model.
 
         Args:
             name: The tool's name, for predicates and logs.
@@ -372,7 +372,7 @@ class Tool:
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
         if not callable(function):
-            raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
+            raise DefinitionError(f"{function!r:.100} isn't a function.", tool=name)
         given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
         return made_tool({"name": name, "description": docstring_of(function).description}, given)
 
@@ -385,13 +385,13 @@ def tools_html(tools: Iterable[Tool]) -> str:
     return f"<table>{head}{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
-ATTRIBUTE: Final = "__pegboard_tool__"  # where a decorated function carries its `Tool`, or its `Method`
+ATTRIBUTE: Final = "__pegboard_tool__"  # the attribute of a decorated function with its `Tool` or `Method`
 _HOOKS: Final = ("confirms", "checks", *BESIDE)
 
 
 @frozen(eq=False)
 class Method:
-    """The tool of a method, waiting for an instance, which its handler's function takes first."""
+    """The tool of an unbound method, whose handler's function takes the instance first."""
 
     tool: Tool
 
@@ -403,7 +403,7 @@ class Method:
 
 
 def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
-    """The same tool with its handler calling `function`: a bound method, or what a later decorator has made of it."""
+    """The tool with its handler calling `function`: a bound method, or the result of a later decorator."""
     assert isinstance(tool.handler, Handler)
     same = getattr(function, "__func__", function) is tool.handler.function
     flavour = tool.handler.flavour if same else Flavour.of(function)
@@ -411,18 +411,18 @@ def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
 
 
 def _bound_hook(hook: Any, instance: object) -> Any:
-    """A preview, predicate or check that was written as a method beside the tool gets the instance too."""
+    """Binds a preview, predicate or check that is a method of the tool's class to the instance."""
     return hook.__get__(instance) if inspect.isfunction(hook) and is_method(hook) else hook
 
 
-LONG_RUNNING: Final = (  # what the description of a long-running tool ends with, so that the model waits
+LONG_RUNNING: Final = (  # the end of a long-running tool's description, so that the model waits
     "This takes long: its first result says that it is pending, and the real one comes later by itself. "
     "Do not call it again for the same thing meanwhile."
 )
 
 
 def check_schemas(tool: Tool, *, foreign: bool) -> None:
-    """Raises `SchemaError` for a tool with an unusable schema, or one of unbounded cost."""
+    """Raises `SchemaError` for a tool with an invalid schema, or one of unbounded cost."""
     from pegboard.schema.validator import check_schema
 
     spec, skip = tool.spec, tool.policy.skip_patterns
@@ -434,13 +434,13 @@ def check_schemas(tool: Tool, *, foreign: bool) -> None:
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """The tool of all that was worked out, and of the options over it.
+    """Makes a tool from derived attributes and the options, which override them.
 
     Args:
-        facts: For the spec, `name` among them.
+        facts: Attributes of the spec, including `name`.
         options: Checked.
         handler: With its function, flavour, binder and services.
-        returns: The type of what the result is made of.
+        returns: The type of the result.
     """
     name: str = facts["name"]
     if "output_schema" in options:
@@ -458,7 +458,7 @@ def made_tool(
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
-        text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
+        text = f"permission_arguments: rules can't match {each!r}, which is encoded as base64. Take a str."
         raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **beside)
     if "examples" not in options:
@@ -467,29 +467,29 @@ def made_tool(
 
 
 def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
-    """The examples, each validated and structured as a call's arguments are, but not put to the tool's own check."""
+    """The examples, each validated and structured as a call's arguments, but without the tool's own check."""
     unchecked = made.evolve(checks=None)
-    kept = tuple(examples)
-    for index, example in enumerate(kept):
+    checked = tuple(examples)
+    for index, example in enumerate(checked):
         if not isinstance(example, Mapping):
-            raise DefinitionError(f"example {index} is no mapping of arguments: {example!r:.100}.", tool=made.name)
+            raise DefinitionError(f"example {index} isn't a mapping of arguments: {example!r:.100}.", tool=made.name)
         if problems := unchecked.check(example):  # pyright: ignore[reportUnknownArgumentType]
             hint = "Correct the example or the types."
             raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}.", tool=made.name, hint=hint)
-    return kept
+    return checked
 
 
-def _behind_partials(function: Any) -> Any:
+def _without_partials(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return function  # pyright: ignore[reportUnknownVariableType]
 
 
 def _name_of(function: Any) -> str:
-    function = _behind_partials(function)
+    function = _without_partials(function)
     name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
     if name == "<lambda>":
-        raise DefinitionError("a lambda has no name of its own.", hint="Pass name=...")
+        raise DefinitionError("a lambda has no name.", hint="Pass name=...")
     return name
 
 
@@ -499,8 +499,8 @@ def snake_case(name: str) -> str:
 
 
 def docstring_of(function: Any) -> Docstring:
-    """The docstring of the function behind partials; of a callable object, `__call__`'s or its class's."""
-    function = _behind_partials(function)
+    """The docstring of the function within partials; of a callable object, that of `__call__` or its class."""
+    function = _without_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):
         text = type(function).__call__.__doc__ or text
@@ -519,11 +519,11 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 
 
 def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-    """Makes a tool of a function, which stays what it was and can be called as before.
+    """Decorator that makes a tool from a function, which can still be called as before.
 
-    Plain, async, generator and async generator functions; methods, static and class methods. The types of the
-    parameters give the input schema, the docstring gives the descriptions, the return type gives the output
-    schema. A parameter of type `ToolContext` gets the context and is hidden from the model.
+    For plain, async, generator and async generator functions; methods, static and class methods. The input schema is
+    derived from the parameters' types, the descriptions from the docstring, the output schema from the return type. A
+    parameter of type `ToolContext` gets the context and is hidden from the model.
 
         @tool
         def add(a: int, b: int) -> int:
@@ -534,12 +534,12 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         async def size(path: str) -> int: ...
 
     Args:
-        function: The function; left out where options are given.
+        function: The function; left out if options are given.
         options: See `ToolOptions`.
 
     Raises:
-        DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
-        InvalidNameError: The name isn't one that every provider takes.
+        DefinitionError: A type or option is invalid; names the parameter, its type and what to do.
+        InvalidNameError: The name isn't accepted by every provider.
     """
     if function is None:
         return functools.partial(_decorated, options=options)
@@ -554,8 +554,8 @@ def _decorated(decorated: Any, options: ToolOptions) -> Any:
     try:
         setattr(function, ATTRIBUTE, Method(made) if method else made)  # pyright: ignore[reportUnknownArgumentType]
     except (AttributeError, TypeError):
-        hint = "Use Tool.from_function(...), which leaves it alone."
-        raise DefinitionError("it can't carry the tool that is made of it", tool=made.name, hint=hint) from None
+        hint = "Use Tool.from_function(...), which doesn't change it."
+        raise DefinitionError("no attribute can be set on it to store the tool", tool=made.name, hint=hint) from None
     return decorated  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -564,8 +564,8 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
         hint = "Register an instance, or a subclass of TypedTool."
         raise DefinitionError(f"{function.__name__} is a class.", hint=hint)
     if not callable(function):
-        hint = "Options go by name: write @tool(name=...) above a function."
-        raise DefinitionError(f"{function!r:.100} is no function.", hint=hint)
+        hint = "Pass options by name: write @tool(name=...) above a function."
+        raise DefinitionError(f"{function!r:.100} isn't a function.", hint=hint)
     name = options.get("name") or _name_of(function)
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
@@ -579,7 +579,7 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     if "permission_values" not in given and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         known = json.loads(facts["input_schema"]).get("properties", {})
         for each in given.get("permission_arguments", ()):
-            if each not in known:  # rules would look in vain
+            if each not in known:  # rules would never match
                 near = near_or_known(each, known)
                 raise DefinitionError(f"permission_arguments: there is no argument {each!r}.{near}", tool=name)
     make_binder = functools.partial(binder_of, signature, strict="input_schema" in given, of_fields=of_fields)
@@ -604,14 +604,14 @@ def _raw_tool(
     *,
     argument: str | None = None,
 ) -> Tool:
-    """A tool whose function gets one thing: all arguments as a mapping, or the argument of that name."""
+    """Makes a tool whose function takes one parameter: all arguments as a mapping, or the argument of that name."""
     name: str = facts["name"]
     if function is None:
         return made_tool(facts, options)
     signature = signature_of(function, tool=name)
     takes = [each for each in signature.visible if each.default is EMPTY] or signature.visible
     if len(takes) != 1 or takes[0].kind in STARRED:
-        hint = "Beside it, a ToolContext parameter gets the context, Injected[...] ones services, others need defaults."
+        hint = "A ToolContext parameter gets the context, Injected[...] ones services; any others need defaults."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
     filled = [each for each in signature.parameters if each.is_hidden or each is takes[0]]

@@ -1,4 +1,4 @@
-"""`TypedTool`, a tool as a class; objects and modules that hold tools, as tools."""
+"""`TypedTool`, a tool as a class; the tools of objects and modules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
     "destructive": lambda _error: True,
     "concurrency": lambda _error: "exclusive",
 }
-"""What gets the input as `call` does, where it is a method, and what stands for its answer where there is none."""
+"""Options that may be methods that take the input; and their result for arguments that can't be structured."""
 
 _NONE: Final = type(None)
 
@@ -46,10 +46,10 @@ class TypedTool(Generic[Input, Output]):
 
             async def call(self, context: ToolContext, place: Place) -> Forecast: ...
 
-    The fields of the input (an attrs class, a dataclass, a TypedDict) are the arguments; any other type is the one
-    argument, named as the parameter of `call`. All of `CommonOptions` and an `input_schema` may stand as class
-    attributes; `preview(self, input)`, `check(self, input)` and `requires_confirmation(self, input)` as methods,
-    which get the input as `call` does.
+    The fields of the input (an attrs class, a dataclass, a TypedDict) are the arguments; any other type is a single
+    argument, named as the parameter of `call`. Class attributes set the `CommonOptions` and an `input_schema`;
+    `preview(self, input)`, `check(self, input)` and `requires_confirmation(self, input)` can be methods, which get the
+    same input as `call`.
 
     Attributes:
         name: By default the class's name in snake case.
@@ -62,7 +62,7 @@ class TypedTool(Generic[Input, Output]):
     def call(
         self,
         context: ToolContext,
-        input: Input,  # noqa: A002  (the word that the class is made of)
+        input: Input,  # noqa: A002  (as the class's type variable)
         /,
     ) -> Output | Awaitable[Output] | Iterator[Any] | AsyncIterator[Any]:
         """Runs the tool: plain, async, or a generator whose items are partial results."""
@@ -72,9 +72,9 @@ class TypedTool(Generic[Input, Output]):
         """The tool that runs this instance.
 
         Raises:
-            DefinitionError: The types are missing, or something can't be expressed.
-            SchemaError: An own schema is refused.
-            InvalidNameError: The name isn't one that every provider takes.
+            DefinitionError: The types are missing, or a type or option is invalid.
+            SchemaError: The class's own schema is invalid.
+            InvalidNameError: The name isn't accepted by every provider.
         """
         name = self.name or snake_case(type(self).__name__)
         takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
@@ -93,13 +93,13 @@ def _is_typed_class(thing: object) -> bool:
 
 
 def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[[], Binder], JsonText]:
-    """What binds arguments to `call`, made once, and their schema: the tool's own, else what the type gives."""
+    """The factory of the binder for `call`, cached, and the input schema: the tool's own, or derived from the type."""
     from pegboard.schema.types import schema_of
 
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
     if len(parameters) != 2 or "call" not in _written(type(tool)):
         hint = "Write call(self, context, input)."
-        raise DefinitionError("it has no call that takes a context and an input.", tool=name, hint=hint)
+        raise DefinitionError("it has no method call that takes a context and an input.", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
@@ -117,7 +117,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
 def _given_to(
     make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
 ) -> Callable[..., Any]:
-    """A method on the input as a function of the arguments; `otherwise` answers where they make no input."""
+    """A method of the input as a function of the arguments; `otherwise` is called if they can't be structured."""
     with_context = takes_context(method)
 
     def given(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
@@ -131,7 +131,7 @@ def _given_to(
 
 
 def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> dict[str, Any]:
-    """The options that stand as attributes and methods."""
+    """The options set by attributes and methods."""
     found: dict[str, Any] = {}
     for name in CommonOptions.__optional_keys__:
         value = getattr(tool, name, "")
@@ -143,13 +143,13 @@ def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> di
 
 
 def _written(cls: type) -> Mapping[str, Any]:
-    """What stands in a class and its bases below `TypedTool`, the nearest first, save for empty docstrings."""
+    """The attributes of a class and its bases below `TypedTool`, except missing docstrings."""
     below = reversed(cls.__mro__[: cls.__mro__.index(TypedTool)])
     return {name: value for base in below for name, value in vars(base).items() if (name, value) != ("__doc__", None)}
 
 
 def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
-    """The input and output types of a class, through any generic classes between."""
+    """The input and output types of a class, perhaps by generic classes in between."""
     base = _base_of(cls)
     found = get_args(base)
     if not found or base.__parameters__:
@@ -159,7 +159,7 @@ def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
 
 
 def _base_of(cls: Any) -> Any:
-    """`TypedTool[Input, Output]` as a class inherits it, bare where it says no types."""
+    """The base `TypedTool[Input, Output]` of a class, or `TypedTool` itself without types."""
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin: Any = get_origin(base) or base
         if origin is TypedTool:
@@ -172,7 +172,7 @@ def _base_of(cls: Any) -> Any:
 
 
 def tool_of(thing: object) -> Tool | None:
-    """The tool that `thing` is or carries; `None` where it carries none.
+    """The tool that `thing` is or has; `None` if there is none.
 
     Args:
         thing: A `Tool`, a decorated function, the method of an instance (whose tool then runs on that instance),
@@ -202,10 +202,10 @@ def tool_of(thing: object) -> Tool | None:
 
 
 def _tools_of(owner: object) -> list[Tool]:
-    """The tools of all decorated methods of an object, or decorated functions and tools of a module, as written.
+    """The tools of all decorated methods of an object, or of the decorated functions and tools of a module.
 
-    Methods come in the order of their definition, those of base classes first; one that a subclass overrides
-    without decorating it is no tool. Of a module, what it imports from elsewhere is left out.
+    In the order of definition, methods of base classes first; a method that a subclass overrides without decorating it
+    isn't a tool. Functions that a module imports are left out.
     """
     if isinstance(owner, ModuleType):
         return list(dict.fromkeys(_of_module(owner)))
@@ -216,17 +216,17 @@ def _tools_of(owner: object) -> list[Tool]:
 
 
 def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
-    """Whatever is or holds tools, as tools, at least one.
+    """The tools of any registrable object, at least one.
 
     Args:
         thing: A `Tool`; a function, decorated or not; a callable; a `TypedTool` (instance, or a class that is made
             without arguments); a module or an object with decorated functions or methods.
-        foreign: Whether it isn't the host's own, so that patterns that can't be run are skipped.
+        foreign: Whether it isn't the host's own, so that patterns that no engine can run are skipped.
 
     Raises:
-        DefinitionError: It is none of these, or can't be expressed.
-        SchemaError: A tool that was put together by hand has a schema that is invalid, or whose cost is unbounded.
-        InvalidNameError: A name isn't one that every provider takes.
+        DefinitionError: It is none of these, or its definition is invalid.
+        SchemaError: A tool made by hand has a schema that is invalid, or whose cost is unbounded.
+        InvalidNameError: A name isn't accepted by every provider.
     """
     if isinstance(thing, Tool):
         check_schemas(thing, foreign=foreign)  # a spec made by hand wasn't checked before
@@ -245,11 +245,11 @@ def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
     if callable(thing):
         return [Tool.from_function(thing)]
     hint = "Decorate its functions or methods with @tool."
-    raise DefinitionError(f"{thing!r:.100} is no tool and holds none.", hint=hint)
+    raise DefinitionError(f"{thing!r:.100} isn't a tool and contains none.", hint=hint)
 
 
 def _carried(thing: object) -> Tool | Method | None:
-    """What `@tool` left on a function, or on the function in a static or class method."""
+    """The tool that `@tool` stored on a function, or on the function of a static or class method."""
     function: Any = thing.__func__ if isinstance(thing, staticmethod | classmethod) else thing  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not callable(function) or isinstance(function, type):
         return None

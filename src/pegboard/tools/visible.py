@@ -1,10 +1,9 @@
 r"""Escapes for text that a person reads: hidden, control, bidirectional and look-alike characters as `\u{202e}`.
 
-A model, a file or a server can put characters into a text that rewrite what a person has just read (controls), show it
-in another order than it has (bidirectional controls, CVE-2021-42574, "Trojan Source"), hide words that a model still
-reads (no width, tags), or make another text of it that looks the same (blanks, decomposed letters). The approval prompt
-and the terminal use the same rule. It is injective: two texts that differ are shown differently, so what is shown
-already must not be escaped once more.
+A model, a file or a server can put characters into a text that overwrite the terminal (controls), reorder the text
+(bidirectional controls, CVE-2021-42574, "Trojan Source"), hide words that a model still reads (no width, tags), or make
+a different text look the same (blanks, decomposed letters). The approval prompt and the terminal use the same rule. It
+is injective: different texts are shown differently, so an escaped text must not be escaped again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BLANKS: Final = frozenset(
     + "".join(map(chr, range(0xFE00, 0xFE10)))
     + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
-"""Characters that Python calls printable and that show nothing: fillers, selectors, a braille pattern of no dots."""
+"""Invisible characters that Python calls printable: fillers, selectors, the empty braille pattern."""
 
 _WORD: Final = re.compile(r"[^ \n\t]+")
 
@@ -30,15 +29,15 @@ _WORD: Final = re.compile(r"[^ \n\t]+")
 def visible(text: str, *, newlines: bool = False, again: bool = False) -> str:
     r"""The text with every hidden, control, bidirectional and blank character written as `\u{202e}`.
 
-    Marks are written out where a letter has them beside its composed form (`é` in one character stays, in two it is
-    `e\u{301}`), and the backslash of a literal `\u{` is. A joiner or a selector stays inside an emoji, and a joiner
-    between two letters of a script whose letters it shapes.
+    A combining mark is escaped if its letter has a composed form (`é` as one character stays, as two it is `e\u{301}`),
+    and so is the backslash of a literal `\u{`. A joiner or selector stays inside an emoji, and a joiner between two
+    letters of a script that uses it.
 
     Args:
-        text: Anything; what isn't shown yet.
+        text: Any text that isn't escaped yet.
         newlines: Whether line ends (`\n`) and tabs stay.
-        again: Whether what looks like an escape stays: it may be one, as in definitions of tools that aren't the
-            host's own.
+        again: Whether existing `\u{...}` stay: they may be escapes, as in definitions of tools that aren't the host's
+            own.
     """
     if not again:
         text = text.replace("\\u{", "\\u{5c}u{")
@@ -50,14 +49,14 @@ def visible(text: str, *, newlines: bool = False, again: bool = False) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""A JSON text with the same characters escaped as JSON does it, `\u202e`: the same value to a reader."""
+    r"""A JSON text with the same characters as JSON escapes, `\u202e`, so that its value stays the same."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _WORD.sub(lambda match: _escaped(match[0], _json_escape), text)
 
 
 def printable(name: str) -> str:
-    r"""The name of a file with what can't be printed as Python writes it: `\n`, `\x1b`, `\udcff` for a stray byte."""
+    r"""A file name with unprintable characters as Python escapes: `\n`, `\x1b`, `\udcff` for an undecodable byte."""
     return (
         name
         if name.isprintable()
@@ -66,8 +65,8 @@ def printable(name: str) -> str:
 
 
 def looks_of(text: str) -> str:
-    """A text as it looks: without hidden characters, what looks the same in one form (NFKC), no blanks at the ends."""
-    import unicodedata  # not loaded for a text of plain characters
+    """A text by its appearance: without hidden characters, normalized by NFKC, stripped."""
+    import unicodedata  # not needed for plain characters
 
     kept = (each for each in text if each not in _BLANKS and (each.isprintable() or unicodedata.category(each) == "Zs"))
     return unicodedata.normalize("NFKC", "".join(kept)).strip()
@@ -83,30 +82,30 @@ def _json_escape(character: str) -> str:
 
 
 def _escaped(word: str, escape: Callable[[str], str]) -> str:
-    """A word, without spaces, in which every character that a person can't read for sure is escaped."""
+    """A word, without spaces, with every hidden or ambiguous character escaped."""
     if word.isascii() and word.isprintable():
         return word
-    import unicodedata  # not loaded for such a word
+    import unicodedata  # not needed for plain characters
 
     is_composed = unicodedata.is_normalized("NFC", word)
     shown: list[str] = []
-    stands = False  # whether a mark would stand on a character that is shown
+    shows = False  # whether the last character is shown, so that a mark can combine with it
     for place, character in enumerate(word):
         if " " <= character <= "~":
-            stands = True
+            shows = True
         elif not character.isprintable() or character in _BLANKS:
-            stands = _joins(word, place)
+            shows = _joins(word, place)
         elif unicodedata.category(character)[0] == "M":
-            stands = stands and is_composed
+            shows = shows and is_composed
         else:
             is_part = "\u1160" <= character <= "\u11ff" or unicodedata.normalize("NFC", character) != character
-            stands = is_composed or not is_part
-        shown.append(character if stands else escape(character))
+            shows = is_composed or not is_part
+        shown.append(character if shows else escape(character))
     return "".join(shown)
 
 
 def _joins(word: str, place: int) -> bool:
-    """Whether a joiner or a selector is one that an emoji, or a script, is written with."""
+    """Whether a joiner or selector is part of an emoji, or joins letters of a script that uses it."""
     character, before, after = word[place], word[max(0, place - 2) : place], word[place + 1 : place + 2]
     if character in "\ufe0e\ufe0f":
         return _is_symbol(before[-1:])
@@ -122,7 +121,7 @@ def _is_symbol(character: str) -> bool:
 
 
 def _is_shaped(character: str) -> bool:
-    """Whether it belongs to a script whose letters a joiner shapes: from Arabic to Myanmar, from Khmer to Mongolian."""
+    """Whether it belongs to a script that uses joiners: from Arabic to Myanmar, from Khmer to Mongolian."""
     is_script = "\u0600" <= character <= "\u109f" or "\u1780" <= character <= "\u18af"
     return is_script and character.isprintable() and character not in _BLANKS
 
@@ -138,13 +137,11 @@ def html_of(text: str, *, again: bool = False) -> str:
 
 
 def visible_spec(spec: ToolSpec) -> ToolSpec:
-    r"""What a tool declares, with hidden characters of its texts and schemas escaped; itself where there are none.
-
-    Descriptions, titles and comments get `\u{202e}`.
+    r"""A spec with hidden characters in its descriptions, titles and comments escaped as `\u{202e}`.
 
     Raises:
-        SchemaError: A name, a value or a pattern of a schema, a grammar or what a provider gets as it is has some;
-            escaped, it would be another.
+        SchemaError: There are some in a name, value or pattern of a schema, a grammar or the provider's data, where an
+            escape would change the meaning.
     """
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
@@ -179,11 +176,11 @@ def _refuse_hidden(what: str, data: Any, tool: str) -> None:
         if (shown := revealed(text)) != text:
             from pegboard.errors import SchemaError
 
-            raise SchemaError(f"{what}: '{shown[:100]}' holds hidden characters", tool=tool)
+            raise SchemaError(f"{what}: '{shown[:100]}' contains hidden characters", tool=tool)
 
 
 def _texts(data: Any) -> Iterator[str]:
-    """Every text of JSON data, keys among them."""
+    """All strings of JSON data, including keys."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):
@@ -196,10 +193,10 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def revealed(text: str) -> str:
-    """A text that a model reads, with hidden, bidirectional and control characters escaped.
+    """A text for the model, with hidden, bidirectional and control characters escaped.
 
-    `visible` is the stricter one, for people. Here line ends, wide spaces and letters with marks of their own stay:
-    a definition uses them rightly, and escaped, a value of it would be another.
+    Less strict than `visible`, which is for people: line ends, wide spaces and combining marks stay, because
+    definitions use them legitimately.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -210,6 +207,6 @@ def _is_hidden(text: str, place: int) -> bool:
     character = text[place]
     if character in "\t\n\r" or (character.isprintable() and character not in _BLANKS):
         return False
-    import unicodedata  # not loaded for a text in which everything is printable
+    import unicodedata  # not needed for printable text
 
-    return unicodedata.category(character) != "Zs" and not _joins(text, place)  # a space of another width is a space
+    return unicodedata.category(character) != "Zs" and not _joins(text, place)  # spaces of other widths are fine

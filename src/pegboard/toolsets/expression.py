@@ -1,4 +1,4 @@
-r"""Predicates as text, as `--where` takes it and `str(predicate)` writes it, and as JSON.
+r"""Parser of predicates, from the text that `--where` takes and `str(predicate)` writes, and from JSON.
 
     any     = all {"or" all}
     all     = one {"and" one}
@@ -52,25 +52,25 @@ from pegboard.toolsets.predicates import (
 _MAX_LENGTH: Final = 65_536
 _QUOTED: Final = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
 _TOKEN: Final = re.compile(rf"""([()]|(?:[^\s()"']+|{_QUOTED})+)|(["'].*)|\s+""", re.DOTALL)
-"""A token, a quote that isn't closed with all that follows, or spaces: no place is read twice."""
+"""A token, an unclosed quote with all that follows, or spaces; it takes linear time."""
 _KEYED: Final = re.compile(rf"""({STATE}\.(?:{_QUOTED})|[^"':]+):(.*)""", re.DOTALL)
 _WORD: Final = re.compile(r"""[^"':]*""")
 _VALUE: Final = re.compile(rf"""{_QUOTED}|[^"']*""", re.DOTALL)
 
 
 def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predicate:
-    """Reads a predicate's text, from a source that isn't trusted.
+    """Parses a predicate's text, from a source that isn't trusted.
 
     Args:
         text: Such as `"read_only and not tag:network and name:git_*"`; at most 65,536 characters, 64 levels.
         custom: The registered callables by name.
 
     Raises:
-        ExpressionError: It doesn't parse; with the place, and what may have been meant.
+        ExpressionError: It doesn't parse; with the position and near misses.
     """
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(
-            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are taken", text=text[:60], position=0
+            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are allowed", text=text[:60], position=0
         )
     parser = _Parser(text, custom or {})
     try:
@@ -80,11 +80,11 @@ def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predic
 
 
 def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredicates | None = None) -> Predicate:
-    """A predicate as it is, a text read, a callable taken as a custom predicate without a name.
+    """A predicate from a predicate, its text, or a callable, which becomes a custom predicate without a name.
 
     Raises:
         ExpressionError: The text doesn't parse.
-        PredicateError: The callable is async, or nothing of the three was given.
+        PredicateError: The callable is async, or it is none of the three.
     """
     if isinstance(given, Predicate):
         return given
@@ -93,11 +93,11 @@ def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredi
 
 @define
 class _Parser:
-    """Recursive descent parser; counts how deep it goes, so that it never runs out of stack."""
+    """Recursive descent parser with a depth limit, so that it never runs out of stack."""
 
     text: str
     custom: CustomPredicates
-    tokens: list[tuple[str, int]] = field(init=False)  # each with its position; an empty one is the end
+    tokens: list[tuple[str, int]] = field(init=False)  # each with its position; the empty token is the end
     at: int = 0
     depth: int = 0
 
@@ -120,7 +120,7 @@ class _Parser:
 
     def whole(self) -> Predicate:
         if not self.here:
-            self.refuse("nothing is asked: write a predicate such as 'read_only and name:git_*'", 0)
+            self.refuse("the predicate is empty: write one such as 'read_only and name:git_*'", 0)
         predicate = self.any()
         if self.here:
             self.refuse_rest()
@@ -158,7 +158,7 @@ class _Parser:
             place = self.position + keyed.start(2)
             if not value:
                 before = f"{key}:"[:80]
-                self.refuse(f"nothing stands after {before!r}: write {before}VALUE without a space; '' is empty", place)
+                self.refuse(f"no value after {before!r}: write {before}VALUE without a space; '' is empty", place)
             self.check_whole(_VALUE, value, place)
             if key[-1] in ("'", '"'):
                 key = f"{STATE}.{self.unquoted(key.removeprefix(f'{STATE}.'), self.position)}"
@@ -171,7 +171,7 @@ class _Parser:
 
     def check_whole(self, pattern: re.Pattern[str], text: str, place: int) -> None:
         if rest := pattern.sub("", text, count=1):
-            what = "a value is either quoted as a whole or not at all, and holds no quote where it isn't"
+            what = "a value has to be quoted as a whole or not at all, and can't contain a quote if it isn't"
             self.refuse(what, place + len(text) - len(rest))
 
     def unquoted(self, text: str, place: int) -> str:
@@ -180,7 +180,7 @@ class _Parser:
         try:
             return json.loads(text, strict=False) if text[0] == '"' else text
         except ValueError as error:
-            self.refuse(f"between double quotes stands a JSON string, and this is none ({error})", place)
+            self.refuse(f"a value in double quotes has to be a JSON string, and this isn't one ({error})", place)
 
     def takes(self, token: str) -> bool:
         is_next = self.here == token
@@ -197,12 +197,12 @@ class _Parser:
 
     def refuse_rest(self) -> NoReturn:
         if self.here == ")":
-            self.refuse("this ')' closes nothing")
+            self.refuse("there is no '(' for this ')'")
         near = _OTHER_WORDS.get(self.here) or next(iter(suggest(self.here[:80], ("and", "or"))), "")
         self.refuse(f"expected 'and' or 'or' before this.{did_you_mean([near] if near else [])}")
 
     def check_word(self, word: str) -> None:
-        """Refuses what is neither a flag nor the name of a predicate."""
+        """Refuses a word that is neither a flag nor the name of a predicate."""
         if word in (*OPERATORS, ")", "") or word[0] in "\"':":
             found = repr(word if word in OPERATORS else word[0]) if word else "the end"
             self.refuse(f"expected a word or key:value here, found {found}")
@@ -233,20 +233,20 @@ def predicate_from_json(data: Any, custom: CustomPredicates | None = None) -> Pr
         custom: The registered callables by name.
 
     Raises:
-        PredicateError: It is something else. The text names the place.
+        PredicateError: It is anything else; the text names the place.
     """
     try:
         length = len(json.dumps(data, default=str))
     except (RecursionError, ValueError):
-        length = 0  # it has too many levels, as its reading will find
+        length = 0  # nested too deep, which reading it reports
     if length > _MAX_LENGTH:
-        _refuse("$", f"at most {_MAX_LENGTH:,} characters are taken")
+        _refuse("$", f"at most {_MAX_LENGTH:,} characters are allowed")
     return _read(data, "$", 1, custom or {})
 
 
 def _read(data: Any, place: str, depth: int, custom: CustomPredicates) -> Predicate:
     if depth > MAX_DEPTH:
-        _refuse(place[:80], f"at most {MAX_DEPTH} levels are taken")
+        _refuse(place[:80], f"at most {MAX_DEPTH} levels are allowed")
     members = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}
     if len(members) != 1:
         _refuse(place, 'expected an object with one key, such as {"name": "git_*"}')

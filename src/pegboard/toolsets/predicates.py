@@ -38,7 +38,7 @@ def is_literal(pattern: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def matcher(pattern: str) -> Matcher:
-    """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
+    """The test for one pattern; it takes at most length of pattern x length of value steps."""
     return pattern.__eq__ if is_literal(pattern) else re.compile(translate(pattern.replace("[", "[[]"))).match
 
 
@@ -107,7 +107,7 @@ def _check_depth(_predicate: Any, _attribute: Any, depth: int) -> None:
 
 
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
-    """The members, with those of a member of the same word in its place."""
+    """The members, with nested members of the same word flattened."""
     nested = (
         member.members if isinstance(member, _Joined) and member.word == joined.word else (member,)
         for member in members
@@ -129,7 +129,7 @@ def _calls_functions(predicate: _Joined | Not) -> bool:
 
 @frozen(repr=False)
 class _Joined(Predicate):
-    """Two or more predicates joined by a word, `and` or `or`; evaluated in order, up to the first that decides."""
+    """Two or more predicates joined by `and` or `or`; evaluated in order, up to the first that decides."""
 
     word: Literal["and", "or"]
     members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True))
@@ -171,19 +171,19 @@ class _Joined(Predicate):
 
 @frozen(repr=False)
 class Not(Predicate):
-    """The opposite of its member; two of them are none (`~~p == p`)."""
+    """Negation of its member; a double negation is the member itself (`~~p == p`)."""
 
     member: Predicate
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
 
     def bound(self, context: ReadonlyContext) -> _Test:
-        """The opposite; where the member raises, it raises too."""
+        """The negated test; raises what the member raises."""
         test = self.member.bound(context)
         return lambda tool: not test(tool)
 
     def deciding(self, tool: Tool, context: ReadonlyContext, /) -> Predicate:
-        """The opposite of what decides the member."""
+        """The negation of what decides the member."""
         return ~self.member.deciding(tool, context)
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
@@ -213,7 +213,7 @@ FLAGS: Final[dict[str, _Test]] = {
     "long_running": lambda tool: tool.spec.long_running,
     "deferred": lambda tool: tool.spec.deferred,
 }
-"""The words that stand alone. Hints that take caution away count only from an origin that is trusted."""
+"""The predicates of one word. Hints that reduce caution count only from a trusted origin."""
 
 
 @frozen(repr=False)
@@ -284,7 +284,7 @@ _OF_STATE: Final = f"{STATE}."
 
 
 def _of_context(key: str) -> Callable[[ReadonlyContext], Iterable[str]] | None:
-    """What gives the values under a key of the context, or of its state; `None` for a key of the tool."""
+    """The function that reads a key of the context, or of its state; `None` for a key of the tool."""
     name = key.removeprefix(_OF_STATE)
     if name == key:
         return _OF_CONTEXT.get(key)
@@ -293,11 +293,11 @@ def _of_context(key: str) -> Callable[[ReadonlyContext], Iterable[str]] | None:
 
 @frozen(repr=False)
 class Matches(Predicate):
-    """A value under a key matches a pattern; of several values (tags, properties) one is enough, of none none.
+    """Match of a key's values with a pattern; of several values (tags, properties), one match is enough.
 
     Attributes:
-        key: One of `KEYS`, or `state.` and a key of the state, in which a dot is an ordinary character. Under a key
-            that the state hasn't, or that has a list or an object, there is no value.
+        key: One of `KEYS`, or `state.` and a key of the state, in which a dot is an ordinary character. A key that is
+            missing in the state, or has a list or an object there, never matches.
         pattern: `*` is any run of characters, `?` is one.
     """
 
@@ -347,7 +347,7 @@ class Matches(Predicate):
 
 
 def _has_property(name: str) -> _Test:
-    """Reads a schema only where the name stands in its text; an escape may hide it."""
+    """A test that parses a schema only if its text contains the name, or an escape, which may hide it."""
     in_quotes = _quoted(name)
 
     def test(tool: Tool) -> bool:
@@ -365,23 +365,23 @@ def scalar_text(value: object) -> str | None:
 
 
 PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
-"""A custom predicate: plain, not async. Where it raises, the tool is out, whatever it is combined with."""
+"""A custom predicate: plain, not async. Where it raises, the tool is out, however it is combined."""
 
 CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
-"""Custom predicates by the names under which texts and JSON know them."""
+"""Custom predicates by their names in texts and JSON."""
 
 OPERATORS: Final = ("and", "or", "not")
 RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})
 
 
 def check_predicate_name(name: str) -> str:
-    """`name` as it is, where texts can know a custom predicate by it.
+    """`name`, if a custom predicate can have it.
 
     Raises:
-        PredicateError: It isn't 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, or it means something already.
+        PredicateError: It isn't 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, or it is reserved.
     """
     if name in RESERVED:
-        raise PredicateError(f"{name!r} can't name a predicate: the word means something already; choose another")
+        raise PredicateError(f"{name!r} can't name a predicate: the word is reserved; choose another")
     if not is_valid_name(name):
         raise PredicateError(
             f"{name!r} can't name a predicate: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
@@ -391,11 +391,11 @@ def check_predicate_name(name: str) -> str:
 
 @frozen(repr=False)
 class Custom(Predicate):
-    """A callable's answer.
+    """Predicate that calls a function.
 
     Attributes:
         function: Takes the tool and the context; plain.
-        name: What texts and JSON know it by, or `None` where it is not registered.
+        name: Its name in texts and JSON, or `None` where it isn't registered.
     """
 
     function: PredicateFunction
@@ -410,7 +410,7 @@ class Custom(Predicate):
 
     @property
     def calls_functions(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether it isn't a predicate itself."""
+        """Whether the function is code; it may be a predicate itself."""
         return getattr(self.function, "calls_functions", True)
 
     def bound(self, context: ReadonlyContext) -> _Test:
@@ -418,15 +418,15 @@ class Custom(Predicate):
         function = self.function
         if isinstance(function, Predicate):
             return function.bound(context)
-        return lambda tool: self._settled(function(tool, context))
+        return lambda tool: self._checked(function(tool, context))
 
-    def _settled(self, answer: Any) -> bool:
+    def _checked(self, answer: Any) -> bool:
         """The answer, which has to be `True` or `False`: a text or a coroutine would always count as true."""
         if answer is True or answer is False:
             return answer
         getattr(answer, "close", bool)()
-        who = self.name or getattr(self.function, "__qualname__", type(self.function).__name__)
-        raise TypeError(f"{who} answered with {type(answer).__name__}, neither True nor False")
+        name = self.name or getattr(self.function, "__qualname__", type(self.function).__name__)
+        raise TypeError(f"{name} returned {type(answer).__name__}, neither True nor False")
 
     def to_json(self) -> JsonObject:
         """The name under `custom`; a callable without one has no JSON."""
@@ -458,12 +458,12 @@ nothing: Final = ~everything  # no tool
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """All of them; of none, everything."""
+    """True where all of them are; without any, `everything`."""
     return _joined("and", predicates, everything)
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """At least one of them; of none, nothing."""
+    """True where at least one of them is; without any, `nothing`."""
     return _joined("or", predicates, nothing)
 
 

@@ -1,7 +1,7 @@
-"""Resolution: static tools and every toolset's -> names settled -> predicates -> active -> order -> `ResolvedTools`.
+"""Resolution: static tools and every toolset's -> name conflicts -> predicates -> active -> order -> `ResolvedTools`.
 
-Each step is a plain function over frozen values; only asking toolsets is async, and only that needs asyncio. Names
-are settled before predicates look: a tool that is filtered out keeps its name, and no other slips under it.
+Each step is a plain function over frozen values; only querying toolsets is async, and only that needs asyncio. Name
+conflicts come before predicates: a tool that is filtered out keeps its name, so that no other can take it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Explanation(JsonRecord):
     """Explanation of why the tool of a name is in or out, step by step.
 
     Attributes:
-        name: The name that was asked for.
+        name: The tool's name.
         offered: Whether the resolution offers a tool of that name.
-        reasons: What each step decided, in order; empty where nothing has a tool of that name.
-        near: Up to three near misses, where nothing has.
-        notes: Toolsets that failed, and might have had it; where it isn't offered.
+        reasons: What each step decided, in order; empty where there is no tool of that name.
+        near: Up to three near misses, where there is none.
+        notes: Toolsets that failed and might have it, where it isn't offered.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Explanation(JsonRecord):
         if self.reasons:
             head = f"{self.name}: {'offered' if self.offered else 'not offered'}"
         else:
-            head = f"{self.name}: nothing brings a tool of this name.{did_you_mean(self.near)}"
+            head = f"{self.name}: there is no tool of this name.{did_you_mean(self.near)}"
         return "\n  ".join([head, *map(str, self.reasons), *(f"note: {note}" for note in self.notes)])
 
 
@@ -93,11 +93,11 @@ _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and th
 def settled_names(
     static: Sequence[Tool], offers: Sequence[Offer], contested: Collection[str] = ()
 ) -> tuple[_Trace, Sequence[ToolsetProblem]]:
-    """The static tools and the toolsets' as the beginning of a trace, sorted by name, each name once; and problems.
+    """Merges static tools and toolsets' tools into a trace, sorted by name, each name once; and gives the problems.
 
-    A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
-    toolset before the later, which is held back. Of two plugins' toolsets from different distributions both are: the
-    order in which they were loaded decides nothing.
+    A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
+    toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
+    held back: load order never decides.
 
     Args:
         static: Sorted by name, each name once.
@@ -135,7 +135,7 @@ def settled_names(
 
 
 def _are_rivals(one: Tool, other: Tool) -> bool:
-    """Whether toolsets of two distributions' plugins have them."""
+    """Whether they come from toolsets of two distributions' plugins."""
     distributions = {one.origin.distribution, other.origin.distribution}
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
@@ -152,7 +152,7 @@ def _held_back(held: Iterable[_Held]) -> tuple[list[Dropped], list[ToolsetProble
 
 
 FOUND_TOOLS: Final = "pegboard:found_tools"
-"""The key of a session's state under which search tools note the names of what they have found, the latest last."""
+"""The key of a session's state for the names of the tools that search tools have found, the latest last."""
 
 SEARCHES: Final = "pegboard/searches"
 """A key in the meta of a search tool's spec: where the provider searches by itself, the tool isn't offered."""
@@ -163,12 +163,12 @@ MOST_FOUND: Final = 128  # how many names count, those that were found last
 def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the tools that a session has found, the latest last, at most 128.
 
-    Anything but a list of texts under `pegboard:found_tools` is passed over: a state may come from anywhere.
+    Anything but a list of texts under `pegboard:found_tools` is ignored: a state may come from anywhere.
     """
-    kept = state.get(FOUND_TOOLS)
-    if not isinstance(kept, list | tuple):
+    names = state.get(FOUND_TOOLS)
+    if not isinstance(names, list | tuple):
         return ()
-    latest: list[Any] = list(kept[-MOST_FOUND:])  # pyright: ignore[reportUnknownArgumentType]
+    latest: list[Any] = list(names[-MOST_FOUND:])  # pyright: ignore[reportUnknownArgumentType]
     return tuple(dict.fromkeys(name for name in latest if isinstance(name, str)))
 
 
@@ -176,7 +176,7 @@ _listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
 
 def _with_found(trace: _Trace, context: ReadonlyContext) -> _Trace:
-    """The trace of this context, the deferred tools that the session has found not deferred any more."""
+    """The trace for this context, in which the deferred tools that the session has found are no longer deferred."""
     found = set(found_names(context.state))
     if not found:
         return attrs.evolve(trace, context=context)
@@ -187,7 +187,7 @@ def _with_found(trace: _Trace, context: ReadonlyContext) -> _Trace:
 
 @frozen(eq=False)
 class _Pass:
-    """One step, the tools that came through, and why for a tool."""
+    """One step: the tools that passed it, and the reason for each tool."""
 
     step: str
     tools: Sequence[Tool]
@@ -203,11 +203,11 @@ class _Trace:
     """Trace of a resolution.
 
     Attributes:
-        tools: Those that are considered, each name once: sorted, and behind them those that came in later.
-        dropped: What isn't among them: what toolsets have, and don't offer now; what is held back.
+        tools: Those considered, each name once: sorted, followed by those added later.
+        dropped: The others: those that toolsets have but don't offer now, and those held back.
         passes: The steps, in order.
-        context: What they were resolved for.
-        added: How many steps had been made when a tool came in later, by its name.
+        context: The context of the resolution.
+        added: For tools added later, how many steps had been made before: name -> number.
     """
 
     tools: Sequence[Tool]
@@ -217,7 +217,7 @@ class _Trace:
     added: Mapping[str, int] = field(factory=dict[str, int])
 
     def joined_by(self, tools: Sequence[Tool]) -> _Trace:
-        """The same with tools of new names that came in now."""
+        """A copy with tools of new names, added after the steps so far."""
         added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
         return attrs.evolve(self, tools=(*self.tools, *tools), added=added)
 
@@ -226,7 +226,7 @@ class _Trace:
         return frozenset({*self.by_name, *(each.name for each in self.dropped)})
 
     def reasons(self, name: str, places: Mapping[str, int]) -> tuple[_Reason, ...]:
-        """What each step decided for the tools of this name; `places` has those of the offered."""
+        """What each step decided for the tools of this name; `places` has the positions of the offered tools."""
         dropped = [_Reason(each.step, "out", each.text) for each in self.dropped if each.name == name]
         tool = self.by_name.get(name)
         if tool is None:
@@ -234,12 +234,12 @@ class _Trace:
         return (_Reason("offered", "in", f"by {tool.origin}"), *dropped, *self._passed(tool, places))
 
     def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[_Reason]:
-        """What each step decided, up to the one that it didn't come through."""
+        """What each step decided, up to the one that dropped the tool."""
         name = tool.spec.name
         for each in self.passes[self.added.get(name, 0) :]:
-            came_through = name in each.names
-            yield _Reason(each.step, "in" if came_through else "out", each.text(tool, came_through))
-            if not came_through:
+            passed = name in each.names
+            yield _Reason(each.step, "in" if passed else "out", each.text(tool, passed))
+            if not passed:
                 return
         yield _Reason("order", "in", f"place {places[name]} of {len(places)}")
 
@@ -259,9 +259,9 @@ class ResolvedTools:
         problems: What went wrong: toolsets that failed, tools that were held back, predicates that raised, active
             names that no tool has.
         trace: What each step did.
-        toolsets: Those that were asked.
+        toolsets: Those that were queried.
         findable: Tools that are left out until a search finds them; the search looks through these, too.
-        registry: The registry that has resolved them, and alone runs calls to them; `None`: any does.
+        registry: The registry that resolved them; only it runs calls to them. `None`: any registry does.
     """
 
     tools: tuple[Tool, ...]
@@ -278,17 +278,17 @@ class ResolvedTools:
 
     @property
     def context(self) -> ReadonlyContext:
-        """What they were resolved for."""
+        """The context that they were resolved for."""
         return self.trace.context
 
     @property
     def considered(self) -> frozenset[str]:
-        """Every name that there is a tool for, offered or not."""
+        """The names of all tools, offered or not."""
         return self.trace.considered
 
     @cached_property
     def digest(self) -> str:
-        """`"sha256:..."` over the digests of the tools in their order; worked out once."""
+        """`"sha256:..."` over the digests of the tools in their order; cached."""
         return digest_of([tool.spec.digest for tool in self.tools])
 
     def get(self, name: str) -> Tool | None:
@@ -304,7 +304,7 @@ class ResolvedTools:
         return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
 
     def evolve(self, **changes: Any) -> ResolvedTools:
-        """The same with some attributes changed; of `tools`, explanations name what came in and what was left out."""
+        """A copy with some attributes changed; explanations name the `tools` that this adds and leaves out."""
         if "tools" not in changes:
             return attrs.evolve(self, **changes)
         tools: tuple[Tool, ...] = tuple(changes["tools"])
@@ -314,11 +314,11 @@ class ResolvedTools:
         return attrs.evolve(kept, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
-        """The same without some tools.
+        """A copy without some tools.
 
         Args:
             step: What leaves them out, for explanations: a word.
-            reasons: The names of those that are left out, each with the reason; others are passed over.
+            reasons: The names of those that are left out, each with the reason; names not offered are ignored.
         """
         out = {name: text for name, text in reasons.items() if name in self}
         if not out:
@@ -328,9 +328,9 @@ class ResolvedTools:
         return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, step_made)))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
-        """The same with more tools, behind the others.
+        """A copy with more tools, after the others.
 
-        A tool whose name is taken, also by one that is left out, is held back, as is one whose schemas are refused;
+        A tool whose name is taken, even by one that is left out, is held back, as is one whose schemas are refused;
         a problem names it.
         """
         taken = {tool.spec.name: tool for tool in self.tools}
@@ -350,7 +350,7 @@ class ResolvedTools:
         return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
-        """The same with each name once: the first keeps it, and a problem names the others."""
+        """A copy with each name once: the first tool of a name stays, and a problem names the others."""
         first: dict[str, Tool] = {}
         others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
         if not others:
@@ -359,7 +359,7 @@ class ResolvedTools:
         return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
 
     def brought_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
-        """The same with each tool that wasn't there before, or was another, under this owner's origin.
+        """A copy in which each tool that is new or replaced since `before` has this owner's origin.
 
         Raises:
             SchemaError: One's schemas are refused, or hold hidden characters.
@@ -375,7 +375,7 @@ class ResolvedTools:
         return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
-        """The same with more tools that a search may find."""
+        """A copy with more tools that a search may find."""
         return attrs.evolve(self, findable=(*self.findable, *tools)) if tools else self
 
     def was_held_back(self, name: str) -> bool:
@@ -408,7 +408,7 @@ class ResolvedTools:
 def _holding_back(
     resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[ToolsetProblem] = ()
 ) -> ResolvedTools:
-    """The same with more tools held back, each with a problem."""
+    """A copy with more tools held back, each with a problem."""
     dropped, own = _held_back(held)
     trace = attrs.evolve(resolved.trace, dropped=(*resolved.trace.dropped, *dropped))
     return attrs.evolve(resolved, problems=(*resolved.problems, *problems, *own), trace=trace)
@@ -435,16 +435,16 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
 
     Args:
         static: Sorted by name, each name once.
-        toolsets: Asked at the same time, in the order of their precedence. One that isn't an `OwnedToolset` counts
+        toolsets: Queried concurrently, in the order of their precedence. One that isn't an `OwnedToolset` counts
             as the host's.
         context: The user, session and model.
-        where: What the request asks of tools.
-        default: What the registry asks of tools before that.
+        where: The request's predicate.
+        default: The registry's predicate, which comes first.
         active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
         order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
-            are passed over.
+            are ignored.
         contested: Names that no plugin gets.
-        on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
+        on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
 
@@ -472,16 +472,16 @@ def resolve_static(  # noqa: PLR0913  as above
     published: Sequence[Tool] = (),
     contested: Collection[str] = (),
 ) -> ResolvedTools:
-    """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop.
+    """`resolve_tools` for static and published tools, without an event loop.
 
-    Where functions of predicates hang, it does.
+    Functions of predicates have no time limit here.
     """
     settled = settled_names(static, [Offer(published)] if published else (), contested)
     try:
         _resolved(*settled, context, default, where).send(None)
     except StopIteration as ended:
         return ended.value
-    raise AssertionError("what waits for nothing has ended at its first step")
+    raise AssertionError("a coroutine that awaits nothing ends at its first step")
 
 
 async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
@@ -513,7 +513,7 @@ async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
             problems.append(ToolsetProblem("", text))
     if active is not None:
         tools = _picked(tools, active, "active")
-        passes.append(_Pass("active", tools, lambda _, came: f"{'' if came else 'not '}among the active names"))
+        passes.append(_Pass("active", tools, lambda _, passed: f"{'' if passed else 'not '}among the active names"))
     if order is not None:
         first = _picked(tools, order, "order")
         tools = list(dict.fromkeys((*first, *tools)))

@@ -1,4 +1,4 @@
-"""Full-text index of tools: what `registry search` and search tools find them by."""
+"""Full-text index of tools, for `registry search` and search tools."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _parameter_names(spec: ToolSpec) -> list[str]:
     return list(dict.fromkeys(names))[:_MOST_PARAMETERS]
 
 
-MOST_NEAR: Final = 3  # how many near misses stand for a question, or for a word of it, that nothing is found for
+MOST_NEAR: Final = 3  # how many tools with names like a whole query are given, where nothing matches
 MOST_GUESSED: Final = 4
-"""How many words of a question are held against all that is known; each takes some 20 ms among 10,000 tools."""
+"""How many words of a query are compared with all known ones; each takes some 20 ms among 10,000 tools."""
 
 
 @frozen
@@ -52,9 +52,9 @@ class Found:
 
     Attributes:
         spec: The tool's.
-        score: BM25, times the part of the question's words that was found; a higher one is better, and 0.0 is
-            unknown. Comparable within one answer only.
-        near: Whether no word was found as it was written, and this tool's name, or a word of it, is near to one.
+        score: BM25 times the share of the query's words that matched; higher is better, and 0.0 is unknown.
+            Comparable within one search only.
+        near: Whether no word matched, and this tool's name, or a word of it, is a near miss.
     """
 
     spec: ToolSpec
@@ -68,14 +68,14 @@ class Found:
 
 
 class ToolIndex:
-    """Finds tools by the words of their names, titles, tags, parameters and descriptions.
+    """Search index of tools by the words of their names, titles, tags, parameters and descriptions.
 
-    Kept in memory by SQLite's FTS5 and ranked by BM25: a word weighs most in a name, then in title, tags and names of
-    parameters (nested ones too), then in the description. A word finds whatever begins with it, without regard to
-    case, accents and English endings. May be used by several threads.
+    An SQLite FTS5 table in memory, ranked by BM25: a word weighs most in a name, then in title, tags and names of
+    parameters (nested ones too), then in the description. A word matches whatever begins with it; case, accents and
+    English endings are ignored. May be used by several threads.
 
     Args:
-        specs: What to begin with.
+        specs: The specs to index first.
 
     Raises:
         RuntimeError: This Python's SQLite comes without FTS5.
@@ -85,30 +85,30 @@ class ToolIndex:
         self._lock = threading.RLock()
         self._specs: dict[str, ToolSpec] = {}
         self._connection = _connected()
-        weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one left open is warned of
+        weakref.finalize(self, self._connection.close)  # Python 3.13 warns of one left open
         if specs:
             self.update(specs)
 
     def dump(self) -> bytes:
-        """The whole index as an SQLite database; `best` of `search_table.py` finds names in it."""
+        """The whole index as an SQLite database; `best` of `search_table.py` searches it."""
         with self._lock:
             return self._connection.serialize()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tools that it finds, sorted."""
+        """The names of the indexed tools, sorted."""
         return tuple(sorted(self._specs))
 
     def __len__(self) -> int:
         return len(self._specs)
 
     def update(self, specs: Iterable[ToolSpec]) -> bool:
-        """Makes these the tools that are found; of two of one name the first.
+        """Replaces the indexed tools with these; of two of one name, with the first.
 
-        Only what has changed is indexed anew: a spec counts as the same where its digest is.
+        Only what has changed is indexed again: specs with the same digest are equal.
 
         Returns:
-            Whether anything had to be changed.
+            Whether anything has changed.
         """
         wanted: dict[str, ToolSpec] = {}
         for spec in specs:
@@ -124,15 +124,14 @@ class ToolIndex:
             return bool(new or old)
 
     def search(self, words: str, *, limit: int = 10) -> tuple[Found, ...]:
-        """The tools that some words ask for, best first; ties by name.
+        """Searches the index: the best match first, ties by name.
 
-        A tool is found by any of the words; the more of them, the better. Whatever stands in the text is looked for
-        and nothing is syntax: the first 2,000 characters, and 24 different words of them. A tool whose name is the
-        whole text, or stands in it and is made of several words, comes first. Where no word is found at all, tools
-        with near names are.
+        A tool matches by any of the words; the more of them, the better. The query has no syntax; of its first 2,000
+        characters, 24 different words are used. A tool whose name is the whole query, or is in it and is made of
+        several words, comes first. Where no word matches, tools with similar names are found.
 
         Args:
-            words: What is wanted, in any words.
+            words: The query, in any words.
             limit: How many tools at most, from 1.
 
         Raises:
@@ -146,13 +145,13 @@ class ToolIndex:
             return tuple(Found(self._specs[name], score, not hits) for name, score in found if name in self._specs)
 
     def search_among(self, specs: Iterable[ToolSpec], words: str, *, limit: int = 10) -> tuple[Found, ...]:
-        """`update` and `search`, with no other thread's between them."""
+        """`update` and `search`, as one atomic step."""
         with self._lock:
             self.update(specs)
             return self.search(words, limit=limit)
 
     def _near(self, text: str, limit: int) -> list[tuple[str, float]]:
-        """The tools whose names are near to the whole text, then those with words that are near to one of it."""
+        """The tools whose names are like the whole text, then those with words like one of its words."""
         hits = dict.fromkeys(suggest(text.strip(), self._specs, most=MOST_NEAR), 0.0)
         known = table.words_in_names(self._connection)
         asked = [word for word in question_words(text) if len(word) > 2][:MOST_GUESSED]
@@ -162,18 +161,18 @@ class ToolIndex:
         return list(hits.items())[:limit]
 
     def close(self) -> None:
-        """Gives its memory back; afterwards it can't be used."""
+        """Closes the database and frees its memory."""
         with self._lock:
             self._connection.close()
 
 
 def _connected() -> sqlite3.Connection:
-    import sqlite3  # the extension module is loaded only to search
+    import sqlite3  # loaded only to search
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:
         table.create(connection)
     except sqlite3.Error as error:
         connection.close()
-        raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {error}") from None
+        raise RuntimeError(f"searching tools needs an SQLite with FTS5: {error}") from None
     return connection

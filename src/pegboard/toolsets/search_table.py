@@ -1,6 +1,6 @@
-"""The tables of the search index: SQLite's FTS5 over plain rows, ranked by BM25; and how a query is read.
+"""The tables of the search index: SQLite's FTS5 over plain rows, ranked by BM25; and the tokenizer of queries.
 
-The warm `registry search` reads by this, so it loads nothing beyond sqlite3 that a bare Python hasn't loaded.
+The warm `registry search` uses this module, so it imports nothing but sqlite3 that a bare Python hasn't loaded.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-MOST_TEXT = 2_000  # how many characters of a question are read
-MOST_WORDS = 24  # how many different words of a question are looked for
+MOST_TEXT = 2_000  # how many characters of a query are read
+MOST_WORDS = 24  # how many different words of a query are searched for
 _ENGLISH = (
     "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
     "so some something that the their them then there this to want was we what when where which will with would you "
-    "your s t"  # `s` and `t` are what an apostrophe leaves behind
+    "your s t"  # `s` and `t` follow apostrophes
 )
 _STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 def identifier_parts(identifiers: str) -> list[str]:
-    """The parts that the spelling of identifiers sets off, in small letters: `getURLs2` gives get, urls, 2.
+    """The words within identifiers, in lower case: `getURLs2` gives get, urls, 2.
 
-    What FTS5 sets off by itself (`_`, `-`, `.` and the like) parts words here too.
+    What FTS5 treats as separators (`_`, `-`, `.` and the like) separates words here too.
     """
     return [part for segment in _segments(identifiers) for part in _spelt_apart(segment)]
 
 
 def with_parts(identifiers: str) -> str:
-    """Identifiers as they are indexed: as they stand, and the parts that FTS5 wouldn't set off."""
+    """Identifiers as they are indexed: unchanged, with the words that FTS5 wouldn't separate appended."""
     if identifiers.islower() and identifiers.replace("_", "").replace(" ", "").isalpha():
         return identifiers
     apart = (parts for segment in _segments(identifiers) if len(parts := _spelt_apart(segment)) > 1)
@@ -37,16 +37,16 @@ def with_parts(identifiers: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """A text as it is indexed: Chinese and Japanese characters stand alone, as nothing parts their words."""
+    """A text as it is indexed: with spaces around Chinese and Japanese characters, which have none between words."""
     if text.isascii():
         return text
     return "".join(f" {character} " if _is_ideograph(character) else character for character in text)
 
 
 def question_words(text: str) -> list[str]:
-    """The words that a question asks for, in small letters, each once, at most 24.
+    """The words of a query, in lower case, each once, at most 24.
 
-    English stop words are passed over, unless there are no others.
+    English stop words are left out, unless there are no others.
     """
     words: dict[str, None] = {}
     for segment in _segments(text[:MOST_TEXT]):
@@ -60,7 +60,7 @@ def question_words(text: str) -> list[str]:
 
 
 def question_names(text: str) -> list[str]:
-    """What may be a tool's name in a question: the whole of it, and each word that is made of several."""
+    """What may be a tool's name in a query: the whole of it, and each word that is made of several."""
     text = text[:MOST_TEXT]
     words = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else " " for c in text).split()
     names = [word for word in words if word == text.strip() or len(identifier_parts(word)) > 1]
@@ -68,9 +68,9 @@ def question_names(text: str) -> list[str]:
 
 
 def expression(word: str) -> str:
-    """A word of `question_words` in FTS5's query language: what begins with it; a single character as it is.
+    """A word of `question_words` in FTS5's query language: a prefix match; a single character matches exactly.
 
-    The words hold no ASCII but letters and digits, so nothing in them is syntax.
+    The words contain no ASCII but letters and digits, so nothing in them is syntax.
     """
     if _is_ideograph(word[0]):
         pairs = [f"{word[at]} {word[at + 1]}" for at in range(len(word) - 1)] or [word]
@@ -84,12 +84,12 @@ def _is_ideograph(character: str) -> bool:
 
 
 def _segments(text: str) -> list[str]:
-    """Runs of letters and digits; beyond ASCII of whatever shows, as FTS5 knows better what belongs to a word."""
+    """Runs of letters and digits; beyond ASCII, of any printable characters, which FTS5 separates itself."""
     return "".join(c if c.isalnum() or (c > "\x7f" and c.isprintable()) else " " for c in text).split()
 
 
 def _spelt_apart(segment: str) -> list[str]:
-    """A segment parted at capitals and between letters and digits, in small letters."""
+    """A segment split at capitals and between letters and digits, in lower case."""
     if segment.isdigit() or (segment.islower() and segment.isalpha()):
         return [segment]
     return [part.lower() for part in _parted(segment, [at for at in range(1, len(segment)) if _begins(segment, at)])]
@@ -100,7 +100,7 @@ def _parted(word: str, starts: list[int]) -> list[str]:
 
 
 def _begins(segment: str, at: int) -> bool:
-    """Whether a part begins there: `getURLs` is get and URLs, `HTTPServer` HTTP and Server, `v2` v and 2."""
+    """Whether a word begins there: `getURLs` is get and URLs, `HTTPServer` HTTP and Server, `v2` v and 2."""
     before, here = segment[at - 1], segment[at]
     if before.isdigit() is not here.isdigit():
         return True
@@ -141,7 +141,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Puts rows in; their names aren't there yet."""
+    """Inserts rows of new names."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM tools").fetchone()
     numbered = list(enumerate(rows, last + 1))
     connection.executemany("INSERT INTO tools VALUES (?, ?)", ((at, row[0]) for at, row in numbered))
@@ -150,7 +150,7 @@ def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
 
 
 def remove(connection: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Takes the rows of these names out."""
+    """Deletes the rows of these names."""
     for name in names:
         found = connection.execute("SELECT id FROM tools WHERE name = ? COLLATE NOCASE AND name = ?", (name, name))
         ids = found.fetchall()
@@ -159,9 +159,9 @@ def remove(connection: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
-    """The names that a question finds, best first, at most `limit`; names that stand in the question come first.
+    """The names that match a query, best first, at most `limit`; names that the query contains come first.
 
-    A score is the sum of the BM25 of the words that were found, times the part of the words that was.
+    A score is the sum of the BM25 of the words that matched, times the share of the words that did.
     """
     named = _named(connection, text)
     words = question_words(text)
@@ -175,11 +175,11 @@ def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
 
 
 def _named(connection: sqlite3.Connection, text: str) -> list[str]:
-    """The names that stand in a question, as they are spelt here."""
+    """The names that a query contains, as they are spelt here."""
     found = (connection.execute(_NAMED, (name, name)).fetchone() for name in question_names(text))
     return list(dict.fromkeys(row[0] for row in found if row is not None))
 
 
 def words_in_names(connection: sqlite3.Connection) -> list[str]:
-    """Every word that some name holds."""
+    """Every word in a name."""
     return [row[0] for row in connection.execute("SELECT term FROM known_words WHERE col = 'name'")]

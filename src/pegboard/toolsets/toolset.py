@@ -1,4 +1,4 @@
-"""`Toolset`: a named source of tools, asked at every resolution; the check of its answer; the base of wrappers."""
+"""`Toolset`: a named source of tools, queried at every resolution; checks of its answer; the base of wrappers."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from pegboard.toolsets.predicates import Not, Predicate
 class Toolset(Protocol):
     """A named source of tools.
 
-    Any class with these two will do. Optional members:
+    Any class with these two members is one. Optional members:
 
     - `call(name, arguments, context)`, plain or async, runs the tools that it lists without a handler: `name` is the
-      name that it has listed, `arguments` a mapping that the tool's schema takes, `context` the call's `ToolContext`.
-    - `close()`, plain or async, releases what it holds.
-    - `instructions` stand before the conversation as long as a tool of it is in the request: a text, several, or a
-      function `(context)`, plain or async, that gives them.
+      name that it has listed, `arguments` a valid mapping by the tool's schema, `context` the call's `ToolContext`.
+    - `close()`, plain or async, releases its resources.
+    - `instructions` are added before the conversation while a tool of it is in the request: a text, several, or a
+      function `(context)`, plain or async, that returns them.
     - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
-      every context. It is a sequence of the absolute paths of the files that they are read from; what was published
-      holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
-    - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
-      have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
-    - `names_begin` is what the names of all its tools begin with, as a text; it isn't asked, by a command or
-      `registry.call`, for a tool of quite another name.
+      every context. It is a sequence of the absolute paths of the files that they are read from; published tools are
+      valid until one of these, the plugin's settings or its code changes. `None` publishes nothing.
+    - `on_change(function)` takes a function without arguments, to call from any thread whenever its tools have
+      changed. It is called when the toolset is registered, as are those of the toolsets in `inner_toolsets`.
+    - `names_begin` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
+      tool whose name is quite different.
 
-    Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
+    Return the same `Tool` object for the same tool each time: what is compiled for a tool is cached with the object.
     """
 
     @property
@@ -51,7 +51,7 @@ class Toolset(Protocol):
         ...
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
-        """The tools for this context, now. What it raises costs only its own tools.
+        """The tools for this context, now. If it raises, only its own tools are missing.
 
         Args:
             context: The user, session and model.
@@ -72,7 +72,7 @@ def toolset_name(toolset: object) -> str:
     """Its name, or its class's where its own can't be read."""
     try:
         name: object = getattr(toolset, "name", None)
-    except BaseException:  # noqa: BLE001  a toolset without a name costs no other
+    except BaseException:  # noqa: BLE001  one bad toolset doesn't affect the others
         name = None
     return str.__str__(name) if isinstance(name, str) and name else type(toolset).__name__  # no subclass: it may act
 
@@ -81,7 +81,7 @@ def published_files(toolset: Toolset) -> Sequence[str] | None:
     """The files that its published tools are read from; `None` where it publishes none.
 
     Raises:
-        TypeError: It names them otherwise than as a sequence of texts.
+        TypeError: They aren't a sequence of texts.
     """
     files: Any = getattr(toolset, "publishes", None)
     if files is not None and (
@@ -105,20 +105,20 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
 
 
 def may_have(toolset: Toolset, names: Iterable[str]) -> bool:
-    """Whether a toolset may have a tool that is called nearly so, by its `names_begin`."""
+    """Whether a toolset may have a tool of one of these names or a similar one, by its `names_begin`."""
     own = toolset.inner if isinstance(toolset, OwnedToolset) else toolset
     begins, *letters = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "names_begin", ""), *names))
     return any(begins.casefold() in each.casefold() for each in letters)
 
 
 def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
-    """Hands a function to the toolset, and to those that it wraps, for when their tools have changed."""
+    """Subscribes a function to changes of the tools of a toolset, and of those that it wraps."""
     try:
         if callable(take := getattr(toolset, "on_change", None)):
             take(function)
         for each in getattr(toolset, "inner_toolsets", ()):
             subscribe(each, function)
-    except Exception as error:  # noqa: BLE001  its tools are offered all the same
+    except Exception as error:  # noqa: BLE001  its tools are still offered
         log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)
 
 
@@ -135,11 +135,11 @@ async def _close(thing: object, method: str = "close") -> None:
 
 
 async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
-    """Closes them one after the other, all of them, each within 10 s; gives what those that failed raised.
+    """Closes all of them, one after the other, each within 10 s; returns the failures.
 
     Args:
         things: They may be plugins'.
-        method: The name of what closes one, where it has it: plain or async; a plain one runs in a thread.
+        method: The name of the method that closes one, if it has it: plain or async; a plain one runs in a thread.
     """
     from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 
@@ -171,15 +171,15 @@ _MOST_TOOLS: Final = 100_000
 
 @frozen
 class ToolsetProblem:
-    """Something that went wrong with a toolset, or with what was asked of a resolution; everything else works.
+    """Something that went wrong with a toolset or in a resolution; everything else works.
 
     Attributes:
         toolset: The toolset's name, or `""` where it isn't about one.
         cause: What happened, for the operator.
-        tool: The name of the tool that it cost, or `None`.
-        origin: Who brought the toolset.
+        tool: The name of the tool that is missing because of it, or `None`.
+        origin: Where the toolset comes from.
         error: What was raised, or `None`.
-        note: Whether nothing failed: it is worth knowing, and no more.
+        note: Whether it is only a note: nothing failed.
     """
 
     toolset: str
@@ -195,7 +195,7 @@ class ToolsetProblem:
 
 @frozen
 class Dropped:
-    """A tool that a toolset has, and doesn't offer for this context.
+    """A tool that a toolset has but doesn't offer for this context.
 
     Attributes:
         name: The tool's name, as it would be offered.
@@ -209,7 +209,7 @@ class Dropped:
 
 
 class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
-    """Tools with handlers where there are any, each name once; what went wrong, and what was left out."""
+    """Answer of a toolset: tools of distinct names, what went wrong, and what was left out."""
 
     problems: tuple[ToolsetProblem, ...]
     dropped: tuple[Dropped, ...]
@@ -230,9 +230,9 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
 
 
 async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
-    """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
+    """Queries toolsets concurrently: one offer each, in order; of one that fails or is late, one with that problem.
 
-    They are asked at the same time. One that blocks the event loop can't be bounded.
+    One that blocks the event loop can't be bounded.
     """
     import asyncio  # loading it takes longer than resolving static tools
 
@@ -243,9 +243,9 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
             return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
             text = f"no answer within {timeout:g} s (toolset_timeout)"
-            notes = getattr(late.__cause__, "__notes__", ())  # the toolset's own, on what to do
+            notes = getattr(late.__cause__, "__notes__", ())  # the toolset's own advice
             return _failed(source, TimeoutError("; ".join([text, *notes])))
-        except BaseException as error:  # noqa: BLE001  a toolset's SystemExit costs only itself
+        except BaseException as error:  # noqa: BLE001  even SystemExit affects only its toolset
             return _failed(source, error)
 
     return await asyncio.gather(*map(offer, sources))
@@ -256,20 +256,20 @@ def _failed(source: WrapperToolset, error: BaseException) -> Offer:
 
 
 def error_text(error: BaseException) -> str:
-    """What was raised, in one short line; of our own errors the text alone."""
+    """An error in one short line, without the type for pegboard's own."""
     text = cause_of(error)
     return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
 
 
 def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:
-    """The usable tools of an answer that may be anything; a bad item, or a repeated name, costs only itself.
+    """The usable tools of an untrusted answer; bad items and repeated names are left out, each with a problem.
 
-    Raises as `check_list`.
+    Raises what `check_list` raises.
     """
     tools: dict[str, Tool] = {}
     problems: list[ToolsetProblem] = []
     for index, item in enumerate(check_list(answer)):
-        if not issubclass(type(item), Tool):  # `isinstance` would ask a foreign value what it is
+        if not issubclass(type(item), Tool):  # `isinstance` would run code of the value
             problems.append(ToolsetProblem(toolset, _NO_TOOL.format(index, type(item).__name__)))
         elif (problem := schema_problem(toolset, item)) is not None:
             problems.append(problem)
@@ -288,23 +288,23 @@ def schema_problem(toolset: str, tool: Tool, origin: Origin = HOST) -> ToolsetPr
 
 
 def check_list(answer: Any) -> list[Any]:
-    """The items of an answer that may be anything.
+    """The items of an untrusted answer.
 
     Raises:
-        TypeError: The answer is no sequence.
+        TypeError: The answer isn't a sequence.
         ValueError: It is longer than 100,000.
     """
-    # A generator's items can't be looked at without an end that may never come.
+    # A generator may never end.
     is_sequence = hasattr(answer, "__getitem__") and hasattr(answer, "__len__")
     if not is_sequence or isinstance(answer, str | bytes | dict):
-        raise TypeError(f"a toolset has to give a list of tools, and gave {type(answer).__name__}")  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"a toolset has to return a list of tools, not {type(answer).__name__}")  # pyright: ignore[reportUnknownArgumentType]
     items: list[Any] = list(islice(answer, _MOST_TOOLS + 1))
     if len(items) > _MOST_TOOLS:
-        raise ValueError(f"a toolset may give {_MOST_TOOLS:,} tools, and gave more")
+        raise ValueError(f"a toolset may return at most {_MOST_TOOLS:,} tools")
     return items
 
 
-_NO_TOOL: Final = "item {} is no Tool but {}; of a function that @tool decorates it is tool_of(function)"
+_NO_TOOL: Final = "item {} isn't a Tool but {}; for a function that @tool decorates, return tool_of(function)"
 _REPEATED: Final = "it has two tools called {!r}; the first is offered"
 
 
@@ -317,17 +317,17 @@ def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[Toolset
 
 
 def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") -> Iterator[str]:
-    """What is said of names that no tool has; with near misses only of few, as they take time among thousands."""
+    """A text for each name that no tool has; near misses only for up to three, as they take time among thousands."""
     for name in names:
         near = did_you_mean(suggest(name[:200], known)) if len(names) <= 3 else ""
         yield f"no tool is called {name!r}{more}.{near}"
 
 
-_Change: TypeAlias = Callable[[Tool], Tool]  # gives the tool changed; may raise, which costs the tool
+_Change: TypeAlias = Callable[[Tool], Tool]  # returns the changed tool; may raise, which drops the tool
 
 
 def map_tool(tool: Tool, change: _Change) -> Tool:
-    """The tool changed; one whose handler is loaded later is changed in the same way once it is loaded."""
+    """The changed tool; a lazily loaded one is changed in the same way once it is loaded."""
     changed = change(tool)
     late = tool.handler
     if isinstance(late, LateHandler) and changed.handler is late and changed is not tool:
@@ -336,9 +336,9 @@ def map_tool(tool: Tool, change: _Change) -> Tool:
 
 
 class ToolMapper:
-    """A function of tools with a cache: gives the same tool for the same tool, so what is compiled for it is kept.
+    """Cached function of tools: the same result for the same tool, so that what is compiled for it stays cached.
 
-    Keeps at most twice as many tools as were offered last, and a hundred.
+    Caches at most twice as many tools as were offered last, plus 100.
     """
 
     def __init__(self, change: _Change) -> None:
@@ -353,24 +353,24 @@ class ToolMapper:
         return known
 
     def trim(self, tools: Sequence[Tool]) -> None:
-        """Forgets what isn't offered now, where it has become too much."""
+        """Drops what isn't offered now from a cache that has grown too large."""
         if len(self._cache) > 2 * len(tools) + 100:
             self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
 
 
-Faults: TypeAlias = dict[str, str]  # names of tools for which a predicate gave no answer, and why
+Faults: TypeAlias = dict[str, str]  # name of a tool for which a predicate failed -> why
 
 
-PREDICATE_SECONDS: Final = 5.0  # what the functions of a predicate may take for all tools together
+PREDICATE_SECONDS: Final = 5.0  # for the functions of a predicate, all tools together
 
 
 async def filter_tools(
     tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float | None = PREDICATE_SECONDS
 ) -> tuple[list[Tool], Faults]:
-    """The tools for which the predicate is true, in their order; and those for which it gave no answer.
+    """The tools for which the predicate is true, in their order; and those for which it failed.
 
-    Functions are called off the event loop. The tools that they haven't answered for in so many seconds are out; a
-    function that never returns is left behind. With `None`, they are called here and now: where they hang, it does.
+    Functions are called off the event loop. Tools without an answer after so many seconds are out; the thread of a
+    function that never returns is abandoned. With `None`, they are called in this thread, without a time limit.
     """
     answers: dict[Tool, Any] = {}
     if seconds is None or not predicate.calls_functions:
@@ -384,18 +384,18 @@ async def filter_tools(
         async with asyncio.timeout(seconds):
             await off_loop(_ask, answers, tools, predicate, context, seconds)
     except TimeoutError:
-        answers = answers.copy()  # the thread may still work at it
+        answers = answers.copy()  # the thread may still be adding to it
     return _sorted_out(tools, answers)
 
 
 def _ask(
     answers: dict[Tool, Any], tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float
 ) -> None:
-    """Notes for each tool the answer, or what was raised in place of one, as long as there is time."""
+    """Records the answer or the error for each tool, until the time is up."""
     deadline = time.monotonic() + seconds
     try:
         test = predicate.bound(context)
-    except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tools that it is asked about
+    except BaseException as error:  # noqa: BLE001  any error drops only these tools
         answers.update(dict.fromkeys(tools, _cause(error)))
         return
     is_timed = predicate.calls_functions
@@ -404,7 +404,7 @@ def _ask(
             answer: object = test(tool)
             if answer is not True and answer is not False:
                 answer = f"the answer is of type {type(answer).__name__}, neither True nor False"
-        except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
+        except BaseException as error:  # noqa: BLE001  any error drops only the tool
             answer = _cause(error)
         if is_timed and time.monotonic() > deadline:
             return
@@ -412,7 +412,7 @@ def _ask(
 
 
 def _cause(error: BaseException) -> str:
-    """What was raised; an interrupt passes on in the main thread, which alone gets the user's."""
+    """The error's text; re-raises a `KeyboardInterrupt` in the main thread, where it is the user's."""
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
     return error_text(error)
@@ -435,13 +435,13 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, f
         part = ~part if isinstance(part, Not) else part  # "tag:net is so", rather than "not tag:net is not so"
         facts = part.facts(tool, context)
         answer = "is so" if part(tool, context) else "is not so"
-    except BaseException as error:  # noqa: BLE001  whatever it is, it costs only an explanation
+    except BaseException as error:  # noqa: BLE001  any error affects only the explanation
         return f"{predicate} failed: {_cause(error)}"
     return f"{part} {answer}" + (f" ({facts})" if facts else "")
 
 
 def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
-    """Gives a tool without a handler one that calls its toolset's `call`, by the name that it has listed."""
+    """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
         return tool
     handler = Handler(
@@ -451,18 +451,18 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
 
 
 Transform: TypeAlias = Callable[[str, Offer, ReadonlyContext], Awaitable[Offer]]
-"""What a wrapper makes of an offer: gets the toolset's name, the offer and the context."""
+"""Transforms an offer, for a wrapper: gets the toolset's name, the offer and the context."""
 
 
 class WrapperToolset:
-    """A toolset round any object with the interface of one, under the same name; closing it closes the inner one.
+    """Wrapper of any toolset, under the same name; closing it closes the inner one.
 
-    What the inner one offers is checked, and able to run, so that a wrapper that changes a tool changes what is listed
-    and what is called together.
+    The inner one's tools are checked and have their handlers, so that a wrapper that changes a tool changes what is
+    listed and what is called together.
 
     Args:
         inner: Any toolset.
-        transform: What is made of its offers; `None` leaves them as they are.
+        transform: Transforms its offers; `None` leaves them as they are.
     """
 
     def __init__(self, inner: Toolset, transform: Transform | None = None) -> None:
@@ -473,7 +473,7 @@ class WrapperToolset:
         self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What is made of the inner toolset's offer for this context; raises whatever it raises."""
+        """The inner toolset's offer for this context, transformed; raises whatever that raises."""
         answer: Any = await settle(self.inner.tools(context))
         if type(answer) is Offer:
             offer = answer
@@ -492,7 +492,7 @@ class WrapperToolset:
 
     @property
     def publishes(self) -> Sequence[str] | None:
-        """What the inner toolset says."""
+        """The inner toolset's."""
         return published_files(self.inner)
 
     async def close(self) -> None:
@@ -508,8 +508,8 @@ class Step:
         word: What it does, for people: `"prefixed"`.
         change: Changes one tool; where it raises, that tool is out.
         where: Picks the tools that are changed, in a context; `None` picks all. Where it raises, the tool is out.
-        rename: What becomes of the names of tools that aren't there.
-        names: The names of tools that it is about; one that no tool has is noted.
+        rename: Changes the names of dropped tools in the same way.
+        names: The names of the tools to change; one that no tool has is noted.
     """
 
     word: str
@@ -531,7 +531,7 @@ class Step:
             if name not in faults:
                 try:
                     changed = self._mapper.one(tool) if tool in changing else tool
-                except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
+                except BaseException as error:  # noqa: BLE001  any error drops only the tool
                     faults[name] = error_text(error)
                 else:
                     if tools.setdefault(changed.spec.name, changed) is not changed:
@@ -546,7 +546,7 @@ class Step:
         return Offer(tools.values(), (*offer.problems, *self._notes(toolset, offer), *own), (*dropped, *lost))
 
     def _notes(self, toolset: str, offer: Offer) -> Iterator[ToolsetProblem]:
-        """The names that it is about and that no tool has had so far."""
+        """Notes on names to change that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
             return
@@ -557,13 +557,13 @@ class Step:
 
 
 class OwnedToolset(WrapperToolset):
-    """A toolset as it is registered: its tools carry its name and its origin, whatever they say of themselves.
+    """Wrapper of a registered toolset: its tools get its name and its origin, in place of their own.
 
-    Only the host's toolsets may pass on tools in a plugin's name. No origin makes tools trusted that aren't.
+    Only tools of the host's toolsets may keep a plugin's origin. Untrusted tools stay so under any origin.
 
     Args:
         inner: Any toolset.
-        origin: Who brought it.
+        origin: Where it comes from.
     """
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
@@ -580,12 +580,12 @@ class OwnedToolset(WrapperToolset):
 
 
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
-    """A tool as this owner brings it: checked, with its origin, and with nothing hidden in its texts.
+    """A tool under this owner: checked, with its origin, and without hidden characters in its texts.
 
     Raises:
-        SchemaError: Its schemas are refused, or hold hidden characters.
+        SchemaError: Its schemas are refused, or contain hidden characters.
     """
-    check_once(tool)  # an `Offer` of a toolset of others comes unchecked
+    check_once(tool)  # a foreign toolset's `Offer` hasn't been checked
     own = tool.origin
     base = own if owner.plugin is None else owner
     origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)

@@ -1,4 +1,4 @@
-"""Toolsets of given tools: static, of a function, combined."""
+"""Toolsets: static, from a function, combined."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pegboard.toolsets.wrappers import ToolsetBase
 
 
 class StaticToolset(ToolsetBase):
-    """Always the same tools, under one name.
+    """Toolset that always has the same tools.
 
     Args:
         name: Its name.
         tools: `Tool`s, or what `registry.register` takes for tools: functions, `TypedTool`s, objects with
             `@tool` methods.
-        instructions: What stands before the conversation as long as one of the tools is offered.
+        instructions: Added before the conversation while one of the tools is offered.
 
     Raises:
         DefinitionError: A thing can't become a tool.
@@ -70,13 +70,13 @@ def _as_tools(thing: Any) -> Sequence[Tool]:
 
 
 class ToolsetFunction(ToolsetBase):
-    """The tools that a function gives for each context.
+    """Toolset whose tools a function returns for each context.
 
     Args:
         name: Its name.
-        function: Plain or async; takes the context or nothing; gives tools, or what can become tools. Give the same
-            objects each time: what a function becomes is kept as long as it is given.
-        blocking: Whether a plain function may block; it then runs in a thread, so that a time limit holds for it.
+        function: Plain or async; takes the context or nothing; returns tools, or what can become tools. Return the
+            same objects each time: the tool made of an object is cached while it is returned.
+        blocking: Whether a plain function may block; it then runs in a thread, so that it can time out.
 
     Raises:
         RegistrationError: The function takes something else, or is a generator.
@@ -90,10 +90,10 @@ class ToolsetFunction(ToolsetBase):
         self._function = function
         self._off_loop = blocking and flavour is Flavour.PLAIN
         self._takes_context = _takes_context(name, function)
-        self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # the thing is kept, so that its id stays its own
+        self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # a reference to the thing keeps its id unique
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What the function gives now."""
+        """The tools that the function returns now."""
         ask = partial(self._function, *((context,) if self._takes_context else ()))
         if self._off_loop:
             from pegboard.threads import off_loop
@@ -107,7 +107,7 @@ class ToolsetFunction(ToolsetBase):
         for index, thing in enumerate(things):
             try:
                 made[id(thing)] = self._made.get(id(thing)) or (thing, _as_tools(thing))
-            except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the item
+            except BaseException as error:  # noqa: BLE001  any error costs only the item
                 cause = f"item {index} can't become a tool: {error_text(error)}"
                 problems.append(ToolsetProblem(self.name, cause, error=error))
         self._made = made
@@ -134,12 +134,12 @@ def _takes_context(name: str, function: Callable[..., Any]) -> bool:
 class CombinedToolset(ToolsetBase):
     """Several toolsets as one; of two tools of one name the earlier toolset's is offered.
 
-    They are asked at the same time; one that fails costs only its own tools.
+    They are queried concurrently; only the tools of one that fails are missing.
 
     Args:
         name: Its name.
         toolsets: In the order of their precedence.
-        timeout: Seconds that they have for their answer; less than the resolution has for this one (30).
+        timeout: Seconds that they have to answer; less than the resolution gives this one (30).
     """
 
     def __init__(self, name: str, toolsets: Iterable[Toolset], *, timeout: float = 20.0) -> None:
@@ -171,7 +171,7 @@ class CombinedToolset(ToolsetBase):
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
-        """The toolsets that it is made of."""
+        """The toolsets that it combines."""
         return tuple(source.inner for source in self._sources)
 
     @property
@@ -181,7 +181,7 @@ class CombinedToolset(ToolsetBase):
         return None if None in files else [file for of_one in files for file in of_one or ()]
 
     async def close(self) -> None:
-        """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
+        """Closes all of them; raises an `ExceptionGroup` of the failures."""
         failures = await close_all(source.inner for source in self._sources)
         if failures:
             raise BaseExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)

@@ -51,9 +51,9 @@ def whole_identity(context: ReadonlyContext) -> Hashable:
 
 
 class ToolsetBase(ABC):
-    """A base for toolsets that gives them the wrappers as methods; each gives a new toolset round this one.
+    """Base class of toolsets with the wrappers as methods; each returns a new toolset around this one.
 
-    A toolset of another class gets them by `wrap(toolset)`.
+    `wrap(toolset)` adds them to a toolset of another class.
 
     Attributes:
         name: Its name; a subclass sets it, on the class or in `__init__`.
@@ -89,7 +89,7 @@ class ToolsetBase(ABC):
         return _WrappedToolset(self, keep_wanted)
 
     def prefixed(self, prefix: str) -> _WrappedToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` is used as it is.
 
         Raises:
             InvalidNameError: No name can start with this prefix.
@@ -100,9 +100,9 @@ class ToolsetBase(ABC):
         return _WrappedToolset(self, step)
 
     def renamed(self, names: Mapping[str, str]) -> _WrappedToolset:
-        """Some tools under other names: old -> new; a name that was never there is noted among the problems.
+        """Some tools under other names: old -> new; a name that no tool has had is noted among the problems.
 
-        Where a new name is taken by a tool that keeps its own, the tool that this toolset lists first has it.
+        Where another tool has a new name already, the tool that this toolset lists first gets it.
 
         Raises:
             InvalidNameError: A new name isn't valid.
@@ -120,7 +120,7 @@ class ToolsetBase(ABC):
         return _WrappedToolset(self, Step("renamed", change, rename=lambda name: names.get(name, name), names=names))
 
     def prepared(self, prepare: Prepare) -> _WrappedToolset:
-        """The tools as `prepare(context, tools)` makes them for each context; plain or async.
+        """The tools that `prepare(context, tools)` returns for each context; plain or async.
 
         Where it raises, the whole toolset fails.
         """
@@ -136,10 +136,10 @@ class ToolsetBase(ABC):
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
     ) -> _WrappedToolset:
-        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools.
+        """Overrides hints of the tools that `where` picks; the host vouches for them.
 
-        Of the other hints of a tool whose origin isn't trusted only those that add caution stay (destructive, open
-        world, edit), and the tool's hints are trusted from then on.
+        Of the other hints of an untrusted tool only those that add caution stay (destructive, open world, edit), and
+        the tool's hints are trusted from then on.
         """
         given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
 
@@ -159,9 +159,9 @@ class ToolsetBase(ABC):
         return _WrappedToolset(self, Step("annotated", annotate, _wanted(where)))
 
     def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _WrappedToolset:
-        """A person confirms every call of these tools; of all of them without a predicate.
+        """Every call of these tools needs approval; without a predicate, of all tools.
 
-        A tool's own pick of its calls no longer counts.
+        This overrides a tool's own choice of the calls to confirm.
         """
 
         def confirm(tool: Tool) -> Tool:
@@ -172,7 +172,7 @@ class ToolsetBase(ABC):
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> _WrappedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`.
 
-        One that can't be shown so is out, and reported.
+        A tool that can't be reshaped is out, and reported.
         """
         reshapes = dict(reshapes)
 
@@ -184,12 +184,12 @@ class ToolsetBase(ABC):
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> CachedToolset:
-        """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
+        """The tools, queried at most once in `ttl` seconds; arguments as for `CachedToolset`."""
         return CachedToolset(self, ttl, clock, key)
 
 
 class _WrappedToolset(WrapperToolset, ToolsetBase):
-    """Any toolset, perhaps with its offers transformed, with the wrappers as methods."""
+    """Wrapper of any toolset, with the wrappers as methods."""
 
 
 def wrap(toolset: Toolset) -> _WrappedToolset:
@@ -202,32 +202,32 @@ def _wanted(where: Predicate | PredicateFunction | str | None) -> Predicate | No
 
 
 def prefixed_name(prefix: str, name: str) -> str:
-    """`"git"` and `"push"` make `"git_push"`; a prefix that ends with `_` or `-` stands as it is.
+    """`"git"` and `"push"` make `"git_push"`; a prefix that ends with `_` or `-` is used as it is.
 
-    Where that is longer than 64 characters it is shortened, with a digest of the whole at its end.
+    A name longer than 64 characters is shortened, with a digest of the whole at its end.
     """
     return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
-"""Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
+"""Gets the context and the tools; returns the tools to offer, changed, left out or added. Plain or async."""
 
 
 MOST_KEPT: Final = 256
 
 
 class CachedToolset(_WrappedToolset):
-    """The tools of a toolset, asked for at most once in `ttl` seconds for each key.
+    """Cache of a toolset: queries it at most once in `ttl` seconds for each key.
 
-    Of resolutions at the same time the first asks, and the others wait for its answer. What failed, wholly or in
-    part, isn't cached: the next then asks for itself. At most 256 keys are kept, the latest.
+    Of concurrent resolutions the first queries it, and the others wait for the answer. An answer that failed, wholly
+    or in part, isn't cached: the next resolution queries it again. The latest 256 keys are cached.
 
     Args:
         inner: Any toolset.
         ttl: Seconds, counted from the answer.
-        clock: Gives seconds.
-        key: By default user, agent, model, provider and session. A toolset that looks at the state or at `extra`
-            needs a key that does so too; one that is the same for all contexts may give `lambda context: None`.
+        clock: Returns seconds.
+        key: By default user, agent, model, provider and session. A toolset that depends on the state or on `extra`
+            needs a key that does so too; one that is the same for all contexts may use `lambda context: None`.
 
     Raises:
         ValueError: `ttl` isn't above zero.
@@ -242,20 +242,20 @@ class CachedToolset(_WrappedToolset):
         self._ttl = ttl
         self._clock = clock
         self._key = key
-        self._cache: dict[Hashable, tuple[Offer, float]] = {}  # with the time until which it holds
-        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()  # kept by those that wait
+        self._cache: dict[Hashable, tuple[Offer, float]] = {}  # with its expiry time
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()  # alive while in use
 
     def clear(self) -> None:
-        """Empties the cache; a request that is under way is answered, but not cached."""
+        """Empties the cache; the answer to a query in progress isn't cached."""
         self._cache = {}
         self._locks = WeakValueDictionary()
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What is cached, or what the inner toolset offers."""
+        """The cached offer, or the inner toolset's."""
         import asyncio
 
         key, cache = self._key(context), self._cache
-        # A lock belongs to the event loop in which it was waited for.
+        # A lock belongs to the event loop in which it was used.
         async with self._locks.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
             known = cache.get(key)
             if known is not None and self._clock() < known[1]:
@@ -273,7 +273,7 @@ _ROOT: Final = frozenset(
     {"$schema", "$defs", "definitions", "$comment", "title", "description", "type"}
     | {"properties", "required", "additionalProperties"}
 )
-"""What may stand at the root of a schema that is reshaped; other keywords could name arguments."""
+"""The keywords allowed at the root of a schema to reshape; others could refer to arguments by name."""
 
 _LEFT_OUT: Final = frozenset({"default", "examples"})
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
@@ -285,23 +285,23 @@ def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
 
 @frozen
 class Reshape:
-    """Reshaped arguments of one tool, as the model sees them. Every mapping goes by the tool's own names.
+    """Reshaped arguments of one tool, as the model sees them. The keys of every mapping are the tool's own names.
 
-    Values and schemas are given as JSON data and kept as its text.
+    Values and schemas are given as JSON data and stored as its text.
 
-    What the model sends still has to fit the tool's own schema once it is turned back, whatever `retype` allows.
-    A person who approves a call is shown what it hides, and its defaults; a secret belongs into a service.
+    The model's arguments, turned back, still have to be valid by the tool's own schema, whatever `retype` allows.
+    A user who approves a call sees hidden values and defaults; use a service for secrets.
 
     Attributes:
         rename: Argument -> the name that the model sees.
         hide: Argument -> the value that it always has; the model sees neither.
         default: Argument -> the value that it has where the model leaves it out.
-        retype: Argument -> the JSON Schema that stands in place of its own.
+        retype: Argument -> the JSON Schema that replaces its own.
         describe: Argument -> its description.
 
     Raises:
-        DefinitionError: It hides an argument and says something else of it.
-        TypeError: A value that JSON can't say.
+        DefinitionError: A hidden argument is in another mapping, too.
+        TypeError: A value isn't JSON data.
     """
 
     rename: Mapping[str, str] = field(factory=dict[str, str], converter=dict[str, str])
@@ -313,14 +313,14 @@ class Reshape:
     def __attrs_post_init__(self) -> None:
         for name in self.hide:
             if name in {*self.rename, *self.default, *self.retype, *self.describe}:
-                raise DefinitionError("it is hidden: the model sees nothing else of it", parameter=name)
+                raise DefinitionError("it is hidden, so it can't be reshaped in other ways", parameter=name)
 
     def shown(self, schema: JsonSchema) -> JsonSchema:
         """The schema that the model sees.
 
         Raises:
-            DefinitionError: It has no such argument, two would get one name, a value that is hidden or a default
-                doesn't fit its argument, or the schema can't be reshaped safely.
+            DefinitionError: It has no such argument, two would get one name, a hidden value or a default isn't valid
+                for its argument, or the schema can't be reshaped safely.
         """
         properties: dict[str, Any] = schema.get("properties", {})
         self._check(schema, properties)
@@ -338,7 +338,7 @@ class Reshape:
         """The arguments as the tool takes them.
 
         Raises:
-            StructureError: A name that stands for something hidden or renamed, which the model can't know.
+            StructureError: The own name of a hidden or renamed argument, which the model doesn't see.
         """
         own = {new: old for old, new in self.rename.items()}
         given: JsonObject = {}
@@ -382,7 +382,7 @@ class Reshape:
         for keyword in schema:
             if keyword not in _ROOT | _LEFT_OUT and not keyword.startswith("x-"):
                 raise DefinitionError(
-                    f"a schema with {keyword!r} at its root can't be reshaped: it may speak of arguments by name"
+                    f"a schema with {keyword!r} at its root can't be reshaped: it may refer to arguments by name"
                 )
         for reference in (part[key] for part in schemas(schema) for key in REFERENCES if key in part):
             if not str(reference).startswith(_DEFINITIONS):
@@ -393,12 +393,12 @@ class Reshape:
             if faults := _faults(schema, properties[name], text):
                 fault = f"its default doesn't fit: {'; '.join(faults)}"
                 if name in self.hide:
-                    fault = f"the value that it is hidden with doesn't fit: {faults[0].partition(', got ')[0]}"
+                    fault = f"its hidden value doesn't fit: {faults[0].partition(', got ')[0]}"
                 raise DefinitionError(fault, parameter=name)
 
 
 def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
-    """What is wrong with a value by the schema of one argument, whose references lead to the root's definitions."""
+    """What is wrong with a value by the schema of one argument, whose references point to the root's definitions."""
     from pegboard.schema.validator import validator_of
 
     kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
@@ -406,7 +406,7 @@ def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
 
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
-    """A tool whose arguments look different to the model; what is listed and what is called change together."""
+    """A tool with reshaped arguments; what is listed and what is called change together."""
     own, before = tool.spec, tool.own_names
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
@@ -415,7 +415,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         input_schema=reshape.shown(own.input_schema),
         examples=examples,
         concurrency=_concurrency(own.concurrency, reshape),
-        # What is hidden has its own name, by which rules look at what it is.
+        # A hidden argument has its own name, for rules.
         permission_arguments={
             before.get(name, name) if name in reshape.hide else reshape.rename.get(name, name): kind
             for name, kind in own.permission_arguments.items()
@@ -437,7 +437,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
-    """The key by its new names; exclusive where the model's arguments no longer determine it."""
+    """The concurrency key by its new names; exclusive where the model's arguments no longer determine it."""
     if not {*reshape.hide, *reshape.default}.isdisjoint(own.key):
         return Concurrency("exclusive")
     return attrs.evolve(own, key=tuple(reshape.rename.get(name, name) for name in own.key))
@@ -451,7 +451,7 @@ class _Reshaping:
     reshape: Reshape
 
     def parts(self, handler: Handler) -> dict[str, Any]:
-        """The parts of the tool that get arguments, for those that the model sees."""
+        """The tool's functions that take arguments, adapted to those that the model sees."""
         hooks = {name: getattr(self.tool, name) for name in ("preview", "confirms", "work_dir", "permission_values")}
         return {
             **{name: self.on_given(hook) for name, hook in hooks.items() if hook is not None},
@@ -468,7 +468,7 @@ class _Reshaping:
         return asked
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
-        """What the tool's own schema and check refuse of arguments that the shown schema takes."""
+        """The problems that the tool's own schema and check find in arguments that are valid by the shown schema."""
         try:
             given = self.reshape.given(arguments)
         except StructureError as error:
@@ -495,7 +495,7 @@ class _Reshaping:
         return bind_shown
 
     def renamed(self, text: str) -> str:
-        """A problem by the new names."""
+        """A problem with the new names."""
         for name in (*self.reshape.hide, *self.reshape.rename):
             if _is_about(text, name):
                 self.check_visible(name, text)
@@ -505,7 +505,7 @@ class _Reshaping:
     def check_visible(self, name: str | int, reason: str) -> None:
         """Raises `DefinitionError` for a value that the model neither sees nor can change."""
         if name in self.reshape.hide:
-            what = f"the value that it is hidden with is refused: {reason}"
+            what = f"its hidden value is refused: {reason}"
             raise DefinitionError(what, tool=self.tool.name, parameter=f"{name}")
 
 

@@ -1,8 +1,7 @@
-"""`registry call`, run in this process on a board that the test makes."""
+"""`registry call`, run in this process with a registry that the test makes."""
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import subprocess
@@ -105,19 +104,11 @@ def quiet() -> ToolResult:
 
 
 @pytest.fixture(autouse=True)
-def board(registry):
+def registry(registry):
     RAN.clear()
-    registry.register(add, greet, facts, wipe, send, fail, crash, end, who, many, quiet, told, erase, print_it)
+    registry.register(add, greet, facts, wipe, send, fail, crash, end, who, many, quiet, progress, erase, print_it)
     registry.register(Tool.freeform("shout", lambda text: text.upper()))
     return registry
-
-
-@pytest.fixture
-def stdin(monkeypatch):
-    def give(data: bytes) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return give
 
 
 @pytest.mark.parametrize(
@@ -136,8 +127,8 @@ def stdin(monkeypatch):
         (["send", "--yes"], "sent\n"),
     ],
 )
-def test_what_a_tool_answers(say, argv, out):
-    assert say("call", *argv) == (0, out, "")
+def test_what_a_tool_answers(run, argv, out):
+    assert run("call", *argv) == (0, out, "")
 
 
 @pytest.mark.parametrize(
@@ -147,134 +138,134 @@ def test_what_a_tool_answers(say, argv, out):
         ({"properties": {"a": {"type": "string", "default": "red"}, "b": {}}, "required": ["a", "b"]}, False),
     ],
 )
-def test_yes_fills_in_a_form_that_has_defaults_and_no_other(say, board, form, is_filled_in):
+def test_yes_fills_in_a_form_that_has_defaults_and_no_other(run, registry, form, is_filled_in):
     @tool
     async def fill_in(context: ToolContext) -> str:
         """Ask."""
         return str((await context.request_confirmation("Which?", {"form": form})).confirmed)
 
-    board.register(fill_in)
-    code, out, err = say("call", "fill_in", "--yes")
+    registry.register(fill_in)
+    code, out, err = run("call", "fill_in", "--yes")
     assert (code, out, "no approver" in err) == ((0, "True\n", False) if is_filled_in else (1, "", True))
 
 
-def test_a_question_that_nobody_answers_is_shown(say, board):
+def test_a_question_that_nobody_answers_is_shown(run, registry):
     @tool
     async def ask(context: ToolContext) -> None:
         """Ask."""
         await context.request_confirmation("Which one?")
 
-    board.register(ask)
-    code, _, err = say("call", "ask")
-    assert (code, "ask asks, and no person is here to answer: Which one?" in err) == (1, True)
+    registry.register(ask)
+    code, _, err = run("call", "ask")
+    assert (code, "ask asks, but there is no terminal to answer in: Which one?" in err) == (1, True)
 
 
-def test_output_has_what_a_tool_gives_in_files(say, home):
-    code, out, err = say("call", "many", "--output", "here.bin")
+def test_output_has_what_a_tool_gives_in_files(run, home):
+    code, out, err = run("call", "many", "--output", "here.bin")
     assert (code, out) == (0, "")
     assert err == "here.bin: 12.1 KiB\nhere-2.bin: 7 bytes\nhere-3.bin: 1.9 MiB\nhere-4.bin: 8 bytes\n"
     assert [len((home / "here" / name).read_bytes()) for name in ("here.bin", "here-2.bin")] == [12_345, 7]
 
 
-def test_output_has_the_text_where_there_is_nothing_else(say, home):
-    assert say("call", "add", "a=1", "--output", "sum.txt")[0] == 0
+def test_output_has_the_text_where_there_is_nothing_else(run, home):
+    assert run("call", "add", "a=1", "--output", "sum.txt")[0] == 0
     assert (home / "here" / "sum.txt").read_text()
-    assert say("call", "add", "a=x", "--output", "no.txt")[0] == 2
+    assert run("call", "add", "a=x", "--output", "no.txt")[0] == 2
     assert not (home / "here" / "no.txt").exists()
 
 
-def test_content_that_is_no_text_is_named(say):
-    assert say("call", "many")[1] == (
+def test_content_that_is_no_text_is_named(run):
+    assert run("call", "many")[1] == (
         "words\n[image image/png, 12.1 KiB]\n[audio audio/wav, 7 bytes]\n[file file:///a application/pdf, 1.9 MiB]\n"
         "[file file:///b]\nits text\n[link a link https://x]\n"
     )
 
 
-def test_json(say):
-    code, out, err = say("call", "add", "a=1", "--json")
+def test_json(run):
+    code, out, err = run("call", "add", "a=1", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out) == {
         "content": [{"type": "text", "text": '{"result": 3}'}],
         "structuredContent": {"result": 3},
         "isError": False,
     }
-    assert say("call", "greet", "name=x", "--json")[1].count("\\u001b") == 1
+    assert run("call", "greet", "name=x", "--json")[1].count("\\u001b") == 1
 
 
-def test_arguments_from_standard_input(say, stdin):
+def test_arguments_from_standard_input(run, stdin):
     stdin(b'{"a": 40}')
-    assert say("call", "add", "--input-json", "-")[1] == "42\n"
+    assert run("call", "add", "--input-json", "-")[1] == "42\n"
     stdin("schön".encode())
-    assert say("call", "shout")[1] == "SCHÖN\n"
+    assert run("call", "shout")[1] == "SCHÖN\n"
 
 
 @pytest.mark.parametrize(
-    ("argv", "data", "told"),
+    ("argv", "data", "message"),
     [
         (["shout"], b"\xff", "standard input isn't UTF-8"),
-        (["shout"], b"x" * 11, "standard input has more than 10 bytes"),
+        (["shout"], b"x" * 11, "standard input is larger than 10 bytes"),
         (["add", "b=1", "--input-json", "{"], b"", "--input-json: "),
         (["add", "b=1", "--input-json", "[]"], b"", "expected a JSON object"),
-        (["add", "a"], b"", "'a' is no argument: write key=value"),
+        (["add", "a"], b"", "'a' is not an argument: write key=value"),
         (["add", "a=1", "a=2"], b"", "a is given 2 times"),
         (["ad"], b"", "no tool is called 'ad'. Did you mean 'add'?"),
         (["add", "-T", "ad"], b"", "-T: no tool is called 'ad'. Did you mean 'add'?\nerror: tool 'add' isn't offered"),
         (["add", "a=1", "-T", "w*"], b"", "tool 'add' isn't offered here: name:w* is not so (name: add)."),
     ],
 )
-def test_wrong_use(say, stdin, monkeypatch, *, argv, data, told):
+def test_wrong_use(run, stdin, monkeypatch, *, argv, data, message):
     monkeypatch.setattr("pegboard.cli.commands.call.MOST_INPUT", 10)
     stdin(data)
-    code, out, err = say("call", *argv)
+    code, out, err = run("call", *argv)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [(["add", "a=x", "c=1"], ["- a: ", "- c: "]), (["add", "--input-json", "{"], []), (["add"], [])],
 )
-def test_invalid_arguments_are_wrong_use_in_the_schemas_words(say, argv, told):
-    code, out, err = say("call", *argv)
+def test_invalid_arguments_are_wrong_use_in_the_schemas_words(run, argv, message):
+    code, out, err = run("call", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("error (invalid_arguments): ")
-    assert [each for each in told if each not in err] == []
+    assert [each for each in message if each not in err] == []
 
 
-def test_a_tool_that_fails(say):
-    code, out, err = say("call", "fail")
+def test_a_tool_that_fails(run):
+    code, out, err = run("call", "fail")
     assert (code, out) == (1, "")
     assert err.startswith("error (tool_failure): out of paper\nAdd some.\n")
-    code, out, err = say("call", "fail", "--json")
+    code, out, err = run("call", "fail", "--json")
     assert (code, json.loads(out)["isError"], err) == (1, True, "")
 
 
-def test_the_operator_reads_the_cause_and_with_debug_the_traceback(say):
-    code, _, err = say("call", "crash")
+def test_the_operator_reads_the_cause_and_with_debug_the_traceback(run):
+    code, _, err = run("call", "crash")
     assert code == 1
     cause = "  ValueError: a secret\n  of two lines\n"
     assert err == f"error (tool_failure): crash failed: ValueError.\n{cause}(--debug shows more)\n"
-    _, _, err = say("call", "crash", "--debug")
+    _, _, err = run("call", "crash", "--debug")
     assert err.count("Traceback") == 1
 
 
-def test_a_tools_own_text_is_for_people_and_json_only_for_json(say, board):
+def test_a_tools_own_text_is_for_people_and_json_only_for_json(run, registry):
     @tool
     def found() -> ToolResult:
         """Find."""
         return ToolResult("a.py\n1:x", structured_content={"matches": [1]})
 
-    board.register(found)
-    assert say("call", "found") == (0, "a.py\n1:x\n", "")
-    assert json.loads(say("call", "found", "--json")[1])["structuredContent"] == {"matches": [1]}
+    registry.register(found)
+    assert run("call", "found") == (0, "a.py\n1:x\n", "")
+    assert json.loads(run("call", "found", "--json")[1])["structuredContent"] == {"matches": [1]}
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_plugin_that_fails_to_load_is_told_to_who_can_mend_it(say, site, form, monkeypatch):
+def test_a_plugin_that_fails_to_load_is_told_to_who_can_mend_it(run, site, form, monkeypatch):
     file = site.root / "demo_tools" / "__init__.py"
     monkeypatch.setattr("pegboard.cli.session.load_registry", LOAD)
     file.write_text("raise ImportError('no module named x')")
-    code, out, err = say("call", "count_words", "text=x", *form)
+    code, out, err = run("call", "count_words", "text=x", *form)
     assert code == 1
     assert "plugin 'demo' (from pegboard-demo): ImportError: no module named x" in err
     assert "registry doctor" in err
@@ -282,41 +273,41 @@ def test_a_plugin_that_fails_to_load_is_told_to_who_can_mend_it(say, site, form,
     assert "no module" not in out
 
 
-def test_a_tool_that_changed_is_told_with_what_to_do(say, site, monkeypatch):
+def test_a_tool_that_changed_is_told_with_what_to_do(run, site, monkeypatch):
     file = site.root / "demo_tools" / "__init__.py"
     monkeypatch.setattr("pegboard.cli.session.load_registry", LOAD)
     file.write_text(file.read_text().replace("Count the words", "Count words"))
-    code, _, err = say("call", "count_words", "text=x")
+    code, _, err = run("call", "count_words", "text=x")
     assert code == 1
     assert err.count("registry list --refresh") == 1
 
 
-def test_a_tool_that_ends_everything(say):
-    code, _, err = say("call", "end")
+def test_a_tool_that_ends_everything(run):
+    code, _, err = run("call", "end")
     assert (code, err) == (1, "error: the disk is gone\n")
 
 
 @pytest.mark.parametrize("name", ["wipe", "send"])
-def test_what_wants_a_yes_is_refused_without_it(say, name):
-    code, out, err = say("call", name)
+def test_what_wants_a_yes_is_refused_without_it(run, name):
+    code, out, err = run("call", name)
     assert (code, out) == (1, "")
-    told = f"error (confirmation_required): {name} has to be confirmed and was not run. To run it, add --yes.\n"
-    assert err == told
+    message = f"error (confirmation_required): {name} needs confirmation and was not run. To run it, add --yes.\n"
+    assert err == message
     assert RAN == []
-    code, out, _ = say("call", name, "--json")
+    code, out, _ = run("call", name, "--json")
     assert (code, json.loads(out)["isError"]) == (1, True)
 
 
-def test_what_the_configuration_leaves_out_does_not_run(say, home):
+def test_what_the_configuration_leaves_out_does_not_run(run, home):
     (home / "here" / "pegboard.toml").write_text('where = "not destructive"')
-    code, _, err = say("call", "wipe", "--yes")
+    code, _, err = run("call", "wipe", "--yes")
     assert code == 2
     assert "isn't offered here" in err
     assert "registry explain wipe" in err
     assert RAN == []
 
 
-def test_a_tool_of_a_toolset_is_resolved_and_called_in_one_loop(say, board):
+def test_a_tool_of_a_toolset_is_resolved_and_called_in_one_loop(run, registry):
     import asyncio
 
     loops = []
@@ -338,17 +329,17 @@ def test_a_tool_of_a_toolset_is_resolved_and_called_in_one_loop(say, board):
         async def close(self):
             loops.append(asyncio.get_running_loop())
 
-    board.register(Toolset())
-    assert say("call", "live_tool", "--user", "ann") == (0, "for ann\n", "")
+    registry.register(Toolset())
+    assert run("call", "live_tool", "--user", "ann") == (0, "for ann\n", "")
     assert len(loops) == 3
     assert len(set(map(id, loops))) == 1
 
 
-# `registry dispatch`, run in this process on a board that the test makes ---------------------------------------------
+# `registry dispatch` -------------------------------------------------------------------------------------------------
 
 
 @tool
-async def told(context: ToolContext) -> str:
+async def progress(context: ToolContext) -> str:
     """Tell how far it is."""
     context.report(1, 2, "half")
     return "whole"
@@ -369,13 +360,13 @@ def print_it(text: str) -> str:
 
 
 @pytest.fixture
-def turn(say, tmp_path):
+def turn(run, tmp_path):
     """Runs calls from a file; gives the exit code, the results and standard error."""
 
     def turn(calls, *argv):
         file = tmp_path / "calls.json"
         file.write_text(calls if isinstance(calls, str) else json.dumps(calls))
-        code, out, err = say("dispatch", str(file), *argv)
+        code, out, err = run("dispatch", str(file), *argv)
         return code, [json.loads(line) for line in out.splitlines()] if code != 2 else None, err
 
     return turn
@@ -401,12 +392,12 @@ def test_results_are_printed_in_call_order(turn):
     ]
 
 
-def test_calls_come_from_standard_input(say, stdin):
+def test_calls_come_from_standard_input(run, stdin):
     stdin(json.dumps([call("add", {"a": 1})]).encode())
-    code, out, _ = say("dispatch", "-")
+    code, out, _ = run("dispatch", "-")
     assert code == 0
     assert json.loads(out)["structuredContent"] == {"result": 3}
-    assert "error: standard input holds no JSON" in say("dispatch", "-")[2]
+    assert "error: standard input isn't valid JSON" in run("dispatch", "-")[2]
 
 
 @pytest.mark.parametrize(
@@ -429,7 +420,13 @@ def test_a_bad_call_costs_only_itself(turn, bad, kind):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{}", "no list"), ("[", "no JSON"), ("", "no JSON"), ("[NaN]", "no JSON"), ('[{"a": 1, "a": 2}]', "no JSON")],
+    [
+        ("{}", "isn't a list"),
+        ("[", "isn't valid JSON"),
+        ("", "isn't valid JSON"),
+        ("[NaN]", "isn't valid JSON"),
+        ('[{"a": 1, "a": 2}]', "isn't valid JSON"),
+    ],
 )
 def test_a_file_that_holds_no_calls_is_wrong_use(turn, text, why):
     code, results, err = turn(text)
@@ -475,10 +472,10 @@ def test_a_time_limit_holds_for_each_call(turn, tmp_path):
     assert "0.05 s" in results[0]["content"][0]["text"]
 
 
-def test_events_are_printed_as_they_happen(say, tmp_path):
+def test_events_are_printed_as_they_happen(run, tmp_path):
     file = tmp_path / "calls.json"
-    file.write_text(json.dumps([call("told"), call("print_it", {"text": "a"}, "2")]))
-    code, out, err = say("dispatch", str(file), "--events", "--sequential")
+    file.write_text(json.dumps([call("progress"), call("print_it", {"text": "a"}, "2")]))
+    code, out, err = run("dispatch", str(file), "--events", "--sequential")
     events = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert [event["type"] for event in events if event["callId"] == "1"] == [
@@ -499,21 +496,21 @@ def test_what_ends_the_turn_is_told_and_every_call_has_its_result(turn):
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--yes", "--no"], "contradict"),
-        (["--timeout", "nan"], "no number of seconds"),
+        (["--timeout", "nan"], "not a number of seconds"),
         (["--rules", "wrong.toml"], "permission"),
     ],
 )
-def test_options_that_are_wrong_use(turn, home, argv, told):
+def test_options_that_are_wrong_use(turn, home, argv, message):
     (home / "here" / "wrong.toml").write_text('[[rule]]\npermision = "erase"\n')
     code, _, err = turn([call("erase", {"path": "a"})], *argv)
-    assert (code, told in err, RAN) == (2, True, [])
+    assert (code, message in err, RAN) == (2, True, [])
 
 
-def test_results_are_printed_whole(turn, board):
-    @board.register
+def test_results_are_printed_whole(turn, registry):
+    @registry.register
     @tool
     async def log() -> str:
         """Say much."""
@@ -523,8 +520,8 @@ def test_results_are_printed_whole(turn, board):
     assert results[0]["content"][0]["text"] == "line\n" * 5_000
 
 
-def test_what_goes_on_when_the_command_ends_is_told(turn, board):
-    @board.register
+def test_what_goes_on_when_the_command_ends_is_told(turn, registry):
+    @registry.register
     @tool(long_running=True)
     async def order() -> str:
         """Answer later."""
@@ -532,7 +529,7 @@ def test_what_goes_on_when_the_command_ends_is_told(turn, board):
 
     code, _, err = turn([call("order")])
     assert code == 0
-    assert "1 pending: what order would answer later is lost" in err
+    assert "1 pending: results of order are lost" in err
 
 
 def test_a_reader_that_goes_ends_the_calls(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -22,9 +21,9 @@ def plugins_of(out: str) -> dict[str, dict]:
     return {plugin["name"]: plugin for plugin in json.loads(out)["plugins"]}
 
 
-def test_each_plugin_with_how_it_is(say, site):
+def test_each_plugin_with_how_it_is(run, site):
     site.add("broken", BROKEN)
-    code, out, _ = say("plugins", "--json")
+    code, out, _ = run("plugins", "--json")
     assert code == 0
     found = plugins_of(out)
     assert found["demo"] == {
@@ -40,24 +39,24 @@ def test_each_plugin_with_how_it_is(say, site):
     assert "demo_tools" not in sys.modules
 
 
-def test_as_a_table(say, site, monkeypatch):
+def test_as_a_table(run, site, monkeypatch):
     monkeypatch.setenv("PEGBOARD_BLOCK", "demo")
-    row = next(line for line in say("plugins")[1].splitlines() if line.startswith("demo "))
+    row = next(line for line in run("plugins")[1].splitlines() if line.startswith("demo "))
     assert row.split()[:4] == ["demo", "pegboard-demo", "1.0", "blocked"]
 
 
-def test_live_imports_them(say, site):
-    assert plugins_of(say("--live", "plugins", "--json")[1])["demo"]["status"] == "loaded"
+def test_live_imports_them(run, site):
+    assert plugins_of(run("--live", "plugins", "--json")[1])["demo"]["status"] == "loaded"
     assert "demo_tools" in sys.modules
 
 
-def test_one_with_tools_held_back_says_so(say, registry):
+def test_one_with_tools_held_back_says_so(run, registry):
     records = {"a": PluginRecord("a", cause="its own"), "b": PluginRecord("b"), "c": PluginRecord("c")}
     problems = [Problem(name, None, f"{name} lost {number}") for name in "ab" for number in (1, 2)]
     registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
-    causes = {name: plugin.get("cause") for name, plugin in plugins_of(say("plugins", "--json")[1]).items()}
+    causes = {name: plugin.get("cause") for name, plugin in plugins_of(run("plugins", "--json")[1]).items()}
     assert causes == {"a": "its own", "b": "b lost 1; b lost 2", "c": None}
-    assert "\na: its own\nb: b lost 1; b lost 2\n" in say("plugins")[1]
+    assert "\na: its own\nb: b lost 1; b lost 2\n" in run("plugins")[1]
 
 
 CONFLICTING = """
@@ -74,27 +73,27 @@ def pegboard_register_tools(register):
 """
 
 
-def test_a_conflict_that_is_an_error_refuses_everything_with_the_line_but_the_doctor_and_config(say, site, home):
+def test_a_conflict_that_is_an_error_refuses_everything_with_the_line_but_the_doctor_and_config(run, site, home):
     site.add("conflicting", CONFLICTING)
     file = write(home / "config/pegboard/pegboard.toml", 'conflicts = "error"')
-    told = f'{file}: conflicts: is "error", and plugin'
+    message = f'{file}: conflicts: is "error", but plugin'
     for command in ("list", "plugins", "processors"):
-        code, out, err = say(command)
-        assert (code, out, err.startswith(f"error: {told}")) == (2, "", True)
-    code, out, _ = say("doctor")
-    assert (code, told in out, "tool 'wipe' is held back: plugin " in out) == (1, True, True)
-    shown = json.loads(say("config")[1])
+        code, out, err = run(command)
+        assert (code, out, err.startswith(f"error: {message}")) == (2, "", True)
+    code, out, _ = run("doctor")
+    assert (code, message in out, "tool 'wipe' is held back: plugin " in out) == (1, True, True)
+    shown = json.loads(run("config")[1])
     assert (shown["conflicts"], shown["rename"]) == ("error", {})
 
 
-def test_our_own_take_all(say, registry):
+def test_our_own_take_all(run, registry):
     records = {name: PluginRecord(name, name) for name in ("pegboard", "other")}
-    problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "told there"))
+    problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "reported there"))
     registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
-    code, out, _ = say("plugins", "--json")
+    code, out, _ = run("plugins", "--json")
     assert (code, list(plugins_of(out))) == (0, ["other"])
-    assert list(plugins_of(say("plugins", "--all", "--json")[1])) == ["pegboard", "other"]
-    assert say("plugins")[2] == "odd: has no METADATA\n"
+    assert list(plugins_of(run("plugins", "--all", "--json")[1])) == ["pegboard", "other"]
+    assert run("plugins")[2] == "odd: has no METADATA\n"
 
 
 # `registry processors`: the steps by which a request is made ready ---------------------------------------------------
@@ -119,9 +118,9 @@ def pegboard_register_processors(register):
 """
 
 
-def test_each_step_in_order_with_who_brought_it(say, site):
+def test_each_step_in_order_with_who_brought_it(run, site):
     site.add("steps", STEPS)
-    code, out, err = say("processors")
+    code, out, err = run("processors")
     assert code == 0
     head, *lines = out.splitlines()
     assert head.split() == ["STEP", "BY", "WHAT", "IT", "DOES"]
@@ -143,14 +142,14 @@ def test_each_step_in_order_with_who_brought_it(say, site):
     assert "demo_tools" not in sys.modules
 
 
-def test_only_what_went_wrong_with_plugins_that_bring_steps_is_told(say, site):
+def test_only_what_went_wrong_with_plugins_that_bring_steps_is_told(run, site):
     site.add("broken", "raise RuntimeError('no luck')")
-    assert say("processors")[2] == ""
+    assert run("processors")[2] == ""
 
 
-def test_as_json(say, site):
+def test_as_json(run, site):
     site.add("steps", STEPS)
-    steps = json.loads(say("processors", "--json")[1])["processors"]
+    steps = json.loads(run("processors", "--json")[1])["processors"]
     assert steps[2] == {
         "name": "memory",
         "summary": "Adds what is \x1b[31m remembered.",
@@ -163,9 +162,9 @@ def test_as_json(say, site):
     assert ("plugin" in steps[3], steps[3]["distribution"]) == (False, "pegboard")
 
 
-def test_what_the_host_has_brought_is_its_own(say, registry):
+def test_what_the_host_has_brought_is_its_own(run, registry):
     registry.add("processors", "mine", lambda request: None)
-    assert "mine            the host" in say("processors")[1]
+    assert "mine            the host" in run("processors")[1]
 
 
 # `registry install` and `uninstall`, with an installer that the test stands in for -----------------------------------
@@ -200,36 +199,36 @@ def done(monkeypatch, pip):
     return does
 
 
-def test_the_environments_pip_does_it_or_else_uv(say, registry, pip, monkeypatch):
+def test_the_environments_pip_does_it_or_else_uv(run, registry, pip, monkeypatch):
     pip(is_there=True)
     assert installer(["install", "x"]) == [sys.executable, "-m", "pip", "install", "x"]
     pip(is_there=False)
     assert installer(["install", "x"]) == ["/bin/uv", "pip", "install", "--python", sys.executable, "x"]
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    code, _, err = say("install", "x")
-    assert (code, "neither pip is in" in err) == (2, True)
+    code, _, err = run("install", "x")
+    assert (code, "neither pip in" in err) == (2, True)
 
 
-def test_what_came_is_shown(say, empty_site, done, demo_manifest):
+def test_what_came_is_shown(run, empty_site, done, demo_manifest):
     asked = done(lambda: empty_site.add("demo", DEMO, manifest=demo_manifest))
-    assert say("install", "pegboard-demo") == (0, "+ count_words\n+ wipe\n", "")
+    assert run("install", "pegboard-demo") == (0, "+ count_words\n+ wipe\n", "")
     assert asked == [[sys.executable, "-m", "pip", "install", "pegboard-demo"]]
 
 
-def test_what_went_is_shown(say, site, done):
+def test_what_went_is_shown(run, site, done):
     asked = done(lambda: shutil.rmtree(site.root / "pegboard_demo-1.0.dist-info"))
-    assert say("uninstall", "-y", "pegboard-demo") == (0, "- count_words\n- wipe\n", "")
+    assert run("uninstall", "-y", "pegboard-demo") == (0, "- count_words\n- wipe\n", "")
     assert asked[0][3:] == ["uninstall", "-y", "pegboard-demo"]
 
 
-def test_uv_is_not_told_not_to_ask(say, registry, done, pip):
+def test_uv_is_not_told_not_to_ask(run, registry, done, pip):
     asked = done()
     pip(is_there=False)
-    say("uninstall", "--yes", "x")
+    run("uninstall", "--yes", "x")
     assert "-y" not in asked[0]
 
 
-def test_what_changed_and_what_is_wrong_is_shown(say, site, done):
+def test_what_changed_and_what_is_wrong_is_shown(run, site, done):
     manifest = site.root / "demo_tools" / "pegboard-manifest.json"
 
     def act():
@@ -237,21 +236,25 @@ def test_what_changed_and_what_is_wrong_is_shown(say, site, done):
         site.add("bad", "raise RuntimeError('no luck')")
 
     done(act)
-    code, out, err = say("install", "--upgrade", "pegboard-demo")
+    code, out, err = run("install", "--upgrade", "pegboard-demo")
     assert (code, out) == (0, "~ wipe\n")
     assert err.startswith("bad: ")
     assert "no luck" in err
 
 
-def test_options_that_are_not_ours_go_to_the_installer_and_nothing_may_come(say, registry, done):
+def test_options_that_are_not_ours_go_to_the_installer_and_nothing_may_come(run, registry, done):
     asked = done()
-    assert say("install", "-e", ".", "--upgrade", "--index-url", "https://x") == (0, "", "no tools came or went\n")
+    assert run("install", "-e", ".", "--upgrade", "--index-url", "https://x") == (
+        0,
+        "",
+        "no tools were added or removed\n",
+    )
     assert asked[0][4:] == ["-e", ".", "--upgrade", "--index-url", "https://x"]
 
 
-def test_an_installer_that_fails(say, registry, done):
+def test_an_installer_that_fails(run, registry, done):
     done(code=3)
-    code, out, err = say("install", "x")
+    code, out, err = run("install", "x")
     assert (code, out, "exit code 3" in err) == (1, "", True)
 
 
@@ -266,49 +269,49 @@ def test_what_the_installer_says_is_no_output_of_ours(capfd):
 
 class TestAccept:
     @pytest.fixture
-    def rival(self, say, site):
+    def rival(self, run, site):
         """A second distribution with the tools of the first, whose names were listed before."""
-        assert say("list", "--names") == (0, "count_words\nwipe\n", "")
+        assert run("list", "--names") == (0, "count_words\nwipe\n", "")
         site.add("zdemo", DEMO.replace('"greet"', '"zgreet"'))
         site.add("rival", DEMO.replace("a text", "any text"))
         return site
 
-    def test_what_was_listed_first_keeps_its_names(self, say, rival):
+    def test_what_was_listed_first_keeps_its_names(self, run, rival):
         for _ in range(2):
-            code, out, err = say("list")
+            code, out, err = run("list")
             assert (code, [line.split("\t")[:2] for line in out.splitlines()]) == (
                 0,
                 [["count_words", "demo"], ["wipe", "demo"]],
             )
             assert "plugin rival: tool 'count_words' is held back: pegboard-demo has the name" in err
-        assert "pegboard-demo has the name" in say("plugins")[1]
-        assert "is held back: pegboard-demo has the name" in say("doctor")[1]
+        assert "pegboard-demo has the name" in run("plugins")[1]
+        assert "is held back: pegboard-demo has the name" in run("doctor")[1]
 
-    def test_it_keeps_them_while_it_is_left_out(self, say, rival):
+    def test_it_keeps_them_while_it_is_left_out(self, run, rival):
         install(rival.root, "pegboard-demo", "0")
         for _ in range(2):
-            _, out, err = say("list", "--names")
+            _, out, err = run("list", "--names")
             assert "count_words" not in out
             assert "pegboard-demo: its plugins are left out" in err
 
-    def test_the_user_decides_otherwise(self, say, rival):
-        code, out, _ = say("plugins", "accept", "pegboard_rival")
+    def test_the_user_decides_otherwise(self, run, rival):
+        code, out, _ = run("plugins", "accept", "pegboard_rival")
         assert code == 0
         assert out == "~ count_words\n"
-        assert say("list", "count_words")[1] == "count_words\trival\tCount the words of any text.\n"
-        assert say("show", "wipe")[1].startswith("wipe\nfrom plugin 'rival'")
+        assert run("list", "count_words")[1] == "count_words\trival\tCount the words of any text.\n"
+        assert run("show", "wipe")[1].startswith("wipe\nfrom plugin 'rival'")
 
-    def test_where_nothing_was_accepted_none_has_the_name_until_the_user_decides(self, say, rival, home):
+    def test_where_nothing_was_accepted_none_has_the_name_until_the_user_decides(self, run, rival, home):
         (home / "state" / "pegboard" / "accepted.json").unlink()
-        assert say("list", "--names", "--refresh")[:2] == (0, "")
-        assert say("plugins", "accept", "pegboard-zdemo")[1] == "+ count_words\n+ wipe\n"
+        assert run("list", "--names", "--refresh")[:2] == (0, "")
+        assert run("plugins", "accept", "pegboard-zdemo")[1] == "+ count_words\n+ wipe\n"
 
-    def test_where_nothing_can_be_kept_nothing_is_wrong(self, say, site, home):
+    def test_where_nothing_can_be_kept_nothing_is_wrong(self, run, site, home):
         (home / "state" / "pegboard").touch()
-        assert say("list", "--names") == (0, "count_words\nwipe\n", "")
+        assert run("list", "--names") == (0, "count_words\nwipe\n", "")
 
-    def test_one_that_isnt_installed_is_wrong_use(self, say, site):
-        code, _, err = say("plugins", "accept", "pegboard-dmeo")
+    def test_one_that_isnt_installed_is_wrong_use(self, run, site):
+        code, _, err = run("plugins", "accept", "pegboard-dmeo")
         assert (code, "Did you mean 'pegboard-demo'" in err) == (2, True)
 
 
@@ -322,7 +325,7 @@ def pegboard_before_tool(tool):
 
 
 class TestProjectThatIsntTrusted:
-    def test_it_may_block_tools_and_nothing_that_guards(self, say, empty_site, home):
+    def test_it_may_block_tools_and_nothing_that_guards(self, run, empty_site, home):
         tools = DEMO.partition("@hookimpl\ndef pegboard_register_commands")[0]
         empty_site.add("demo", tools)
         empty_site.add("other", tools.replace("count_words", "count").replace("wipe", "drop"))
@@ -331,12 +334,12 @@ class TestProjectThatIsntTrusted:
             'block = ["warden", "other"]\n[rename]\n"demo:wipe" = "run_tests"\n[prefix]\ndemo = "safe_"'
         )
         for more in ([], ["--live"]):
-            assert say("list", "--names", *more)[1] == "count_words\nwipe\n"
-            code, _, err = say("call", "count_words", "text=a", *more)
+            assert run("list", "--names", *more)[1] == "count_words\nwipe\n"
+            code, _, err = run("call", "count_words", "text=a", *more)
             assert (code, "guarded" in err) == (1, True)
-        assert "plugin warden: the project's pegboard.toml blocks it and isn't trusted to" in say("list")[2]
-        say("config", "trust")
-        assert say("list", "--names")[1] == "run_tests\nsafe_count_words\n"
+        assert "plugin warden: the project's pegboard.toml blocks it and isn't trusted to" in run("list")[2]
+        run("config", "trust")
+        assert run("list", "--names")[1] == "run_tests\nsafe_count_words\n"
 
 
 class TestKeys:
@@ -344,28 +347,39 @@ class TestKeys:
     def keyring(self, monkeypatch):
         return own_keyring(monkeypatch)
 
-    def test_a_key_is_set_used_listed_and_removed_and_never_shown(self, say, home, keyring, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("very secret\n"))
-        code, out, err = say("keys", "set", "mine")
-        assert (code, out, err) == (0, "", 'kept; in pegboard.toml: { keyring = "mine" }\n')
+    def test_a_key_is_set_listed_and_removed_and_never_shown(self, run, home, keyring, stdin):
+        stdin(b"very secret\n")
+        code, out, err = run("keys", "set", "mine")
+        assert (code, out, err) == (0, "", 'stored; refer to it in pegboard.toml by { keyring = "mine" }\n')
         assert keyring == {("pegboard", "mine"): "very secret"}
-        assert say("keys", "list") == (0, "mine\n", "")
-        assert say("keys", "remove", "mine") == (0, "", "")
-        assert say("keys", "list") == (0, "", "no key was set: registry keys set NAME\n")
-        code, _, err = say("keys", "remove", "mine")
+        assert run("keys", "list") == (0, "mine\n", "")
+        assert run("keys", "remove", "mine") == (0, "", "")
+        assert run("keys", "list") == (0, "", "no keys are stored: 'registry keys set NAME' stores one\n")
+        code, _, err = run("keys", "remove", "mine")
         assert (code, err) == (2, "error: there is no key 'mine'.\n")
 
-    @pytest.mark.parametrize("secret", ["", "\n", "x" * 10_001])
-    def test_what_is_no_key_is_refused(self, say, home, keyring, monkeypatch, secret):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(secret))
-        assert say("keys", "set", "mine")[0] == 2
+    @pytest.mark.parametrize("data", [b"", b"\n", b"x" * 10_001, b"\xff", None])
+    def test_an_invalid_key_is_refused(self, run, home, keyring, stdin, data):
+        stdin(data)
+        assert run("keys", "set", "mine")[0] == 2
         assert keyring == {}
 
-    def test_configuration_is_shown_without_keys(self, say, home):
+    def test_a_system_without_a_keyring_is_a_clear_error(self, run, home, keyring, stdin, monkeypatch):
+        def fail(*_):
+            raise RuntimeError("no backend")
+
+        for name in ("set_password", "get_password"):
+            monkeypatch.setattr(sys.modules["keyring"], name, fail)
+        stdin(b"very secret")
+        assert run("keys", "set", "mine")[::2] == (2, "error: keyring: set_password failed: RuntimeError: no backend\n")
+        assert run("keys", "remove", "mine")[0] == 2
+        assert run("keys", "list")[1] == ""
+
+    def test_configuration_is_shown_without_keys(self, run, home):
         write(
             home / "config/pegboard/pegboard.toml",
             '[plugins.openai]\napi_key = "very secret"\nother = { env = "NAME" }\nroot = "/x"',
         )
-        _, out, err = say("config")
+        _, out, err = run("config")
         assert json.loads(out)["plugins"] == {"openai": {"api_key": "(hidden)", "other": {"env": "NAME"}, "root": "/x"}}
         assert "very secret" not in out + err

@@ -18,53 +18,53 @@ from pegboard.errors import ManifestError
 BROKEN = "raise RuntimeError('no luck')"
 
 
-def found(say) -> dict[str, list[str]]:
+def found(run) -> dict[str, list[str]]:
     """Cause by subject."""
-    code, out, _ = say("doctor", "--json")
+    code, out, _ = run("doctor", "--json")
     findings = json.loads(out)["findings"]
     assert code == (1 if findings else 0)
-    told: dict[str, list[str]] = {}
+    causes: dict[str, list[str]] = {}
     for finding in findings:
-        told.setdefault(finding["subject"], []).append(finding["cause"])
-    return told
+        causes.setdefault(finding["subject"], []).append(finding["cause"])
+    return causes
 
 
 @pytest.mark.usefixtures("registry")
-def test_nothing_is_wrong(say):
-    assert say("doctor") == (0, "", "nothing is wrong\n")
-    assert say("doctor", "--json") == (0, '{"findings":[]}\n', "")
+def test_nothing_is_wrong(run):
+    assert run("doctor") == (0, "", "no problems found\n")
+    assert run("doctor", "--json") == (0, '{"findings":[]}\n', "")
 
 
-def test_rules_are_looked_at_on_request(say, tmp_path):
+def test_rules_are_looked_at_on_request(run, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('deny = ["no_such_tool"]\n')
-    found = json.loads(say("doctor", "--rules", str(rules), "--json")[1])["findings"]
+    found = json.loads(run("doctor", "--rules", str(rules), "--json")[1])["findings"]
     causes = {one["cause"] for one in found if one["subject"] == str(rules)}
     assert [cause.partition(",")[0] for cause in causes] == ["rule deny no_such_tool: *: no tool"]
     rules.write_text("den = []\n")
-    assert "Did you mean 'deny'?" in say("doctor", "--rules", str(rules))[1]
+    assert "Did you mean 'deny'?" in run("doctor", "--rules", str(rules))[1]
 
 
-def test_problems_of_plugins(say, registry):
+def test_problems_of_plugins(run, registry):
     problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))
-    code, out, err = say("doctor")
-    assert (code, err) == (1, "3 found\n")
+    code, out, err = run("doctor")
+    assert (code, err) == (1, "3 problems\n")
     assert out == (
         "plugin 'a' (pegboard-a)\n  broke\n"
-        '  Update it, or ask its author; block = ["a"] leaves it out, --debug shows tracebacks.\n'
-        "distribution odd\n  no METADATA\n  Install it again.\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
-        '  Update it, or ask its author; block = ["b"] leaves it out, --debug shows tracebacks.\n'
+        '  Update it, or ask its author; block = ["a"] disables it, --debug shows tracebacks.\n'
+        "distribution odd\n  no METADATA\n  Reinstall it.\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
+        '  Update it, or ask its author; block = ["b"] disables it, --debug shows tracebacks.\n'
     )
 
 
-def test_what_is_wrong_with_a_setting_is_no_fault_of_the_plugins_author(say, empty_site):
+def test_what_is_wrong_with_a_setting_is_no_fault_of_the_plugins_author(run, empty_site):
     empty_site.add("strict", STRICT)
     wrong = "plugins.strict.rooot: unknown key. Did you mean 'root'?"
-    fix = 'Correct the setting; block = ["strict"] leaves the plugin out.'
+    fix = 'Correct the setting; block = ["strict"] disables the plugin.'
     for _ in range(2):  # afresh, and from the cache
-        _, out, err = say("doctor", "--set", "strict.rooot=1")
-        assert (out, err) == (f"plugin 'strict' (pegboard-strict)\n  {wrong}\n  {fix}\n", "1 found\n")
+        _, out, err = run("doctor", "--set", "strict.rooot=1")
+        assert (out, err) == (f"plugin 'strict' (pegboard-strict)\n  {wrong}\n  {fix}\n", "1 problem\n")
 
 
 STRICT = """
@@ -78,29 +78,29 @@ def pegboard_register_tools(register, settings):
 
 
 @pytest.mark.parametrize("has_manifest", [False, True])
-def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_manifest, has_manifest):
+def test_what_a_plugin_changes_in_the_process_is_named(run, empty_site, demo_manifest, has_manifest):
     code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
     empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
-    note = "as it was loaded, it changed the environment: EVIL"
+    note = "while it was loaded, it changed the environment: EVIL"
     if has_manifest:
-        assert found(say)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
+        assert found(run)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
     else:
-        assert note in found(say)["plugin 'demo' (pegboard-demo)"]
-        assert note in say("plugins")[1]
+        assert note in found(run)["plugin 'demo' (pegboard-demo)"]
+        assert note in run("plugins")[1]
 
 
-def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
+def test_a_tool_held_back_comes_with_the_line_that_settles_it(run, registry):
     from pegboard.tools.spec import Origin, ToolSpec
     from pegboard.tools.tool import Tool
 
     tools = [Tool(ToolSpec("same"), origin=Origin(name, f"pegboard-{name}", "1")) for name in ("a", "b")]
     registry.change(lambda catalogue: catalogue.with_tools(tools, "keep")[0])
-    (causes,) = found(say).values()
+    (causes,) = found(run).values()
     assert "'same' is held back" in causes[0]
-    assert "[prefix]" in say("doctor")[1]
+    assert "[prefix]" in run("doctor")[1]
 
 
-def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(say, registry, monkeypatch):
+def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(run, registry, monkeypatch):
     from pegboard.testing import check
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.tool import Tool
@@ -108,8 +108,8 @@ def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(s
     given = {"type": "object", "requierd": ["a"]}
     monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
-    misspelt = "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
-    assert found(say) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
+    misspelt = "its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?"
+    assert found(run) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
 
 
 HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
@@ -121,56 +121,56 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
     ("code", "cause"),
     [
         (DEMO.replace("@hookimpl\n", ""), "pegboard_register_tools is never called: put @hookimpl above it"),
-        (f"{HOOK}tools(register):\n    yield\n", "pegboard_register_tools gives back a generator"),
-        (f"{HOOK}tools():\n    return []\n", "pegboard_register_tools gives back a list"),
+        (f"{HOOK}tools(register):\n    yield\n", "pegboard_register_tools returns a generator"),
+        (f"{HOOK}tools():\n    return []\n", "pegboard_register_tools returns a list"),
         (f"{HOOK}tools():\n    pass\n", "it registers nothing"),
         ("", "it registers nothing"),
-        (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "predicate 'odd' has to answer at once"),
+        (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "'odd' has to be a plain function"),
         (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
         (f"{DIAGNOSE}(report):\n    report('its file is damaged', 'Restore it.')\n", "its file is damaged"),
         (f"{DIAGNOSE}():\n    raise OSError('no luck')\n", "pegboard_diagnose: OSError: no luck"),
         (f"{DIAGNOSE}():\n    raise KeyboardInterrupt\n", "pegboard_diagnose: RuntimeError: KeyboardInterrupt"),
     ],
 )
-def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):
+def test_what_an_author_forgets_is_found_with_a_remedy(run, site, code, cause):
     site.add("slip", code)
-    findings = [each for each in json.loads(say("doctor", "--json")[1])["findings"] if "slip" in each["subject"]]
+    findings = [each for each in json.loads(run("doctor", "--json")[1])["findings"] if "slip" in each["subject"]]
     assert any(cause in each["cause"] for each in findings), findings
     assert all(each["fix"] for each in findings)
 
 
-def test_a_diagnosis_that_never_ends_is_a_finding(say, site, monkeypatch):
+def test_a_diagnosis_that_never_ends_is_a_finding(run, site, monkeypatch):
     site.add("slip", f"import threading\n{DIAGNOSE}():\n    threading.Event().wait()\n")
-    say("list")
+    run("list")
     monkeypatch.setattr("pegboard.plugins.side_effects.LOAD_SECONDS", 0.1)
-    assert any("took longer than 0.1 s" in cause for cause in found(say)["plugin 'slip' (pegboard-slip)"])
+    assert any("took longer than 0.1 s" in cause for cause in found(run)["plugin 'slip' (pegboard-slip)"])
 
 
-def test_a_group_that_is_nearly_the_right_one_is_found(say, site):
+def test_a_group_that_is_nearly_the_right_one_is_found(run, site):
     install(site.root, "pegboard-astray", "1", "[pegboard.plugins]\nastray = astray_tools\n")
     install(site.root, "other-thing", "1", "[console_scripts]\nother = astray_tools:main\n")
-    cause = "its entry points stand in the group 'pegboard.plugins'; those of plugins stand in 'pegboard'"
-    assert found(say) == {**found(say), "distribution pegboard-astray": [cause]}
-    assert "distribution other-thing" not in found(say)
+    cause = "its entry points are in the group 'pegboard.plugins'; those of plugins belong in 'pegboard'"
+    assert found(run) == {**found(run), "distribution pegboard-astray": [cause]}
+    assert "distribution other-thing" not in found(run)
 
 
-def test_a_plugin_in_a_zip_file_is_found(say, site, monkeypatch, tmp_path):
+def test_a_plugin_in_a_zip_file_is_found(run, site, monkeypatch, tmp_path):
     archive = tmp_path / "zipped-1-py3-none-any.whl"
     with zipfile.ZipFile(archive, "w") as wheel:
         wheel.writestr("zipped_tools.py", DEMO)
         wheel.writestr("zipped-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: zipped\nVersion: 1\n")
         wheel.writestr("zipped-1.dist-info/entry_points.txt", "[pegboard]\nzipped = zipped_tools\n")
     monkeypatch.syspath_prepend(str(archive))
-    assert any("lies in" in cause for cause in found(say)["plugin 'zipped' (zipped)"])
+    assert any("is in the archive" in cause for cause in found(run)["plugin 'zipped' (zipped)"])
 
 
-def test_what_is_installed(say, site):
+def test_what_is_installed(run, site):
     site.add("broken", BROKEN)
     install(site.root, "pegboard-odd", "1", "[pegboard]\nodd = odd_tools\n", metadata="nothing")
-    told = found(say)
-    assert "no luck" in told["plugin 'broken' (pegboard-broken)"][0]
-    assert any("odd" in subject for subject in told)
-    assert "its command 'list' can't be had" in told["plugin 'demo' (pegboard-demo)"][0]
+    causes = found(run)
+    assert "no luck" in causes["plugin 'broken' (pegboard-broken)"][0]
+    assert any("odd" in subject for subject in causes)
+    assert "its command 'list' is hidden" in causes["plugin 'demo' (pegboard-demo)"][0]
 
 
 @pytest.fixture
@@ -178,12 +178,12 @@ def with_demo(registry):
     registry.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
 
 
-def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, monkeypatch):
+def test_a_package_that_only_an_import_hook_finds_has_no_manifest(run, site, monkeypatch):
     def nowhere(_plugins):
         raise ManifestError("can't find where it lies")
 
     monkeypatch.setattr("pegboard.cli.commands.doctor.manifest_files", nowhere)
-    assert "manifest" not in str(found(say))
+    assert "manifest" not in str(found(run))
 
 
 @pytest.mark.parametrize(
@@ -192,24 +192,24 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, mon
         ("wipe", None),
         ("demo:wipe", None),
         ("elsewhere:wipe", None),
-        ("wpe", ("no tool is called 'wpe'", "Is 'wipe' meant?")),
+        ("wpe", ("no tool is called 'wpe'", "Did you mean 'wipe'?")),
         ("xyz", None),
-        ("demo:wpe", ("no tool is called 'demo:wpe'", "Is 'demo:wipe' meant?")),
-        ("dmo:wipe", ("no tool is called 'dmo:wipe'", "Is 'demo:wipe' meant?")),
+        ("demo:wpe", ("no tool is called 'demo:wpe'", "Did you mean 'demo:wipe'?")),
+        ("dmo:wipe", ("no tool is called 'dmo:wipe'", "Did you mean 'demo:wipe'?")),
     ],
 )
-def test_what_is_renamed(say, site, home, key, finding):
+def test_what_is_renamed(run, site, home, key, finding):
     write(home / "config/pegboard/pegboard.toml", f'[rename]\n"{key}" = "clear"')
-    told = [
-        one for one in json.loads(say("doctor", "--json")[1])["findings"] if one["subject"] == "configuration: rename"
+    causes = [
+        one for one in json.loads(run("doctor", "--json")[1])["findings"] if one["subject"] == "configuration: rename"
     ]
-    assert [(one["cause"], one["fix"]) for one in told] == ([finding] if finding else [])
+    assert [(one["cause"], one["fix"]) for one in causes] == ([finding] if finding else [])
 
 
-def test_one_cause_of_several_plugins_is_told_once(say, registry):
+def test_one_cause_of_several_plugins_is_told_once(run, registry):
     problems = (Problem("a", "d", "void"), Problem("b", "d", "void"), Problem("a", "d", "void"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))
-    assert found(say) == {"plugins 'a', 'b' (d)": ["void"]}
+    assert found(run) == {"plugins 'a', 'b' (d)": ["void"]}
 
 
 @pytest.mark.parametrize(
@@ -225,23 +225,23 @@ def test_one_cause_of_several_plugins_is_told_once(say, registry):
     ],
 )
 @pytest.mark.usefixtures("with_demo")
-def test_configuration(say, home, config, subject, cause):
+def test_configuration(run, home, config, subject, cause):
     write(home / "config/pegboard/pegboard.toml", config)
-    told = found(say)
+    causes = found(run)
     if subject is None:
-        assert told == {}
+        assert causes == {}
     else:
-        assert cause in told[subject][0]
+        assert cause in causes[subject][0]
 
 
 @pytest.mark.usefixtures("with_demo")
-def test_what_is_wrong_in_an_untrusted_project_is_found(say, home):
+def test_what_is_wrong_in_an_untrusted_project_is_found(run, home):
     file = home / "here" / "pegboard.toml"
     file.write_text("blok = []")
-    said = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
-    assert found(say) == {"configuration": [said]}
-    code, out, err = say("list", "--names")
-    assert (code, out, said in err) == (0, "", True)
+    cause = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
+    assert found(run) == {"configuration": [cause]}
+    code, out, err = run("list", "--names")
+    assert (code, out, cause in err) == (0, "", True)
 
 
 class TestProject:
@@ -251,37 +251,37 @@ class TestProject:
         file.write_text('block = ["x"]\n[plugins.files]\nroot = "/"\nwhen = 2020-01-01\n')
         return file
 
-    def test_what_it_does_not_get_until_it_is_trusted(self, say, project):
-        assert list(found(say)) == [f"{project}: plugins.files"]
-        _, out, told = say("config")
+    def test_what_it_does_not_get_until_it_is_trusted(self, run, project):
+        assert list(found(run)) == [f"{project}: plugins.files"]
+        _, out, err = run("config")
         shown = json.loads(out)
         assert "x" not in shown["block"]
-        assert "this project's file blocks x: until you trust it, that holds where they bring nothing" in told
+        assert "this project's file blocks x; until you trust it, plugins with more than tools stay loaded" in err
         assert (shown["plugins"], shown["files"]) == ({}, [str(project)])
-        code, _, err = say("config", "trust")
+        code, _, err = run("config", "trust")
         assert (code, err) == (0, f"{project} is trusted as it is now; once it changes, it has to be trusted again\n")
-        assert found(say) == {}
-        assert json.loads(say("config", "show")[1])["plugins"] == {"files": {"root": "/", "when": "2020-01-01"}}
+        assert found(run) == {}
+        assert json.loads(run("config", "show")[1])["plugins"] == {"files": {"root": "/", "when": "2020-01-01"}}
 
-    def test_trust_can_be_taken_back(self, say, project):
-        say("config", "trust", str(project))
-        assert say("config", "trust", "--undo")[2] == f"{project} is no longer trusted\n"
-        assert say("config", "trust", "--undo")[2] == f"{project} was not trusted\n"
-        assert "is ignored" in say("config", "show")[2]
+    def test_trust_can_be_taken_back(self, run, project):
+        run("config", "trust", str(project))
+        assert run("config", "trust", "--undo")[2] == f"{project} is no longer trusted\n"
+        assert run("config", "trust", "--undo")[2] == f"{project} was not trusted\n"
+        assert "is ignored" in run("config", "show")[2]
 
-    def test_the_files_that_are_read(self, say, project, home):
-        code, out, _ = say("config", "path")
+    def test_the_files_that_are_read(self, run, project, home):
+        code, out, _ = run("config", "path")
         assert code == 0
-        assert out == f"{home}/config/pegboard/pegboard.toml  (none there)\n{project}\n"
+        assert out == f"{home}/config/pegboard/pegboard.toml  (not found)\n{project}\n"
 
 
-def test_there_may_be_no_project(say, registry):
-    code, _, err = say("config", "trust")
+def test_there_may_be_no_project(run, registry):
+    code, _, err = run("config", "trust")
     assert code == 2
-    assert "no pegboard.toml here or above" in err
+    assert "no pegboard.toml in this folder or above" in err
 
 
-NOT_PRIVATE = "the cache is no folder that only you can write, so nothing may be kept"
+NOT_PRIVATE = "the cache isn't used, as it isn't a folder that only you can write to"
 
 
 class TestCache:
@@ -321,4 +321,4 @@ class TestCache:
 
     def test_one_that_can_not_be_looked_at(self, home):
         (home / "cache" / "pegboard").write_text("")
-        assert any("can't be looked at" in cause for cause in self.causes())
+        assert any("can't be checked" in cause for cause in self.causes())

@@ -1,4 +1,4 @@
-"""`registry list`, `show`, `schema` and `explain`, run in this process on a board that the test makes."""
+"""`registry list`, `show`, `schema` and `explain`, run in this process with a registry that the test makes."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ class Toolset:
         self.closed += 1
 
 
-def hang(registry, *problems):
+def fill(registry, *problems):
     records = [PluginRecord(name, f"pegboard-{name}", "1") for name in ("files", "weather")]
 
     def change(catalogue):
-        hung, _ = catalogue.with_tools(TOOLS, "error")
-        return hung.evolve(plugins={record.name: record for record in records}, problems=problems)
+        filled, _ = catalogue.with_tools(TOOLS, "error")
+        return filled.evolve(plugins={record.name: record for record in records}, problems=problems)
 
     registry.change(change)
     return registry
 
 
 @pytest.fixture
-def board(registry):
-    return hang(registry)
+def filled_registry(registry):
+    return fill(registry)
 
 
-@pytest.mark.usefixtures("board")
+@pytest.mark.usefixtures("filled_registry")
 class TestList:
     @pytest.mark.parametrize(
         ("argv", "out"),
@@ -90,16 +90,16 @@ class TestList:
             (("search", "file", "read", "--limit", "1"), listing_plain(TOOLS[:1])),
         ],
     )
-    def test_what_a_pipe_gets(self, say, argv, out):
-        assert say(*argv) == (0, out, "")
+    def test_what_a_pipe_gets(self, run, argv, out):
+        assert run(*argv) == (0, out, "")
 
-    def test_a_table_into_a_pipe_is_uncut_and_plain(self, say):
-        code, out, _ = say("list", "--table")
+    def test_a_table_into_a_pipe_is_uncut_and_plain(self, run):
+        code, out, _ = run("list", "--table")
         assert code == 0
         assert out.splitlines()[:2] == ["TOOL       PLUGIN   SUMMARY", "read_file  files    Read a file."]
 
-    def test_with_schemas(self, say):
-        _, out, _ = say("list", "weather", "read_file", "--input-schema")
+    def test_with_schemas(self, run):
+        _, out, _ = run("list", "weather", "read_file", "--input-schema")
         first, second = out.split("\n\n")
         assert first.startswith("read_file\n{")
         assert json.loads(first.removeprefix("read_file\n")) == SCHEMA
@@ -120,44 +120,44 @@ class TestList:
             (["-T", ""], ["read_file", "remove", "weather"]),
         ],
     )
-    def test_some_of_them(self, say, argv, names):
-        code, out, _ = say("list", "--names", *argv)
+    def test_some_of_them(self, run, argv, names):
+        code, out, _ = run("list", "--names", *argv)
         assert (code, out.split()) == (0, names)
 
-    def test_for_a_context(self, say):
+    def test_for_a_context(self, run):
         where = "user:ann and agent:a and model:m and provider:p and state.tier:gold"
         context = ["--user", "ann", "--agent", "a", "--model", "m", "--provider", "p", "--state", "tier=gold"]
-        assert say("list", "--where", where)[1] == ""
-        assert say("list", "--names", "--where", where, *context)[1].split() == ["read_file", "remove", "weather"]
+        assert run("list", "--where", where)[1] == ""
+        assert run("list", "--names", "--where", where, *context)[1].split() == ["read_file", "remove", "weather"]
 
-    def test_for_a_model_it_is_what_request_processors_leave(self, say, board):
+    def test_for_a_model_it_is_what_request_processors_leave(self, run, filled_registry):
         def leave_out(request, context):
             return request.evolve(tools=request.tools.without("taste", {"weather": f"{context.model} has its own"}))
 
-        board.pipeline = board.pipeline.append("taste", leave_out)
-        assert say("list", "--names", "--model", "m")[1].split() == ["read_file", "remove"]
-        assert say("list", "--names")[1].split() == ["read_file", "remove", "weather"]
-        assert "- taste: m has its own" in say("explain", "weather", "--model", "m")[1]
+        filled_registry.pipeline = filled_registry.pipeline.append("taste", leave_out)
+        assert run("list", "--names", "--model", "m")[1].split() == ["read_file", "remove"]
+        assert run("list", "--names")[1].split() == ["read_file", "remove", "weather"]
+        assert "- taste: m has its own" in run("explain", "weather", "--model", "m")[1]
 
     @pytest.mark.parametrize(
-        ("argv", "told"),
+        ("argv", "message"),
         [
             (["wether"], "no tool is called 'wether'. Did you mean 'weather'?"),
             (["--plugin", "file"], "no plugin is called 'file'. Did you mean 'files'?"),
             (["--where", "reed_only"], "Did you mean 'read_only'?"),
             (["-T", "plugn:files"], "Did you mean 'plugin'?"),
-            (["--state", "tier"], "'tier' is no argument"),
+            (["--state", "tier"], "'tier' is not an argument"),
             (["--colour"], "No such option '--colour'"),
         ],
     )
-    def test_wrong_use_is_told_in_clear_lines(self, say, argv, told):
-        code, out, err = say("list", *argv)
+    def test_wrong_use_is_told_in_clear_lines(self, run, argv, message):
+        code, out, err = run("list", *argv)
         assert (code, out) == (2, "")
-        assert told in err
+        assert message in err
         assert "Traceback" not in err
 
     @pytest.mark.parametrize(
-        ("argv", "told"),
+        ("argv", "message"),
         [
             (["-T", "wether"], "-T: no tool is called 'wether'. Did you mean 'weather'?\n"),
             (["-T", "files"], "-T: no tool is called 'files'. Did you mean 'plugin:files'?\n"),
@@ -166,149 +166,151 @@ class TestList:
             (["weather", "--where", "read_only"], ""),  # a name that a predicate leaves out is no error
         ],
     )
-    def test_where_nothing_fits_standard_error_says_so(self, say, argv, told):
-        code, out, err = say("list", *argv)
+    def test_where_nothing_fits_standard_error_says_so(self, run, argv, message):
+        code, out, err = run("list", *argv)
         assert (code, out) == (0, "")
-        assert err == f"{told}no tool fits; 'registry explain NAME' shows why one is left out\n"
+        assert err == f"{message}no tool matches; 'registry explain NAME' shows why a tool is excluded\n"
 
 
-def test_a_wrong_predicate_of_the_configuration_names_its_file(board, say, home):
+def test_a_wrong_predicate_of_the_configuration_names_its_file(filled_registry, run, home):
     write(home / "config/pegboard/pegboard.toml", 'where = "not destructive"')
     file = home / "here" / "pegboard.toml"
     file.write_text('where = "reed_only"')
     for argv in (["list"], ["list", "--live"], ["call", "remove"]):
-        code, out, err = say(*argv)
+        code, out, err = run(*argv)
         assert (code, out) == (2, "")
         assert f"{file}: where: " in err
         assert "Did you mean 'read_only'" in err
 
 
-def test_an_empty_board_says_how_to_fill_it(registry, say):
-    code, out, err = say("list")
+def test_an_empty_board_says_how_to_fill_it(registry, run):
+    code, out, err = run("list")
     assert (code, out) == (0, "")
     assert "registry install" in err
-    assert say("list", "--json")[1] == '{"tools":[],"problems":[]}\n'
+    assert run("list", "--json")[1] == '{"tools":[],"problems":[]}\n'
 
 
-def test_problems_are_told(registry, say):
-    hang(registry, Problem("bad", "pegboard-bad", "broke\x1b[31m"))
-    _, out, err = say("list")
+def test_problems_are_told(registry, run):
+    fill(registry, Problem("bad", "pegboard-bad", "broke\x1b[31m"))
+    _, out, err = run("list")
     assert out == listing_plain(TOOLS)
     assert err == "plugin bad: broke\\u{1b}[31m\n"
-    assert json.loads(say("list", "--json")[1])["problems"] == [
+    assert json.loads(run("list", "--json")[1])["problems"] == [
         {"plugin": "bad", "distribution": "pegboard-bad", "cause": "broke\x1b[31m"}
     ]
 
 
-def test_the_configurations_predicate_holds(board, say, home):
+def test_the_configurations_predicate_holds(filled_registry, run, home):
     write(home / "config/pegboard/pegboard.toml", 'where = "not destructive"')
-    assert say("list", "--names")[1].split() == ["read_file", "weather"]
-    code, out, err = say("list", "remove")
+    assert run("list", "--names")[1].split() == ["read_file", "weather"]
+    code, out, err = run("list", "remove")
     assert (code, out) == (0, "")
-    assert err.startswith("no tool fits")
-    assert say("show", "remove")[0] == 0
+    assert err.startswith("no tool matches")
+    assert run("show", "remove")[0] == 0
 
 
-def test_a_file_given_counts_before_and_behind_the_command(board, say, home):
+def test_a_file_given_counts_before_and_behind_the_command(filled_registry, run, home):
     (home / "own.toml").write_text('where = "read_only"')
-    assert say("--config", "../own.toml", "list", "--names")[1] == "read_file\n"
-    assert say("list", "--names", "--config", "../own.toml")[1] == "read_file\n"
+    assert run("--config", "../own.toml", "list", "--names")[1] == "read_file\n"
+    assert run("list", "--names", "--config", "../own.toml")[1] == "read_file\n"
     (home / "own.toml").write_text("blok = []")
-    code, _, err = say("list", "--config", "../own.toml")
+    code, _, err = run("list", "--config", "../own.toml")
     assert (code, "blok: unknown key. Did you mean 'block'?" in err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("list",), ("call", "list_directory")])
-def test_what_a_project_wants_and_does_not_get_is_told(board, say, home, words):
+def test_what_a_project_wants_and_does_not_get_is_told(filled_registry, run, home, words):
     (home / "here" / "pegboard.toml").write_text('[plugins.files]\nroot = "/"')
-    _, _, err = say(*words)
+    _, _, err = run(*words)
     assert "plugins.files is ignored until you trust the file (registry config trust)" in err
 
 
-@pytest.mark.usefixtures("board")
+@pytest.mark.usefixtures("filled_registry")
 class TestOneTool:
     @pytest.mark.parametrize("command", ["show", "schema", "explain"])
-    def test_unknown(self, say, command):
-        code, out, err = say(command, "read_fil")
+    def test_unknown(self, run, command):
+        code, out, err = run(command, "read_fil")
         assert (code, out) == (2, "")
         assert err == "error: no tool is called 'read_fil'. Did you mean 'read_file'?\n"
 
-    def test_a_limit_hides_it(self, say):
-        code, _, err = say("show", "read_file", "-T", "w*")
+    def test_a_limit_hides_it(self, run):
+        code, _, err = run("show", "read_file", "-T", "w*")
         assert (code, err) == (2, "error: no tool is called 'read_file'.\n")
 
-    def test_explain(self, say):
-        code, out, _ = say("explain", "remove", "--where", "not destructive or user:ann")
+    def test_explain(self, run):
+        code, out, _ = run("explain", "remove", "--where", "not destructive or user:ann")
         assert code == 0
         assert out.splitlines()[0] == "remove: not offered"
         assert "where" in out.splitlines()[-1]
-        _, out, _ = say("explain", "remove", "--where", "not destructive or user:ann", "--user", "ann")
+        _, out, _ = run("explain", "remove", "--where", "not destructive or user:ann", "--user", "ann")
         assert out.splitlines()[0] == "remove: offered"
 
 
 class TestToolsets:
     @pytest.fixture
-    def toolset(self, board):
+    def toolset(self, filled_registry):
         toolset = Toolset()
-        board.register(toolset)
+        filled_registry.register(toolset)
         return toolset
 
     @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mcp"]])
-    def test_a_plain_look_asks_none_and_says_so(self, say, toolset, argv):
-        _, out, err = say(*argv)
+    def test_a_plain_look_asks_none_and_says_so(self, run, toolset, argv):
+        _, out, err = run(*argv)
         assert "live_tool" not in out
-        assert "toolsets of 1 plugin not asked for tools (live): --live asks\n" in err
+        assert "toolsets of 1 plugin not queried (live): --live queries them\n" in err
         assert toolset.closed == 0
 
-    def test_live_asks_and_closes_them(self, say, toolset):
-        assert say("list", "--live", "--names") == (0, "live_tool\nread_file\nremove\nweather\n", "")
+    def test_live_asks_and_closes_them(self, run, toolset):
+        assert run("list", "--live", "--names") == (0, "live_tool\nread_file\nremove\nweather\n", "")
         assert toolset.closed == 1
 
     @pytest.mark.parametrize("command", ["list", "show", "schema", "explain"])
-    def test_a_name_that_only_they_can_have_is_asked_for(self, say, toolset, command):
-        code, out, _ = say(command, "live_tool")
+    def test_a_name_that_only_they_can_have_is_asked_for(self, run, toolset, command):
+        code, out, _ = run(command, "live_tool")
         assert code == 0
         assert out
         assert toolset.closed == 1
 
-    def test_the_context_reaches_them(self, say, toolset):
-        assert "For ann." in say("list", "--live", "--user", "ann")[1]
+    def test_the_context_reaches_them(self, run, toolset):
+        assert "For ann." in run("list", "--live", "--user", "ann")[1]
 
-    def test_one_that_fails_is_told(self, say, board):
+    def test_one_that_fails_is_told(self, run, filled_registry):
         class Broken:
             name = "broken"
 
             async def tools(self, context):
                 raise PegboardError("no route")
 
-        board.register(Broken())
-        code, out, err = say("list", "--live")
+        filled_registry.register(Broken())
+        code, out, err = run("list", "--live")
         assert (code, out) == (0, listing_plain(TOOLS))
         assert "broken" in err
         assert "no route" in err
-        assert "no route" in json.loads(say("list", "--live", "--json")[1])["problems"][0]["cause"]
+        assert "no route" in json.loads(run("list", "--live", "--json")[1])["problems"][0]["cause"]
 
 
 class TestPredicatesOfPlugins:
     @pytest.fixture
-    def sleeping(self, board):
+    def sleeping(self, filled_registry):
         """A plugin that brings a predicate once it is imported."""
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
 
         def load():
-            board.add("predicates", "short", lambda tool, _context: len(tool.name) < 8)
-            board.change(lambda catalogue: catalogue.without_lazy("files"))
+            filled_registry.add("predicates", "short", lambda tool, _context: len(tool.name) < 8)
+            filled_registry.change(lambda catalogue: catalogue.without_lazy("files"))
 
         lazy = LazyPlugin(frozenset(["register_predicates"]), load)
-        board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy}))
+        filled_registry.change(
+            lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy})
+        )
 
     @pytest.mark.usefixtures("sleeping")
-    def test_a_word_that_a_plugin_brings_imports_it(self, say):
-        assert say("list", "--names", "--where", "short")[1].split() == ["remove", "weather"]
+    def test_a_word_that_a_plugin_brings_imports_it(self, run):
+        assert run("list", "--names", "--where", "short")[1].split() == ["remove", "weather"]
 
     @pytest.mark.usefixtures("sleeping")
-    def test_a_word_that_nobody_brings(self, say):
-        code, _, err = say("list", "--where", "shart")
+    def test_a_word_that_nobody_brings(self, run):
+        code, _, err = run("list", "--where", "shart")
         assert code == 2
         assert "Did you mean 'short'" in err
 
@@ -325,31 +327,31 @@ class TestWhatAListLeavesBehind:
         monkeypatch.setattr("pegboard.plugins.cache._SETTLED_NS", 0)
 
     @pytest.mark.usefixtures("settled")
-    def test_the_next_one_is_warm_and_the_same(self, say, site, capsys):
+    def test_the_next_one_is_warm_and_the_same(self, run, site, capsys):
         answers = {}
         for argv in (["list"], ["list", "--json"], ["list", "--names"], ["show", "wipe"], ["schema", "wipe"]):
-            answers[tuple(argv)] = say(*argv)
+            answers[tuple(argv)] = run(*argv)
         for argv, (code, out, err) in answers.items():
             assert warm.answer(list(argv)) == code
             printed = capsys.readouterr()
             assert (printed.out, printed.err) == (out, err)
 
     @pytest.mark.usefixtures("settled")
-    def test_the_help_reads_commands_from_it(self, say, site, monkeypatch):
-        say("list")
+    def test_the_help_reads_commands_from_it(self, run, site, monkeypatch):
+        run("list")
         monkeypatch.setattr("pegboard.cli.session.open_session", None)
-        assert "  greet  Greet somebody.\n" in say("--help")[1]
+        assert "  greet  Greet somebody.\n" in run("--help")[1]
 
     @pytest.mark.usefixtures("settled")
-    def test_only_a_plain_list_leaves_it(self, say, site):
+    def test_only_a_plain_list_leaves_it(self, run, site):
         for more in (["--live"], ["-T", "wipe"], ["--where", "read_only"], ["wipe"], ["--user", "ann"]):
-            assert say("list", *more)[0] == 0
+            assert run("list", *more)[0] == 0
             assert warm.answer(["list"]) is None
 
     @pytest.mark.usefixtures("settled")
-    def test_while_a_plugin_is_quarantined_it_holds_for_an_hour(self, say, site, capsys, monkeypatch):
+    def test_while_a_plugin_is_quarantined_it_holds_for_an_hour(self, run, site, capsys, monkeypatch):
         site.add("broken", BROKEN)
-        _, out, err = say("list")
+        _, out, err = run("list")
         assert "plugin broken: RuntimeError" in err
         assert warm.answer(["list"]) == 0
         assert capsys.readouterr() == (out, err)
@@ -360,14 +362,14 @@ class TestWhatAListLeavesBehind:
 
     @pytest.mark.usefixtures("settled")
     @pytest.mark.parametrize("is_there", [False, True])
-    def test_a_missing_secret_keeps_nothing(self, say, site, home, monkeypatch, is_there):
+    def test_a_missing_secret_keeps_nothing(self, run, site, home, monkeypatch, is_there):
         write(home / "config/pegboard/pegboard.toml", '[plugins.demo]\nroot = { env = "LATE_ROOT" }')
         monkeypatch.setenv("LATE_ROOT" if is_there else "OTHER", "/tmp/x")
-        assert ("the environment has no LATE_ROOT" in say("list")[2]) is not is_there
+        assert ("the environment has no LATE_ROOT" in run("list")[2]) is not is_there
         assert (warm.answer(["list"]) is not None) is is_there
 
     @pytest.mark.usefixtures("settled")
-    def test_the_environment_is_searched_once(self, say, site, monkeypatch):
+    def test_the_environment_is_searched_once(self, run, site, monkeypatch):
         searched = []
 
         def counted(*arguments):
@@ -376,11 +378,11 @@ class TestWhatAListLeavesBehind:
 
         for module in ("cli.commands.look", "plugins.discovery"):
             monkeypatch.setattr(f"pegboard.{module}.discover", counted)
-        assert "wipe" in say("list")[1]
+        assert "wipe" in run("list")[1]
         assert len(searched) == 1
 
     @pytest.mark.usefixtures("settled")
-    def test_nothing_is_kept_of_a_configuration_that_changed_meanwhile(self, say, site, home, monkeypatch):
+    def test_nothing_is_kept_of_a_configuration_that_changed_meanwhile(self, run, site, home, monkeypatch):
         keeper = look.snapshot_keeper
 
         def changing():
@@ -389,62 +391,62 @@ class TestWhatAListLeavesBehind:
             return made
 
         monkeypatch.setattr(look, "snapshot_keeper", changing)
-        say("list")
+        run("list")
         assert warm.answer(["list"]) is None
 
-    def test_where_nothing_can_be_kept_a_list_still_lists(self, say, site, monkeypatch):
+    def test_where_nothing_can_be_kept_a_list_still_lists(self, run, site, monkeypatch):
         monkeypatch.setattr("pegboard.cli.commands.look.environment", lambda: None)
-        assert "wipe" in say("list")[1]
+        assert "wipe" in run("list")[1]
 
 
 # Search --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("board")
+@pytest.mark.usefixtures("filled_registry")
 class TestSearch:
     @pytest.mark.parametrize("options", [("--where", "not read_only"), ("-T", "remove,weather"), ("--user", "ann")])
-    def test_only_among_tools_that_are_offered(self, say, options):
-        code, out, err = say("search", "remove", "file", *options)
+    def test_only_among_tools_that_are_offered(self, run, options):
+        code, out, err = run("search", "remove", "file", *options)
         assert (code, out.splitlines()[0], err) == (0, "remove\tfiles\tRemove a file.", "")
         assert len(out.splitlines()) == (2 if options[0] == "--user" else 1)
 
-    def test_what_toolsets_have_is_looked_through_where_they_are_asked(self, say, board):
-        board.register(Toolset())
-        assert "live_tool" not in say("search", "tool")[1]
-        assert say("search", "live", "--live", "--user", "ann") == (0, "live_tool\t\tFor ann.\n", "")
+    def test_what_toolsets_have_is_looked_through_where_they_are_asked(self, run, filled_registry):
+        filled_registry.register(Toolset())
+        assert "live_tool" not in run("search", "tool")[1]
+        assert run("search", "live", "--live", "--user", "ann") == (0, "live_tool\t\tFor ann.\n", "")
 
     @pytest.mark.parametrize(("word", "near"), [("wether", "Did you mean 'weather'?"), ("raed_fiel", "'read_file'")])
-    def test_where_nothing_fits_near_names_are_told(self, say, word, near):
-        code, out, err = say("search", word)
+    def test_where_nothing_fits_near_names_are_told(self, run, word, near):
+        code, out, err = run("search", word)
         assert (code, out) == (0, "")
-        assert err.startswith(f"no tool fits {word!r}.")
+        assert err.startswith(f"no tool matches {word!r}.")
         assert near in err
-        assert say("search", "zzzz", "--json") == (0, listing_json([]), "no tool fits 'zzzz'.\n")
+        assert run("search", "zzzz", "--json") == (0, listing_json([]), "no tool matches 'zzzz'.\n")
 
     @pytest.mark.parametrize("words", ['"', "*", "NEAR(", "a AND", "\udcff", "天气", "x" * 10_000])
-    def test_no_words_are_wrong(self, say, words):
-        assert say("search", words, "--where", "name:*")[0] == 0
+    def test_no_words_are_wrong(self, run, words):
+        assert run("search", words, "--where", "name:*")[0] == 0
 
     @pytest.mark.parametrize("argv", [[], ["x", "--limit", "0"], ["x", "--limit", "many"], ["x", "--where", "tag:"]])
-    def test_wrong_use(self, say, argv):
-        code, out, err = say("search", *argv)
+    def test_wrong_use(self, run, argv):
+        code, out, err = run("search", *argv)
         assert (code, out) == (2, "")
         assert err.startswith("error: ")
 
-    def test_names_in_t_that_nobody_has_are_told(self, say):
-        assert "-T: no tool is called 'wheather'. Did you mean 'weather'?" in say("search", "x", "-T", "wheather")[2]
+    def test_names_in_t_that_nobody_has_are_told(self, run):
+        assert "-T: no tool is called 'wheather'. Did you mean 'weather'?" in run("search", "x", "-T", "wheather")[2]
 
 
-def test_problems_are_told_as_by_a_list(say, board):
+def test_problems_are_told_as_by_a_list(run, filled_registry):
     problem = Problem("bad", "pegboard-bad", "broke")
-    board.change(lambda catalogue: catalogue.evolve(problems=(problem,)))
-    assert say("search", "weather") == (0, listing_plain([TOOLS[2]]), "plugin bad: broke\n")
-    assert say("search", "weather", "--json") == (0, listing_json([TOOLS[2]], [problem]), "")
+    filled_registry.change(lambda catalogue: catalogue.evolve(problems=(problem,)))
+    assert run("search", "weather") == (0, listing_plain([TOOLS[2]]), "plugin bad: broke\n")
+    assert run("search", "weather", "--json") == (0, listing_json([TOOLS[2]], [problem]), "")
 
 
-def test_a_terminal_gets_a_table(say, board, monkeypatch):
+def test_a_terminal_gets_a_table(run, filled_registry, monkeypatch):
     monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30))
-    assert say("search", "weather")[1] == tool_table(listing_rows([TOOLS[2]]), width=30, colour=False)
+    assert run("search", "weather")[1] == tool_table(listing_rows([TOOLS[2]]), width=30, colour=False)
 
 
 # `registry export`, run in this process ------------------------------------------------------------------------------
@@ -473,8 +475,8 @@ def on_terminal(monkeypatch):
 
 @pytest.mark.usefixtures("exported")
 class TestExport:
-    def test_a_pipe_gets_an_entry_a_line(self, say):
-        code, out, err = say("export", "--to", "gemini")
+    def test_a_pipe_gets_an_entry_a_line(self, run):
+        code, out, err = run("export", "--to", "gemini")
         assert (code, err) == (0, "")
         functions, native = json.loads(out)["tools"]
         assert [each["name"] for each in functions["functionDeclarations"]] == ["read"]
@@ -482,35 +484,35 @@ class TestExport:
         assert len(out.splitlines()) == 4
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, say):
-        laid_out, as_pipe = (say("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
+    def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, run):
+        laid_out, as_pipe = (run("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
         assert json.loads(laid_out) == json.loads(as_pipe)
         assert laid_out.splitlines()[1:3] == ['  "tools": [', "    {"]
         assert len(as_pipe.splitlines()) == 4
 
-    def test_tools_that_are_refused_are_named_on_standard_error(self, say):
-        code, out, err = say("export", "--to", "mcp")
+    def test_tools_that_are_refused_are_named_on_standard_error(self, run):
+        code, out, err = run("export", "--to", "mcp")
         assert code == 0
         assert [each["name"] for each in json.loads(out)["tools"]] == ["read"]
         assert err == "left out: search; 'registry export --to mcp --check' shows why\n"
 
-    def test_of_many_that_are_refused_the_first_are_named(self, say, exported):
+    def test_of_many_that_are_refused_the_first_are_named(self, run, exported):
         more = [Tool(ToolSpec(f"s{number}", kind="provider", provider_id="google.x")) for number in range(6)]
         exported.change(lambda catalogue: catalogue.with_tools(more, "error")[0])
-        assert say("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
+        assert run("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
 
-    def test_only_some_tools(self, say):
+    def test_only_some_tools(self, run):
         assert [
-            each["name"] for each in json.loads(say("export", "--to", "mcp", "--where", "read_only")[1])["tools"]
+            each["name"] for each in json.loads(run("export", "--to", "mcp", "--where", "read_only")[1])["tools"]
         ] == ["read"]
-        assert json.loads(say("export", "--to", "mcp", "-T", "search", "--where", "read_only")[1])["tools"] == []
-        code, out, err = say("export", "--to", "mcp", "-T", "raed")
+        assert json.loads(run("export", "--to", "mcp", "-T", "search", "--where", "read_only")[1])["tools"] == []
+        code, out, err = run("export", "--to", "mcp", "-T", "raed")
         assert (code, json.loads(out)) == (0, {"tools": []})
         assert "no tool is called 'raed'. Did you mean 'read'?" in err
 
-    def test_hidden_characters_stand_escaped(self, say, exported):
+    def test_hidden_characters_stand_escaped(self, run, exported):
         exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
-        out = say("export", "--to", "mcp", "-T", "odd")[1]
+        out = run("export", "--to", "mcp", "-T", "odd")[1]
         assert "\u202e" not in out
         assert json.loads(out)["tools"][0]["description"] == "a\u202eb"
 
@@ -523,42 +525,42 @@ class TestExport:
             (["--to", "mcp", "--where", "tags:x"], ["'tags'"]),
         ],
     )
-    def test_wrong_use(self, say, argv, causes):
-        code, out, err = say("export", *argv)
+    def test_wrong_use(self, run, argv, causes):
+        code, out, err = run("export", *argv)
         assert (code, out) == (2, "")
         assert [cause for cause in causes if cause not in err] == []
 
-    def test_a_host_is_told_where_there_is_nothing(self, say, registry):
+    def test_a_host_is_told_where_there_is_nothing(self, run, registry):
         registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
-        code, out, err = say("export", "--to", "gemini")
+        code, out, err = run("export", "--to", "gemini")
         assert (code, out) == (0, '{"tools":[]}\n')
         assert "no tools are installed" in err
 
 
 @pytest.mark.usefixtures("exported")
 class TestExportList:
-    def test_json_has_what_there_is_and_what_could_be_installed(self, say, monkeypatch):
-        there = {row["name"]: row for row in json.loads(say("export", "--list")[1])["exporters"]}
+    def test_json_has_what_there_is_and_what_could_be_installed(self, run, monkeypatch):
+        there = {row["name"]: row for row in json.loads(run("export", "--list")[1])["exporters"]}
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
-        without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])["exporters"]}
+        without = {row["name"]: row for row in json.loads(run("export", "--list", "--json")[1])["exporters"]}
         assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
         assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
         assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True}
 
-    def test_an_exporter_of_a_third_party_has_its_package(self, say, registry):
+    def test_an_exporter_of_a_third_party_has_its_package(self, run, registry):
         """Whether its plugin was imported or is listed only."""
         registry.add("exporters", "mine", print, origin=Origin("loaded", "dist-loaded"))
         record = PluginRecord("listed", "dist-listed")
         lazy = LazyPlugin(frozenset(), print, frozenset({("exporters", "late")}))
         registry.change(lambda each: each.evolve(plugins={"listed": record}, lazy_plugins={"listed": lazy}))
-        rows = {row["name"]: row.get("package") for row in json.loads(say("export", "--list")[1])["exporters"]}
+        rows = {row["name"]: row.get("package") for row in json.loads(run("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_gets_a_table(self, say, monkeypatch):
-        assert "openai            installed" in say("export", "--list")[1]
+    def test_a_terminal_gets_a_table(self, run, monkeypatch):
+        assert "openai            installed" in run("export", "--list")[1]
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
-        assert "openai            pip install pegboard-openai" in say("export", "--list")[1]
+        assert "openai            pip install pegboard-openai" in run("export", "--list")[1]
 
 
 @pytest.mark.usefixtures("exported")
@@ -572,24 +574,24 @@ class TestExportCheck:
             (["--to", "mcp", "-T", "read"], 0, []),
         ],
     )
-    def test_losses_are_told_as_json(self, say, argv, code, keywords):
-        ended, out, err = say("export", "--check", *argv)
+    def test_losses_are_told_as_json(self, run, argv, code, keywords):
+        ended, out, err = run("export", "--check", *argv)
         losses = {loss["keyword"]: (loss["tool"], loss["path"]) for loss in json.loads(out)["losses"]}
         assert (ended, err, bool(losses)) == (code, "", bool(keywords))
         assert [keyword for keyword in keywords if keyword not in losses] == []
         assert losses.get("minLength") in (None, ("read", "/inputSchema/properties/path"))
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_gets_a_table(self, say):
-        code, out, _ = say("export", "--to", "ollama", "--check")
+    def test_a_terminal_gets_a_table(self, run):
+        code, out, _ = run("export", "--to", "ollama", "--check")
         assert code == 1
         assert [line.split()[0] for line in out.splitlines()] == ["TOOL", "read", "search"]
         assert "refused: " in out.splitlines()[2]
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_is_told_that_nothing_is_lost_and_gets_json_on_request(self, say):
-        assert say("export", "--to", "mcp", "--check", "-T", "read") == (0, "", "nothing is lost\n")
-        assert json.loads(say("export", "--to", "ollama", "--check", "--json")[1])["losses"]
+    def test_a_terminal_is_told_that_nothing_is_lost_and_gets_json_on_request(self, run):
+        assert run("export", "--to", "mcp", "--check", "-T", "read") == (0, "", "nothing is lost\n")
+        assert json.loads(run("export", "--to", "ollama", "--check", "--json")[1])["losses"]
 
 
 class Failing(MCP):
@@ -603,15 +605,15 @@ class Refusing(MCP):
 
 
 @pytest.mark.parametrize(
-    ("exporter", "told"),
+    ("exporter", "message"),
     [
-        (Failing(), "mine: it failed: ZeroDivisionError: oh"),
+        (Failing(), "mine: failed: ZeroDivisionError: oh"),
         (Refusing(), "mcp: it lists tools; no model takes requests in this form"),  # it says so itself
     ],
 )
-def test_an_exporter_of_the_host_that_fails_is_named(say, exported, exporter, told):
+def test_an_exporter_of_the_host_that_fails_is_named(run, exported, exporter, message):
     exported.add("exporters", "mine", exporter)
-    assert say("export", "--to", "mine") == (1, "", f"error: {told}\n")
+    assert run("export", "--to", "mine") == (1, "", f"error: {message}\n")
 
 
 PLUGIN = """
@@ -644,21 +646,21 @@ class TestPlugins:
         empty_site.add_listed("mine", PLUGIN)
 
     @pytest.mark.usefixtures("site")
-    def test_no_plugin_is_imported_for_a_built_in_exporter(self, say):
-        code, out, _ = say("export", "--to", "mcp")
+    def test_no_plugin_is_imported_for_a_built_in_exporter(self, run):
+        code, out, _ = run("export", "--to", "mcp")
         assert code == 0
         assert [each["name"] for each in json.loads(out)["tools"]] == ["count_words", "wipe"]
         assert "demo_tools" not in sys.modules
 
     @pytest.mark.usefixtures("bringing")
-    def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, say):
-        code, out, _ = say("export", "--to", "mine")
+    def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, run):
+        code, out, _ = run("export", "--to", "mine")
         assert code == 0
         assert [each["name"] for each in json.loads(out)["tools"]] == ["count"]
 
     @pytest.mark.usefixtures("bringing")
-    def test_names_are_completed_without_importing(self, say, monkeypatch):
+    def test_names_are_completed_without_importing(self, run, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry export --to m")
-        assert say() == (0, "plain,mcp\nplain,mine\n", "")
+        assert run() == (0, "plain,mcp\nplain,mine\n", "")
         assert "mine_tools" not in sys.modules

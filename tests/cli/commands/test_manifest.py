@@ -17,104 +17,104 @@ from pegboard.cli.commands.manifest import FIRST_PARTY, package_files, package_n
 from pegboard.plugins.manifest import FILE_NAME
 
 
-def test_written_then_true_until_the_code_changes(say, empty_site):
+def test_written_then_true_until_the_code_changes(run, empty_site):
     package = empty_site.add("demo", DEMO, editable=True).parent
     path = package / FILE_NAME
-    assert say("manifest", "check", "pegboard-demo")[0] == 1
-    assert say("manifest", "write", "pegboard_demo") == (0, f"{path}: 2 tools\n", "")
+    assert run("manifest", "check", "pegboard-demo")[0] == 1
+    assert run("manifest", "write", "pegboard_demo") == (0, f"{path}: 2 tools\n", "")
     assert [tool["name"] for tool in json.loads(path.read_text())["plugins"]["demo"]["tools"]] == [
         "count_words",
         "wipe",
     ]
-    assert say("manifest", "check", "pegboard-demo") == (0, f"{path}: up to date\n", "")
+    assert run("manifest", "check", "pegboard-demo") == (0, f"{path}: up to date\n", "")
     changed = DEMO.replace("Remove a file", "Remove one").replace("count_words", "words").replace('"list"', '"lost"')
     (package / "__init__.py").write_text(changed)
-    code, out, err = say("manifest", "check", "pegboard-demo")
+    code, out, err = run("manifest", "check", "pegboard-demo")
     assert (code, out) == (1, "")
-    told = "tool 'count_words' is gone, tool 'wipe' has changed, tool 'words' is new, its commands differ"
-    assert err == f"error: {path}: plugin 'demo': {told}\n"
+    changes = "tool 'count_words' is gone, tool 'wipe' has changed, tool 'words' is new, its commands differ"
+    assert err == f"error: {path}: plugin 'demo': {changes}\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("{", "isn't JSON"),
         (
             '{"format":1,"distribution":"x","version":"1.0","plugins":{}}',
             "it was written for x 1.0, and pegboard-demo 1.0 is installed",
         ),
-        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{}}', "plugin 'demo' is not in it"),
-        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"x":3}}', "has none of that name"),
+        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{}}', "plugin 'demo' is missing"),
+        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"x":3}}', "has no such plugin"),
         (
             '{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"demo":3}}',
             "plugins.demo: expected an object",
         ),
     ],
 )
-def test_what_a_broken_one_says(say, site, content, told):
+def test_what_a_broken_one_says(run, site, content, message):
     (site.root / "demo_tools" / FILE_NAME).write_text(content)
-    code, _, err = say("manifest", "check", "pegboard-demo")
+    code, _, err = run("manifest", "check", "pegboard-demo")
     assert code == 1
-    assert told in err
+    assert message in err
 
 
-def test_a_void_manifest_is_one_finding(say, site):
+def test_a_void_manifest_is_one_finding(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text("{")
-    findings = json.loads(say("doctor", "--json")[1])["findings"]
+    findings = json.loads(run("doctor", "--json")[1])["findings"]
     assert sum("isn't JSON" in finding["cause"] for finding in findings) == 1
 
 
-def test_a_folder_and_a_plugin_name_their_distribution(say, site, home):
-    assert say("manifest", "check", "demo") == say("manifest", "check", "pegboard-demo")
+def test_a_folder_and_a_plugin_name_their_distribution(run, site, home):
+    assert run("manifest", "check", "demo") == run("manifest", "check", "pegboard-demo")
     (home / "here" / "demo").mkdir()  # a folder of a plugin's name, and no package's
-    assert say("manifest", "check", "demo")[0] == 0
+    assert run("manifest", "check", "demo")[0] == 0
     (home / "here" / "pyproject.toml").write_text('[project]\nname = "pegboard.demo"')
-    assert say("manifest", "check")[0] == 0
-    assert say("manifest", "check", str(home / "here"))[0] == 0
+    assert run("manifest", "check")[0] == 0
+    assert run("manifest", "check", str(home / "here"))[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
-        (["check"], "pyproject.toml names a project; name the distribution"),
+        (["check"], "pyproject.toml has no project name: name the distribution"),
         (["check", "pegboard-dmo"], "no installed distribution 'pegboard-dmo' brings a plugin. Did you mean"),
         (["check", "zzz"], "Is it installed?"),
-        (["write", "pegboard-demo"], "isn't installed from its sources"),
+        (["write", "pegboard-demo"], "isn't installed in editable mode"),
     ],
 )
-def test_wrong_use(say, site, argv, told):
-    code, _, err = say("manifest", *argv)
+def test_wrong_use(run, site, argv, message):
+    code, _, err = run("manifest", *argv)
     assert code == 2
-    assert told in err
+    assert message in err
 
 
-def test_a_plugin_that_fails_has_none(say, empty_site):
+def test_a_plugin_that_fails_has_none(run, empty_site):
     empty_site.add("bad", "raise RuntimeError('no luck')", editable=True)
-    code, _, err = say("manifest", "write", "pegboard-bad")
+    code, _, err = run("manifest", "write", "pegboard-bad")
     assert code == 1
     assert "plugin 'bad' failed to load: RuntimeError: no luck" in err
 
 
-def test_the_doctor_finds_one_that_is_not_true(say, site):
+def test_the_doctor_finds_one_that_is_not_true(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text(path.read_text().replace("Remove a file", "Remove one"))
-    code, out, _ = say("doctor")
+    code, out, _ = run("doctor")
     assert code == 1
     assert f"{path}\n  plugin 'demo': tool 'wipe' has changed\n" in out
 
 
-def test_a_package_that_is_not_found_has_no_manifest(say, site):
+def test_a_package_that_is_not_found_has_no_manifest(run, site):
     """The entry point stands, its code is gone."""
     for file in (site.root / "demo_tools").iterdir():
         file.unlink()
     (site.root / "demo_tools").rmdir()
     record = site.root / "pegboard_demo-1.0.dist-info" / "RECORD"
     record.write_text("")
-    code, _, err = say("manifest", "check", "pegboard-demo")
+    code, _, err = run("manifest", "check", "pegboard-demo")
     assert code == 1
-    assert "can't find where module 'demo_tools' lies" in err
-    assert "ModuleNotFoundError" in say("doctor")[1]
+    assert "can't find the file of module 'demo_tools'" in err
+    assert "ModuleNotFoundError" in run("doctor")[1]
 
 
 # `registry new` writes a package that installs, lists, runs and passes its own test ----------------------------------
@@ -132,16 +132,16 @@ def test_the_names_of_a_package(name):
 
 
 @pytest.mark.parametrize("name", ["", "Word", "1a", "a--b", "-a", "a-", "a b", "é", "x" * 41, "pegboard-", "../a"])
-def test_what_can_not_be_a_name(say, home, name):
-    code, _, err = say("new", "--", name)
+def test_what_can_not_be_a_name(run, home, name):
+    code, _, err = run("new", "--", name)
     assert code == 2
-    assert "can't name a plugin" in err
+    assert "isn't valid as a plugin's name" in err
     assert list((home / "here").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["files", "pegboard-openai", "demo"])
-def test_a_name_that_another_package_has_is_refused(say, site, home, name):
-    code, _, err = say("new", name)
+def test_a_name_that_another_package_has_is_refused(run, site, home, name):
+    code, _, err = run("new", name)
     assert (code, [*(home / "here").iterdir()]) == (2, [])
     assert "is another package's name; choose another" in err
 
@@ -157,8 +157,8 @@ def test_no_placeholder_is_left():
 
 
 @pytest.fixture
-def made(say, home) -> Path:
-    code, out, err = say("new", "weather", "--path", "deep/below")
+def made(run, home) -> Path:
+    code, out, err = run("new", "weather", "--path", "deep/below")
     assert (code, err) == (0, "")
     folder = Path("deep/below/pegboard-weather")
     for path in folder.rglob("*.*"):
@@ -167,11 +167,11 @@ def made(say, home) -> Path:
     return (home / "here" / folder).resolve()
 
 
-def test_what_is_there_is_left_alone(say, made):
+def test_what_is_there_is_left_alone(run, made):
     before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-    code, _, err = say("new", "weather", "--path", "deep/below")
+    code, _, err = run("new", "weather", "--path", "deep/below")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
 
 
@@ -184,11 +184,11 @@ def installed(made: Path, site: Path) -> None:
         (site / Path(package).name).symlink_to(made / package)
 
 
-def test_it_lists_and_runs(say, made, empty_site, monkeypatch):
+def test_it_lists_and_runs(run, made, empty_site, monkeypatch):
     installed(made, empty_site.root)
     monkeypatch.syspath_prepend(str(empty_site.root))
-    assert say("list", "--names", "--plugin", "weather") == (0, "weather_count_words\n", "")
-    assert say("call", "weather_count_words", "text=one two", "min_length=3") == (0, "2\n", "")
+    assert run("list", "--names", "--plugin", "weather") == (0, "weather_count_words\n", "")
+    assert run("call", "weather_count_words", "text=one two", "min_length=3") == (0, "2\n", "")
 
 
 @pytest.mark.slow

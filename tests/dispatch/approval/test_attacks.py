@@ -411,7 +411,7 @@ def test_a_person_is_shown_what_the_model_doesnt_choose(reshapes, arguments, pre
     result = call(registry, arguments)
     (request,) = seen
     assert request.presets == request.to_json()["presets"] == presets
-    (shown,) = (line for line in request.to_text().splitlines() if line.startswith("beside its arguments: "))
+    (shown,) = (line for line in request.to_text().splitlines() if line.startswith("besides its arguments: "))
     assert json.loads(shown.partition(": ")[2]) == presets
     assert all(f"{name!r}: {value!r}" in result.text for name, value in presets.items())
     pending = suspended(reshaped(*reshapes), arguments)

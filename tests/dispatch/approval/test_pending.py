@@ -263,12 +263,12 @@ def test_what_isnt_pending_calls_is_refused(text, reason):
         ({"payload": object()}, "not a pending call"),
         ({"preview": {"summary": 1}}, "preview.summary"),
         ({"earlier": [{"hint": "h", "confirmed": 1}]}, "earlier.0..confirmed"),
-        ({"call": {"name": "delete"}}, "its digest is another"),
+        ({"call": {"name": "delete"}}, "its digest isn't that of its tool and arguments"),
         ({"call": {"name": "delete", "arguments": "{}"}}, "call.arguments: must be an object"),
         ({"call": {"name": 7, "arguments": {"path": "a.txt"}}}, "call.name"),
-        ({"call": {"name": "delete", "arguments": {"path": "b"}}}, "its digest is another"),
-        ({"specDigest": "sha256:0"}, "its digest is another"),
-        ({"digest": "sha256:0"}, "its digest is another"),
+        ({"call": {"name": "delete", "arguments": {"path": "b"}}}, "its digest isn't that of its tool and arguments"),
+        ({"specDigest": "sha256:0"}, "its digest isn't that of its tool and arguments"),
+        ({"digest": "sha256:0"}, "its digest isn't that of its tool and arguments"),
     ],
 )
 def test_a_forged_call_is_refused_with_a_reason(change, reason):

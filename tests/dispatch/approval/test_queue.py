@@ -282,7 +282,7 @@ def test_a_store_that_fails_makes_it_once(told):
             raise OSError("disk full")
 
     assert asked(lambda *_: Always(), grants=Full())[0] == Always()
-    assert [who for who, _ in told()] == ["keeping what was allowed"]
+    assert [who for who, _ in told()] == ["storing a grant"]
 
 
 async def test_always_settles_what_waits_in_this_session_and_is_covered_now():

@@ -1,9 +1,7 @@
-"""`registry chat`: one turn of a model that may call the tools, or, in a terminal, a conversation with it."""
+"""`registry chat`: one turn of a model with tools, or, in a terminal, a conversation with it."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +9,11 @@ import click
 
 from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
 from pegboard.cli.options import Options, call_options, context_of, tool_options
-from pegboard.cli.output import Status, json_pretty, stderr_screen, write
+from pegboard.cli.output import Status, json_pretty, read_stdin, stderr_screen, stdin_is_terminal, write
 from pegboard.cli.run import approver_for, write_event
 from pegboard.cli.session import open_session, where_option
-from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation, report_end
+from pegboard.schema.json import strict_json
+from pegboard_chat.conversation import Conversation, SavedConversation, closing, read_conversation, report_end
 from pegboard_chat.models import client_of, complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer
 
@@ -36,9 +35,9 @@ MOST_INPUT: Final = 10_000_000
     help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL, then 'model' of [plugins.chat].",
 )
 @where_option
-@click.option("--system", metavar="TEXT", help="Instructions that stand before the conversation.")
+@click.option("--system", metavar="TEXT", help="Instructions to the model.")
 @click.option(
-    "--history", metavar="FILE", type=click.Path(), help="Go on with the conversation in FILE, and keep it there."
+    "--history", metavar="FILE", type=click.Path(), help="Continue the conversation in FILE, and save it there."
 )
 @click.option(
     "--schema",
@@ -54,11 +53,11 @@ MOST_INPUT: Final = 10_000_000
     show_default=True,
     help="Maximum number of model requests.",
 )
-@click.option("--events", is_flag=True, help="Print each event as it happens, one JSON object a line.")
-@click.option("--json", "as_json", is_flag=True, help="Print what came of the turn as JSON, and no answer before it.")
+@click.option("--events", is_flag=True, help="Print events as they happen, as JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the turn's outcome as JSON instead of the answer.")
 @click.option("--user", metavar="NAME", help="For this user.")
 @click.option("--agent", metavar="NAME", help="For this agent.")
-@click.option("--state", metavar="K=V", multiple=True, help="With this in the session's state; K:=JSON too.")
+@click.option("--state", metavar="K=V", multiple=True, help="Set K in the session state; also K:=JSON.")
 @call_options
 @tool_options
 @click.pass_obj
@@ -82,24 +81,21 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     rules: str | None,
     timeout: float | None,
 ) -> int:
-    """Ask a model, which may call the tools; without PROMPT, in a terminal, talk with it.
+    """Ask a model that may call tools; without PROMPT, in a terminal, start a conversation.
 
-    PROMPT, or standard input, is what it is asked. The answer comes on standard output, piece by piece; the calls that
-    it makes, and what they gave, on standard error. What has to be confirmed is asked about in a terminal. At Ctrl-C
-    the turn ends; the conversation so far is kept in --history.
+    The prompt is PROMPT or standard input. The answer is streamed to standard output, calls and their results to
+    standard error. Calls that need confirmation are asked about in a terminal. Ctrl-C ends the turn; the conversation
+    so far is saved in --history.
 
-    In a conversation, /help lists what else can be done. Models come from plugins: 'registry models' lists them. The
-    exit code is 1 where there is no answer.
+    In a conversation, /help lists commands. Models come from plugins: 'registry models' lists them. The exit code is 1
+    if there is no answer.
     """
     if events and as_json:
-        raise click.UsageError("--events and --json print different things: give one of them")
-    kept = Kept()
-    if history is not None:
-        check_place(history)
-        kept = read_conversation(history)
-    talks = not (prompt or events or as_json or schema) and sys.stdin.isatty() and stderr_screen().is_terminal
-    goes_on = kept.suspended is not None and (yes or no) and not prompt
-    prompted = "" if talks or goes_on else _prompt(prompt)
+        raise click.UsageError("--events and --json contradict each other: give one of them")
+    saved = SavedConversation() if history is None else read_conversation(history)
+    interactive = not (prompt or events or as_json or schema) and stdin_is_terminal() and stderr_screen().is_terminal
+    resumes = saved.suspended is not None and (yes or no) and not prompt
+    text = "" if interactive or resumes else _prompt(prompt)
     session = open_session(options)
     session.read_rules(rules)
     name = model or default_model(session)
@@ -107,7 +103,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     if schema is not None:
         how["output_type"] = _schema(schema)
     approver = approver_for(yes=yes, no=no)
-    request = ModelRequest(kept.messages, instructions=system or ())
+    request = ModelRequest(saved.messages, instructions=system or ())
 
     async def work() -> TurnOutcome | None:
         async with closing(client_of(session, name)) as responder:
@@ -120,19 +116,19 @@ def chat_command(  # noqa: PLR0913  one an option, by name
                 {**how, "approver": approver},
                 ChatRenderer(Status(), streams=not (events or as_json or schema)),
                 history,
-                kept.suspended,
-                write_event if events else _nothing,
+                saved.suspended,
+                write_event if events else None,
             )
-            if talks:
-                from pegboard_chat.interactive import Talk, terminal
+            if interactive:
+                from pegboard_chat.interactive import InteractiveChat, terminal
 
-                await Talk(conversation, session, terminal(), asks=not (yes or no)).run()
+                await InteractiveChat(conversation, session, terminal(), asks=not (yes or no)).run()
                 return None
-            if goes_on:
-                assert kept.suspended is not None
-                answers = {call.id: Once() if yes else Reject() for call in kept.suspended.pending}
+            if resumes:
+                assert saved.suspended is not None
+                answers = {call.id: Once() if yes else Reject() for call in saved.suspended.pending}
                 return await conversation.resume(answers, {})
-            return await conversation.say(prompted)
+            return await conversation.send(text)
 
     outcome = session.run(work)
     if outcome is None:
@@ -144,33 +140,27 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     return report_end(outcome)
 
 
-def _nothing(_event: Any) -> None:
-    """Listener of a turn that shows nothing."""
-
-
 def _schema(file: Path) -> dict[str, Any]:
-    """The JSON Schema in a file.
+    """Reads a JSON Schema of an object.
 
     Raises:
-        click.UsageError: It can't be read, or holds none.
+        click.UsageError: The file can't be read, or isn't one.
     """
     try:
-        schema: Any = json.loads(file.read_bytes())
+        schema: Any = strict_json(file.read_bytes())
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"{file} holds no JSON: {error}") from None
+        raise click.UsageError(f"{file} can't be read as JSON: {error}") from None
     if not isinstance(schema, dict) or schema.get("type") != "object":  # pyright: ignore[reportUnknownMemberType]  JSON of any kind
-        raise click.UsageError(f'{file} holds no JSON Schema of an object, which has "type": "object"')
+        raise click.UsageError(f'{file} isn\'t a JSON Schema with "type": "object"')
     return schema  # pyright: ignore[reportUnknownVariableType]  JSON of any kind
 
 
 def _prompt(words: tuple[str, ...]) -> str:
-    """What the model is asked: the words, or standard input, or both."""
+    """The prompt: the words, or standard input, or both."""
     text = " ".join(word for word in words if word != "-")
-    if (not words or "-" in words) and not sys.stdin.isatty():
-        read = sys.stdin.read(MOST_INPUT + 1)
-        if len(read) > MOST_INPUT:
-            raise click.UsageError(f"standard input has more than {MOST_INPUT:,} characters")
+    if (not words or "-" in words) and not stdin_is_terminal():
+        read = read_stdin(MOST_INPUT)
         text = f"{text}\n\n{read}" if text else read
     if not text.strip():
-        raise click.UsageError('nothing is asked: registry chat -m PROVIDER/MODEL "..."')
+        raise click.UsageError('the prompt is empty: registry chat -m PROVIDER/MODEL "..."')
     return text

@@ -1,4 +1,4 @@
-"""A conversation with a model that may call tools: turn by turn, each kept in a file where one is named."""
+"""A conversation with a model that may call tools, saved in a file after each turn if one is given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from pegboard import (
     Message,
@@ -34,63 +34,55 @@ from pegboard_chat.renderer import ChatRenderer
 
 MOST_BYTES: Final = 100_000_000
 FORMAT: Final = 1
-WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # the ends of a turn that are no failure
+SUCCESSFUL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # ends of a turn with exit code 0
 
 
 @frozen
-class Kept:
-    """What a file holds of a conversation.
+class SavedConversation:
+    """The content of a conversation file.
 
     Attributes:
         messages: The messages, oldest first.
-        suspended: The last turn, where calls of it wait for a person; or `None`.
+        suspended: The last turn, if its calls wait for the user; or `None`.
     """
 
     messages: tuple[Message, ...] = ()
     suspended: TurnOutcome | None = None
 
 
-def read_conversation(file: str) -> Kept:
-    """What a file holds; nothing where there is no such file yet.
+def read_conversation(file: str) -> SavedConversation:
+    """Reads a conversation that will be saved in the same file; an empty one if that doesn't exist.
 
     Raises:
-        click.UsageError: It can't be read, or holds no conversation.
+        click.UsageError: The file can't be read, isn't a conversation, or is in a folder that isn't writable.
     """
+    folder = Path(file).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise click.UsageError(f"{file} can't be written: {folder} isn't a writable folder")
     try:
         data: Any = json.loads(read_bounded(file, MOST_BYTES))
     except FileNotFoundError:
-        return Kept()
+        return SavedConversation()
     except OSError as error:
         raise click.UsageError(f"{file} can't be read: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{file} holds no JSON: {error}") from None
+        raise click.UsageError(f"{file} isn't valid JSON: {error}") from None
     facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     if (found := facts.get("format", FORMAT)) != FORMAT:
         raise click.UsageError(f"{file} has format {found!r}; this pegboard knows format {FORMAT}")
     listed: object = facts.get("messages") if "format" in facts else None
     if not isinstance(listed, list):
-        raise click.UsageError(f"{file} holds no conversation that this pegboard has written")
+        raise click.UsageError(f"{file} isn't a conversation saved by pegboard")
     try:
         messages = tuple(Message.from_json(each) for each in cast("list[object]", listed))
         suspended = TurnOutcome.from_json(facts["suspended"]) if facts.get("suspended") else None
     except (ValueError, PendingError) as error:
-        raise click.UsageError(f"{file} holds no conversation: {error}") from None
-    return Kept(messages, suspended)
-
-
-def check_place(file: str) -> None:
-    """Looks whether the conversation can be kept there, before anything is asked.
-
-    Raises:
-        click.UsageError: Nothing can be written there.
-    """
-    folder = Path(file).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise click.UsageError(f"{file} can't be written: {folder} is no folder that may be written to")
+        raise click.UsageError(f"{file} isn't a valid conversation: {error}") from None
+    return SavedConversation(messages, suspended)
 
 
 def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOutcome | None = None) -> None:
-    """Puts the conversation into the file, all of it or nothing; only its owner can read it.
+    """Writes a conversation atomically; only the file's owner can read it.
 
     Raises:
         click.ClickException: It can't be written.
@@ -104,24 +96,20 @@ def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOu
         raise click.ClickException(f"{file} can't be written: {reason(error)}") from None
 
 
-def _nothing(_event: Any) -> None:
-    """Listener of a turn that shows nothing."""
-
-
 @define(eq=False)
 class Conversation:
-    """A conversation with a model; its turns run one after the other.
+    """A conversation with a model, turn by turn.
 
     Attributes:
-        model: Answers.
-        registry: The tools.
-        request: The conversation so far, and the instructions before it.
-        context: Of the user; its state is the session's.
-        options: As `TurnOptions`: which tools, who approves, how much.
-        renderer: Shows each turn as it comes.
-        file: Where the conversation is kept, or `None`.
-        suspended: The last turn, where calls of it wait for a person; or `None`.
-        listen: Gets each event.
+        model: The model.
+        registry: The registry of tools.
+        request: The instructions and the messages so far.
+        context: The user and the session state.
+        options: Options of turns, as `TurnOptions`.
+        renderer: Shows events.
+        file: The file that the conversation is saved in, or `None`.
+        suspended: The last turn, if its calls wait for the user; or `None`.
+        listen: Called with each event, or `None`.
     """
 
     model: Model
@@ -132,19 +120,19 @@ class Conversation:
     renderer: ChatRenderer
     file: str | None = None
     suspended: TurnOutcome | None = None
-    listen: Callable[[Any], None] = field(default=_nothing)
+    listen: Callable[[Any], None] | None = None
 
-    async def say(self, text: str) -> TurnOutcome:
-        """Runs a turn with what the user says. Calls that wait for a person are left as they are, and don't run."""
+    async def send(self, text: str) -> TurnOutcome:
+        """Runs a turn with a message of the user; calls of a suspended turn are abandoned."""
         self.request, self.suspended = self.request.with_messages(text), None
         return await self._run(turn_of(self.model, self.request, self.registry, self.context, **self.options))
 
     async def resume(self, answers: Mapping[str, Any], results: Mapping[str, Any]) -> TurnOutcome:
-        """Goes on with the suspended turn.
+        """Resumes the suspended turn.
 
         Args:
-            answers: By the id of a call that waits for an approval.
-            results: By the id of a call that waits for its result.
+            answers: Call id -> answer, for calls that wait for an approval.
+            results: Call id -> result, for calls that wait for their result.
         """
         assert self.suspended is not None
         turn = resumed_turn_of(
@@ -160,7 +148,7 @@ class Conversation:
         return await self._run(turn)
 
     def save(self) -> None:
-        """Writes the conversation to its file, where it has one.
+        """Writes the conversation to its file, if it has one.
 
         Raises:
             click.ClickException: It can't be written.
@@ -176,17 +164,18 @@ class Conversation:
                     if self.suspended is None and isinstance(event, RoundStarted | MessageAdded):
                         if isinstance(event, MessageAdded):
                             self.request = self.request.with_messages(event.message)
-                        with suppress(click.ClickException):  # the process may be killed; at the end it is told
+                        with suppress(click.ClickException):  # for a process that is killed; reported at the end
                             self.save()
-                    self.listen(event)
+                    if self.listen is not None:
+                        self.listen(event)
         finally:
             self.renderer.end()
-            if turn.outcome is not None:  # it is kept however the turn ends
-                self._take(turn.outcome)
+            if turn.outcome is not None:  # saved even if the turn raised
+                self._update(turn.outcome)
         assert turn.outcome is not None
         return turn.outcome
 
-    def _take(self, outcome: TurnOutcome) -> None:
+    def _update(self, outcome: TurnOutcome) -> None:
         self.request = self.request.evolve(messages=outcome.messages)
         self.context = evolve(self.context, state=dict(outcome.state))
         self.suspended = outcome if outcome.ended in ("suspended", "pending") else None
@@ -195,7 +184,7 @@ class Conversation:
 
 @asynccontextmanager
 async def closing(model: Any) -> AsyncGenerator[Any]:
-    """Closes the model at the end, where it can be."""
+    """Closes the model at the end, if it has `aclose`."""
     try:
         yield model
     finally:
@@ -205,8 +194,8 @@ async def closing(model: Any) -> AsyncGenerator[Any]:
 
 
 def report_end(outcome: TurnOutcome) -> int:
-    """Reports why there is no answer, where there is none; gives the exit code."""
-    if outcome.ended in WELL:
+    """Reports why a turn has no answer; returns the exit code."""
+    if outcome.ended in SUCCESSFUL:
         return 0
     if outcome.ended == "suspended":
         for text in sorted({unanswered(call) for call in outcome.pending}):

@@ -1,4 +1,4 @@
-"""`Talk`: a conversation in a terminal, with lines that can be edited, approvals in between, and commands."""
+"""`InteractiveChat`: a conversation in a terminal, with line editing, approvals and commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard.cli.run import dialogue, flush_input, show_request
 from pegboard.dispatch.approval.grants import tool_key
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
-from pegboard_chat.conversation import Conversation, check_place, report_end
+from pegboard_chat.conversation import Conversation, read_conversation, report_end
 
 if TYPE_CHECKING:
     from pegboard import ApprovalRequest, ResolvedTools, ToolContext, TurnOutcome
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.request import Answer
 
 
-class Person(Protocol):
-    """The person at the terminal. Both methods raise `EOFError` at Ctrl-D, and `KeyboardInterrupt` at Ctrl-C."""
+class Prompts(Protocol):
+    """Input of the user. Both methods raise `EOFError` at Ctrl-D, and `KeyboardInterrupt` at Ctrl-C."""
 
-    async def says(self) -> str:
-        """What they say next."""
+    async def read_line(self) -> str:
+        """Reads the next message or command."""
         ...
 
-    async def answers(self, question: str) -> str:
-        """What they answer; what was typed before the question was shown doesn't count."""
+    async def ask(self, question: str) -> str:
+        """Asks a question; input typed before it is shown is discarded."""
         ...
 
 
-def terminal() -> Person:
-    """The person at this terminal, by prompt_toolkit; what they say is remembered from one conversation to the next."""
+def terminal() -> Prompts:
+    """Input from this terminal by prompt_toolkit, with a history file of lines."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
@@ -47,60 +47,60 @@ def terminal() -> Person:
 
     file = Path(user_folder("state"), "chat-lines")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # only its owner reads it
+    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # only its owner can read it
     lines: PromptSession[str] = PromptSession(
         "> ", history=FileHistory(file), completer=WordCompleter([*COMMANDS], sentence=True)
     )
     questions: PromptSession[str] = PromptSession()
 
-    class AtTerminal:
-        async def says(self) -> str:
+    class TerminalPrompts:
+        async def read_line(self) -> str:
             return await lines.prompt_async()
 
-        async def answers(self, question: str) -> str:
+        async def ask(self, question: str) -> str:
             flush_input(questions.input.fileno())
             clear_typeahead(questions.input)
             return await questions.prompt_async(question, handle_sigint=False)
 
-    return AtTerminal()
+    return TerminalPrompts()
 
 
 @define(eq=False)
-class Talk:
-    """A conversation with a person, who is asked about calls as they come.
+class InteractiveChat:
+    """Read-eval loop of a conversation; also the approver of its calls.
 
     Attributes:
-        conversation: With the model.
-        session: Of the command.
-        person: At the terminal.
-        asks: Whether the person approves calls; else what the conversation's options have.
+        conversation: The conversation with the model.
+        session: The session of the command.
+        prompts: Input of the user.
+        asks: Whether the user is asked about calls; otherwise the conversation's options have the approver.
     """
 
     one_at_a_time: ClassVar[bool] = True
     conversation: Conversation
     session: Session
-    person: Person
+    prompts: Prompts
     asks: bool = True
 
     async def run(self) -> None:
-        """Talks until the person ends it."""
+        """Runs until the user ends the conversation."""
         if self.asks:
             self.conversation.options["approver"] = self
-        remark(f"{self.conversation.model.name} listens. /help lists commands; Ctrl-D ends the conversation.")
-        await self._carefully(self.go_on("") if self.conversation.suspended else None)
+        remark(f"Chatting with {self.conversation.model.name}. /help lists commands; Ctrl-D ends the conversation.")
+        await self._report_errors(self.resume("") if self.conversation.suspended else None)
         while True:
             try:
-                line = (await self.person.says()).strip()
+                line = (await self.prompts.read_line()).strip()
             except KeyboardInterrupt:  # the line is dropped
                 continue
             except EOFError:
                 return
             if line == "/exit":
                 return
-            await self._carefully(self._take(line) if line else None)
+            await self._report_errors(self._handle(line) if line else None)
 
     async def approve(self, request: ApprovalRequest, _context: ToolContext | None) -> Answer:
-        """Shows a request, and asks; at Ctrl-D the call waits, and the turn is suspended."""
+        """Shows a request and asks; Ctrl-D postpones the answer, which suspends the turn."""
         with quiet():
             rejected = show_request(request)
             if rejected is not None:
@@ -110,7 +110,7 @@ class Talk:
                 question = next(asking)
                 while True:
                     shown = question.replace(", or n and why", ", n and why, or [l]ater")
-                    line = await self.person.answers(shown)
+                    line = await self.prompts.ask(shown)
                     if shown != question and line.strip().lower() in ("l", "later"):
                         return Later()
                     question = asking.send(line)
@@ -121,15 +121,16 @@ class Talk:
             except EOFError:
                 return Later()
 
-    async def _carefully(self, work: Awaitable[None] | None) -> None:
-        """Does something; an error ends it, and not the conversation."""
+    async def _report_errors(self, work: Awaitable[None] | None) -> None:
+        """Awaits something; an error is reported and doesn't end the conversation."""
         try:
             if work is not None:
                 await work
         except (PegboardError, click.ClickException, OSError) as error:
             report_error(error, self.session.options)
 
-    async def _take(self, line: str) -> None:
+    async def _handle(self, line: str) -> None:
+        """Runs a line as a command, or sends it to the model."""
         word, _, rest = line.partition(" ")
         command = COMMANDS.get(word)
         if command is not None:
@@ -137,23 +138,23 @@ class Talk:
         elif re.fullmatch(r"/\w+", word):
             remark(f"no command is called {word}.{did_you_mean(suggest(word, COMMANDS))} /help lists them.")
         else:
-            await self._settle(await self.conversation.say(line))
+            await self._report(await self.conversation.send(line))
 
-    async def _settle(self, outcome: TurnOutcome) -> None:
+    async def _report(self, outcome: TurnOutcome) -> None:
         """Reports how a turn ended; asks for the results that it waits for."""
         if outcome.ended == "suspended":
             names = ", ".join(sorted({call.call.name for call in outcome.pending}))
-            remark(f"{names}: waits for your answer. /resume asks again; whatever else you say leaves it undone.")
+            remark(f"{names}: waiting for your answer. /resume asks again; any other message abandons it.")
         elif outcome.ended == "pending":
-            await self.go_on("")
+            await self.resume("")
         else:
             report_end(outcome)
 
-    async def go_on(self, _rest: str) -> None:
-        """Asks for what the suspended turn waits for, and goes on with it."""
+    async def resume(self, _rest: str) -> None:
+        """Asks for the answers and results that the suspended turn waits for, and resumes it."""
         suspended = self.conversation.suspended
         if suspended is None:
-            remark("nothing waits for an answer")
+            remark("no call is waiting for an answer")
             return
         offered = {tool_key(tool): tool for tool in await self._offered()}
         answers = {
@@ -165,16 +166,16 @@ class Talk:
         for call in suspended.for_host:
             remark(one_line(f"-> {call.name} {call.arguments}"))
             try:
-                result = await self.person.answers("Its result (nothing: later): ")
+                result = await self.prompts.ask("Its result (empty: later): ")
             except (EOFError, KeyboardInterrupt):
                 break
             if result.strip():
                 results[call.id] = result
         if answers or results:
-            await self._settle(await self.conversation.resume(answers, results))
+            await self._report(await self.conversation.resume(answers, results))
 
     async def show_tools(self, _rest: str) -> None:
-        """Shows the tools that the model is offered."""
+        """Lists the tools offered to the model."""
         remark(tools_text((await self._offered()).tools, stderr_screen()), is_visible=True)
 
     async def _offered(self) -> ResolvedTools:
@@ -182,37 +183,37 @@ class Talk:
         return await conversation.registry.resolve(conversation.context, where=conversation.options.get("where"))
 
     async def set_where(self, rest: str) -> None:
-        """Offers only tools that fit a predicate from now on, or all."""
+        """Offers only tools that match a predicate from now on, or all."""
         self.conversation.options["where"] = self.session.where(rest or None)
         await self.show_tools("")
 
     async def save(self, rest: str) -> None:
-        """Keeps the conversation in a file, now and from now on."""
+        """Saves the conversation in a file, now and after each message; only a saved conversation is overwritten."""
         if rest:
-            check_place(rest)
+            read_conversation(rest)
             self.conversation.file = rest
         if self.conversation.file is None:
-            raise click.UsageError("where to? /save FILE")
+            raise click.UsageError("no file is given: /save FILE")
         self.conversation.save()
-        remark(f"kept in {self.conversation.file}, from now on as it grows")
+        remark(f"saved in {self.conversation.file}, which is updated from now on")
 
     async def help(self, _rest: str) -> None:
-        """Shows the commands."""
+        """Lists the commands."""
         remark("".join(f"{name:<8} {text}\n" for name, (_, text) in COMMANDS.items()))
 
 
-_Command: TypeAlias = Callable[[Talk, str], Awaitable[None]]
+_Command: TypeAlias = Callable[[InteractiveChat, str], Awaitable[None]]
 
 
-async def end(_talk: Talk, _rest: str) -> None:
-    """`run` ends at it."""
+async def end(_chat: InteractiveChat, _rest: str) -> None:
+    """Does nothing: `run` handles `/exit`."""
 
 
 COMMANDS: Final[Mapping[str, tuple[_Command, str]]] = {
-    "/tools": (Talk.show_tools, "Show the tools that the model is offered."),
-    "/where": (Talk.set_where, "Offer only tools that fit: /where read_only. Alone: all."),
-    "/resume": (Talk.go_on, "Ask again about calls that wait, and go on with them."),
-    "/save": (Talk.save, "Keep the conversation in a file: /save FILE."),
-    "/help": (Talk.help, "Show this."),
+    "/tools": (InteractiveChat.show_tools, "List the tools offered to the model."),
+    "/where": (InteractiveChat.set_where, "Offer only tools that match: /where read_only. Alone: all."),
+    "/resume": (InteractiveChat.resume, "Ask again about waiting calls, and resume the turn."),
+    "/save": (InteractiveChat.save, "Save the conversation in a file: /save FILE."),
+    "/help": (InteractiveChat.help, "List the commands."),
     "/exit": (end, "End the conversation."),
 }

@@ -1,4 +1,4 @@
-"""`registry models`: the providers of models, and their models; the model that is asked by default."""
+"""`registry models`: providers and their models; the default model."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 
 def configured_model(session: Session) -> str | None:
-    """The model that the environment or the settings name, the environment first."""
+    """The model named by the environment, or else by the settings."""
     return os.environ.get("PEGBOARD_MODEL") or session.config.settings("chat", "pegboard-chat").get("model")
 
 
 def default_model(session: Session) -> str:
-    """The model that is asked where the command names none.
+    """The model used if the command names none.
 
     Raises:
-        click.UsageError: There is none.
+        click.UsageError: No default is configured.
     """
     name = configured_model(session)
     if name is None:
         raise click.UsageError(
             "Missing option '-m' / '--model'. PEGBOARD_MODEL, or model = \"...\" in [plugins.chat] of pegboard.toml, "
-            "sets a default; 'registry models' lists what there is."
+            "sets a default; 'registry models' lists providers."
         )
     return name
 
 
 def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Providers of models that plugins bring, up to the slash of a model; their models aren't known here."""
+    """Completes names of providers; their models aren't known without asking them."""
     from click.shell_completion import CompletionItem
 
     slash = "" if parameter.name == "provider" else "/"
@@ -53,10 +53,10 @@ def complete_model(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def client_of(session: Session, name: str) -> Model:
-    """The model of a name.
+    """The client of a model.
 
     Raises:
-        click.ClickException: Nothing provides it, or it lacks what it has to be given, such as a key.
+        click.ClickException: No plugin provides it, or it lacks a setting, such as a key.
     """
     try:
         return session.registry.model(name)
@@ -66,13 +66,13 @@ def client_of(session: Session, name: str) -> Model:
 
 @click.command("models")
 @click.argument("provider", required=False, shell_complete=complete_model)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @registry_options()
 @click.pass_obj
 def models_command(options: Options, provider: str | None, as_json: bool) -> int:
-    """List the providers of models, and what to install for others; or the models that PROVIDER has.
+    """List the providers of models and the packages of others; or the models of PROVIDER.
 
-    PROVIDER is asked, so its key is needed. The default of 'registry chat' is PEGBOARD_MODEL, or 'model' in
+    PROVIDER is queried, so its key is needed. The default of 'registry chat' is PEGBOARD_MODEL, or 'model' in
     [plugins.chat] of pegboard.toml.
     """
     session = open_session(options)
@@ -93,7 +93,7 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
 
 
 def _providers(session: Session) -> Iterator[dict[str, Any]]:
-    """Each provider that is installed, and those of first-party packages that aren't."""
+    """Installed providers, and those of first-party packages that aren't installed."""
     registry, packages = session.registry, dict[str, str | None](PACKAGES["models"])
     for name, plugin in registry.catalogue.offered("models").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
@@ -104,7 +104,7 @@ def _providers(session: Session) -> Iterator[dict[str, Any]]:
 
 
 async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
-    """The models of a provider, which is asked for them.
+    """Queries a provider for its models.
 
     Raises:
         click.ClickException: Its client can't list them.

@@ -15,14 +15,14 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Chat:
-    """Brings the commands, which read the settings; here they are only checked.
+    """Plugin of the commands. They read the settings themselves; here those are only checked.
 
     Args:
-        settings: `[plugins.chat]`: `model`, such as `"openai/gpt-5"`, which is asked where none is named.
+        settings: `[plugins.chat]`: `model`, the default model, such as `"openai/gpt-5"`.
 
     Raises:
-        ValueError: A setting that there isn't.
-        TypeError: A model that is no text.
+        ValueError: A setting is unknown.
+        TypeError: `model` isn't a string.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:

@@ -1,6 +1,6 @@
-"""`ChatRenderer`: the answer on standard output, calls, results and retries on standard error, as they come.
+"""`ChatRenderer`: streams the answer to standard output, and calls, results and retries to standard error.
 
-While a person is asked something, the others' results wait: they would stand behind the question.
+While a question is open in the terminal, results of other calls are held back.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pegboard.tools.visible import visible
 if TYPE_CHECKING:
     from pegboard.turn.events import TurnEvent
 
-MOST_SHOWN: Final = 200  # characters of a call's arguments, and of its result, that are shown
+MOST_SHOWN: Final = 200  # characters shown of a call's arguments, and of its result
 
 
 @define
 class ChatRenderer:
-    """Shows events as they come.
+    """Renderer of a turn's events.
 
     Attributes:
-        status: The line that shows what is going on, where standard error is a terminal.
-        streams: Whether the answer is written as it comes; else the caller writes it at the end.
-        screen: What standard error can show.
+        status: The status line.
+        streams: Whether the answer is written as it arrives; otherwise the caller writes it at the end.
+        screen: The screen of standard error.
     """
 
     status: Status
@@ -55,7 +55,7 @@ class ChatRenderer:
                 self._write(event.response.text)
             self.end()
         elif isinstance(event, ModelRetried):
-            self._remark(f"the model can't answer now ({event.cause}); again in {event.pause:.1f} s", "yellow")
+            self._remark(f"the model is unavailable ({event.cause}); retrying in {event.pause:.1f} s", "yellow")
         elif isinstance(event, CallPending):
             arguments: Any = event.arguments
             text = arguments if isinstance(arguments, str) else str(json_text(dict(arguments)))
@@ -70,7 +70,7 @@ class ChatRenderer:
             show_progress(self.status, event)
 
     def end(self) -> None:
-        """Ends the line that the answer stands in, and shows what was held back."""
+        """Ends the answer's line, and shows what was held back."""
         if self._open:
             write_through("\n")
             self._open = False

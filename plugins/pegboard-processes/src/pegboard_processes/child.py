@@ -1,7 +1,7 @@
-"""Program of a child process: it runs tasks, one at a time, until its parent disconnects.
+"""Program of a child process: runs tasks, one at a time, until its parent disconnects.
 
-Plain functions run in the main thread, where signals reach them and nothing stands between them and the system; async
-ones in an event loop that is made for the first of them and kept.
+Sync functions run in the main thread, where signals reach them; async ones in an event loop, which is created for the
+first of them and reused.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown
 from pegboard_processes.task import StaleCodeError, Task, unpacked
 
 LIMITED: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-"""What a memory limit holds down.
+"""The resource that a memory limit applies to.
 
-On Linux that is data (the heap and private writable mappings), which comes closer to what a tool really takes than its
-address space does: threads and runtimes reserve much more of that than they use. Elsewhere it is the address space,
-which macOS takes note of and doesn't keep.
+On Linux that is data (the heap and private writable mappings), which is closer to what a tool really uses than its
+address space: threads and runtimes reserve much more of that than they use. Elsewhere it is the address space, whose
+limit macOS accepts but doesn't enforce.
 """
 
 
 def main() -> None:
-    """Serves the parent that started this process; `sys.argv` holds what it was given."""
+    """Serves the parent that started this process with the arguments in `sys.argv`."""
     _, link, parent_watch, most, *_ = sys.argv
     sys.argv[1:] = []
     die_with_parent(int(parent_watch))
     signal.signal(signal.SIGTERM, _end)
     connection = Connection(socket.socket(fileno=int(link)), int(most))
-    # What a tool forks has no business with the socket: it would answer twice, and keep it open.
+    # A tool's fork must not use the socket: it would answer a second time, and leave it open.
     os.register_at_fork(after_in_child=connection.link.close)
-    faulthandler.enable()  # a crash in C leaves a Python traceback on standard error, which the parent keeps
+    faulthandler.enable()  # a crash in C leaves a Python traceback in the output, which the parent reports
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -63,16 +63,16 @@ def _end(*_: object) -> NoReturn:
     raise Shutdown
 
 
-# The end of the parent -----------------------------------------------------------------------------------------------
+# When the parent ends ------------------------------------------------------------------------------------------------
 
 
 def die_with_parent(parent_watch: int) -> None:
-    """Binds the life of this process's group to the other end of a pipe, which its parent holds open.
+    """Has this process's group killed when the other end of a pipe is closed, which its parent holds open.
 
-    However the parent ends, the system closes its end, and the whole group is killed. On Linux the kernel does that by
+    However the parent ends, the system closes its end, and the whole group is killed. On Linux the kernel does that
     itself (the pipe's signal is set to `SIGKILL`, its owner to the group), even while the tool holds the interpreter's
-    lock or is stuck in C. `PR_SET_PDEATHSIG` would not do: it fires when the *thread* ends that started the child, and
-    it spares the grandchildren. Elsewhere a thread of the child waits for the end of the pipe.
+    lock or is stuck in C. `PR_SET_PDEATHSIG` doesn't work: it fires when the *thread* ends that started the child, and
+    leaves the grandchildren. On other systems a thread of the child waits for the end of the pipe.
 
     Args:
         parent_watch: The file descriptor of the reading end.
@@ -101,7 +101,7 @@ def _die_by_thread(parent_watch: int) -> None:
 
 @define(eq=False)
 class Server:
-    """Runs the tasks that it is sent."""
+    """Server of the parent's tasks."""
 
     connection: Connection
     _tools: dict[int, Tool] = field(factory=dict[int, Tool], init=False)
@@ -109,14 +109,14 @@ class Server:
     _folder: str = field(factory=os.getcwd, init=False)
 
     def serve(self) -> None:
-        """Runs each task, until there are no more."""
+        """Runs each task, until the parent disconnects."""
         try:
             while (message := self.connection.receive()) is not None:
-                if isinstance(message, Task):  # else a reply that came too late
+                if isinstance(message, Task):  # or else a reply to a call that has ended
                     self._perform(message)
         finally:
             if self._runner is not None:
-                self._runner.close()  # what still runs may tidy up
+                self._runner.close()  # runs the cleanup of what still runs
 
     def _perform(self, task: Task) -> None:
         try:
@@ -150,7 +150,7 @@ class Server:
         os._exit(1)
 
     def _run(self, task: Task, tool: Tool) -> tuple[ExecutionResponse, JsonObject, BaseException | None]:
-        """Runs the tool; gives the response, what the parent has to know beside it, and what was raised."""
+        """Runs the tool; returns the response, further members of the message, and the exception."""
         request, host = task.request, RemoteHost(self.connection)
         context = request.context(
             self._emit if task.is_watched else None,
@@ -163,7 +163,7 @@ class Server:
             return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
         except Shutdown:
             raise
-        except BaseException as error:  # noqa: BLE001  (a tool's SystemExit costs its own call only)
+        except BaseException as error:  # noqa: BLE001  (a tool's SystemExit fails only its own call)
             extra: JsonObject = {"fatal": f"{error}"} if isinstance(error, FatalToolError) else {}
             extra["raised"] = host.raised_by(error)
             return _failed(request, tool, context, error), extra, error
@@ -171,7 +171,7 @@ class Server:
             context.listener = None
 
     def _run_async(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """What calling and awaiting gives; tasks that are left behind are ended."""
+        """Calls and awaits in the event loop, then cancels the tasks that were left behind."""
 
         async def alone() -> Any:
             try:
@@ -188,17 +188,17 @@ class Server:
         return self._runner.run(alone())
 
     def _tidy_up(self) -> None:
-        """Takes back what one call changed for the next: the folder, and words that weren't printed yet."""
+        """Flushes the output and restores the working folder for the next call."""
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError, AttributeError):  # the tool has closed or replaced it
                 continue
-        with suppress(OSError):  # it isn't there any more
+        with suppress(OSError):  # it was removed
             os.chdir(self._folder)
 
     def _emit(self, event: JsonObject) -> None:
-        """Passes on what a tool emits on the way; what can't be sent is named in its place."""
+        """Sends an event of the tool, or a notice if it can't be sent."""
         try:
             self.connection.send({"event": event})
         except ValueError as error:  # MessageTooLongError is one
@@ -206,15 +206,15 @@ class Server:
             self.connection.send({"event": {"type": "partial", "data": left_out}})
 
     def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:
-        """Sends the response; what the parent would refuse is refused here."""
+        """Sends the response, or an error if the parent would refuse it."""
         try:
             data = response.to_json()
             ExecutionResponse.from_json(data)
             self.connection.send({"response": data, **extra})
         except MessageTooLongError as error:
             text = (
-                f"{request.tool} ran, but its result is too long: {error.length:,} bytes, at most "
-                f"{self.connection.most:,} are taken from its process. Ask for less."
+                f"{request.tool} ran, but its result is too long: {error.length:,} bytes, the limit is "
+                f"{self.connection.most:,}. Ask for less."
             )
             self.connection.send({"response": ExecutionResponse.failed("limit", text).to_json()})
         except (ValueError, RecursionError) as error:
@@ -224,7 +224,7 @@ class Server:
 
 def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: BaseException) -> ExecutionResponse:
     if isinstance(error, MemoryError) and request.memory_limit is not None:
-        error.__traceback__ = None  # what it holds may be most of the memory
+        error.__traceback__ = None  # it may reference most of the memory
         mib = request.memory_limit / (1 << 20)
         text = f"{request.tool} needed more memory than it may have ({mib:,.0f} MiB) and was ended. Ask it for less."
         return ExecutionResponse.failed("crashed", text)
@@ -234,14 +234,14 @@ def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: 
 def _unloadable(request: ExecutionRequest, error: BaseException) -> ExecutionResponse:
     import traceback
 
-    text = f"{request.tool} can't be run: what brings it failed to load in its process."
+    text = f"{request.tool} can't be run: its module failed to load in its process."
     detail = "".join(traceback.format_exception(error, limit=50))[:20_000]
     return ExecutionResponse.failed("tool_failure", text, detail=detail)
 
 
 @contextmanager
 def _memory_limit(limit: int | None) -> Generator[None, None, None]:
-    """Holds this process to so many bytes of memory; `None` holds it to nothing."""
+    """Limits the memory of this process to so many bytes; `None` sets no limit."""
     if limit is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""In a child process: the host of the running call, its memory and its artifacts, all of which stay in the parent."""
+"""Proxies in a child process for the running call's host, memory and artifacts, which are in the parent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard_processes.rpc import Connection, Reply, Shutdown, error_from_json
 
 @define(eq=False)
 class RemoteHost:
-    """Host of one call, as its tool sees it: what it is asked for is asked of the parent."""
+    """Proxy of one call's host, which forwards requests to the parent."""
 
     connection: Connection
     _numbers: Iterator[int] = field(factory=lambda: itertools.count(1), init=False)
@@ -28,7 +28,7 @@ class RemoteHost:
 
     @property
     def services(self) -> Mapping[type, Any]:
-        """The services that stay in the parent: type -> what stands for it here."""
+        """Proxies of the services that stay in the parent, by type."""
         return {Memory: RemoteMemory(self), Artifacts: RemoteArtifacts(self)}
 
     async def ask(
@@ -39,9 +39,9 @@ class RemoteHost:
         always: Sequence[str],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Comes back where the call may go on; raises where it may not."""
+        """Returns if the call may go on; raises if it may not."""
         wanted = {"permission": permission, "patterns": list(patterns), "always": list(always)}
-        await self._put_to_people(context, "ask", **wanted, metadata=dict(metadata))
+        await self._ask_user(context, "ask", **wanted, metadata=dict(metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
         """Whether the rules let the call access this.
@@ -52,12 +52,12 @@ class RemoteHost:
         return context.wait(self.question("allows", permission=permission, subject=subject)) is True
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """What a person answers to `hint`."""
-        answer = await self._put_to_people(context, "request_confirmation", hint=hint, payload=payload)
+        """The user's answer to `hint`."""
+        answer = await self._ask_user(context, "request_confirmation", hint=hint, payload=payload)
         return Confirmation.from_data(answer)
 
     def suspend(self, _context: ToolContext, hint: str, _payload: Any, _kept: Any, _request: str | None) -> NoReturn:
-        """Refused: the process is needed for other calls.
+        """Refuses: the process is needed for other calls.
 
         Raises:
             LookupError: Always.
@@ -65,7 +65,7 @@ class RemoteHost:
         raise LookupError(f"a tool in a child process can't wait for an answer ({hint}); run it with executor='thread'")
 
     def inherited(self, _context: ToolContext) -> Mapping[str, Any]:
-        """Refused: a child process has no registry that could run turns by the parent's rules.
+        """Refuses: a child process has no registry that could run turns by the parent's rules.
 
         Raises:
             LookupError: Always.
@@ -78,20 +78,20 @@ class RemoteHost:
         return ToolResult.from_data(await self.question("call", name=name, arguments=given))
 
     def background(self, _context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Refused: the process is needed for other calls once this one has its result.
+        """Refuses: the process is needed for other calls once this one has its result.
 
         Raises:
             LookupError: Always.
         """
         if iscoroutine(work):
             work.close()
-        raise LookupError("a tool in a child process can't go on in the background; run it with executor='thread'")
+        raise LookupError("a tool in a child process can't run background work; run it with executor='thread'")
 
     async def question(self, name: str, /, **arguments: Any) -> Any:
-        """What the parent answers to a question, see `ExecutorCall.answer`.
+        """The parent's answer to a question, see `ExecutorCall.answer`.
 
         Raises:
-            BaseException: What was raised there, as an exception of the same kind.
+            BaseException: An exception of the type that was raised in the parent.
         """
         number = next(self._numbers)
         question = {"question": number, "name": name, "arguments": arguments}
@@ -106,8 +106,8 @@ class RemoteHost:
         """The number of the question whose answer this error was, or `None`."""
         return next((number for raised, number in self._raised if raised is error), None)
 
-    async def _put_to_people(self, context: ToolContext, name: str, /, **arguments: Any) -> Any:
-        """The time that people take isn't the tool's."""
+    async def _ask_user(self, context: ToolContext, name: str, /, **arguments: Any) -> Any:
+        """Asks a question, and extends the deadline by the time that the user takes."""
         asked = time.monotonic()
         try:
             return await self.question(name, **arguments)
@@ -116,7 +116,7 @@ class RemoteHost:
                 context.deadline += time.monotonic() - asked
 
     async def _reply(self, loop: asyncio.AbstractEventLoop, number: int, question: dict[str, Any]) -> Reply:
-        """Waits for one reply. Each loop that waits reads the socket; a plain function's `context.wait` has its own."""
+        """Waits for one reply. Each waiting loop reads the socket; `context.wait` of a sync function has its own."""
         future: asyncio.Future[Reply] = loop.create_future()
         self._waiting[number] = future
         loop.add_reader(self.connection.link, self._deliver)
@@ -129,7 +129,7 @@ class RemoteHost:
                 loop.remove_reader(self.connection.link)
 
     def _deliver(self) -> None:
-        """Hands out the replies that are there; whichever loop reads them, each reaches the loop that waits for it."""
+        """Passes each reply that has arrived to the loop that waits for it."""
         with self._lock:
             replies = self.connection.receive_now()
         for reply in replies:
@@ -146,19 +146,19 @@ def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 # Services ------------------------------------------------------------------------------------------------------------
-# Their parameters `user` and `session` are passed over: the parent knows whose call it is.
+# Their parameters `user` and `session` are ignored: the parent knows whose call it is.
 
 
 @frozen(eq=False)
 class RemoteMemory(Memory):
-    """Memory of the call's user, over the connection to the host."""
+    """Proxy of the memory of the call's user."""
 
     host: RemoteHost
 
     async def search(
         self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
-        """What fits a query, the best first."""
+        """The entries that match a query, the best first."""
         del user
         found = await self.host.question("memory.search", query=query, session_only=session is not None, limit=limit)
         return tuple(MemoryEntry(**entry) for entry in found)
@@ -172,20 +172,20 @@ class RemoteMemory(Memory):
         author: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryEntry:
-        """Remembers something."""
+        """Adds an entry."""
         del user, session
-        kept = await self.host.question("memory.add", text=text, author=author, metadata=dict(metadata or {}))
-        return MemoryEntry(**kept)
+        entry = await self.host.question("memory.add", text=text, author=author, metadata=dict(metadata or {}))
+        return MemoryEntry(**entry)
 
 
 @frozen(eq=False)
 class RemoteArtifacts(Artifacts):
-    """The artifacts of the call's conversation and user."""
+    """Proxy of the artifacts of the call's conversation and user."""
 
     host: RemoteHost
 
     async def save(self, name: str, content: Any, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; gives its number."""
+        """Saves a new version, and returns its number."""
         del user, session
         return await self.host.question("artifacts.save", name=name, content=content.to_json())
 
@@ -203,6 +203,6 @@ class RemoteArtifacts(Artifacts):
         return tuple(await self.host.question("artifacts.list"))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Forgets all versions."""
+        """Deletes all versions."""
         del user, session
         await self.host.question("artifacts.delete", name=name)

@@ -1,4 +1,4 @@
-"""The hook that brings the executor `process`."""
+"""The hook that registers the executor `process`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pegboard_processes.pool import SETTINGS, ChildProcesses
 
 @hookimpl
 def pegboard_register_executors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings the executor `process`.
+    """Registers the executor `process`.
 
     Args:
-        register: Registers it.
+        register: Registers an executor by its name.
         settings: `[plugins.processes]`: `most`, `memory`, `grace`, `calls` and `message_bytes`, see `ChildProcesses`.
 
     Raises:

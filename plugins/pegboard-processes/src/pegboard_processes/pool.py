@@ -1,7 +1,7 @@
-"""Pool of child processes: tools run in child Pythons that can be killed, one call at a time each.
+"""Pool of child processes that run tools, one call at a time each, and can be killed.
 
-Each call is served by its caller's event loop, so a pool belongs to no loop: calls may come from several, in several
-threads. Starting and ending a child waits, and is done in threads.
+Each call is served by its caller's event loop, so a pool isn't bound to a loop: calls may come from several, in several
+threads. Children are started and ended in threads, as both block.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _COUNT: Final = (instance_of(int), ge(1))
 
 @define(eq=False, kw_only=True)
 class ChildProcesses:
-    """Executor that runs tools in child Pythons, which are started when they are needed, kept, and used again.
+    """Executor that runs tools in a pool of child Pythons, which are started on demand and reused.
 
-    A tool that crashes, never ends or takes too much memory costs its own call; the next one gets another child. A
-    child is ended with its whole process group: what a tool has started there ends with it. It ends with its parent,
+    A tool that crashes, never ends or takes too much memory fails only its own call; the next one gets another child.
+    A child is ended with its whole process group, and so with what a tool has started in it. It ends with its parent,
     too, however that ends. A process that has left the group (`setsid`) is out of reach.
 
-    A child imports the tool's module for itself: the function has to stand at the top level of a module or a file.
-    It is sent the arguments, and answers in JSON, of bounded length; what it prints is kept for the operator. Module
-    variables that the program has set at run time aren't there.
+    A child imports the tool's module itself: the function has to be at the top level of a module or a file. The child
+    receives the arguments and answers in JSON of bounded length; its output is reported to the operator. It doesn't
+    have the module variables that the program has set at run time.
 
-    Works on POSIX systems; elsewhere a call gives `not_executed`.
+    Works on POSIX systems; elsewhere a call's result is `not_executed`.
 
     Attributes:
-        most: How many children may run at once; further calls wait their turn. A call from inside a tool doesn't.
-        memory: Bytes that a call may use, all of its process counted; at least 64 MiB. `None` is no limit. Kept by
-            Linux (as `RLIMIT_DATA`) and the BSDs (as `RLIMIT_AS`), not by macOS.
-        grace: Seconds between the signal to end (`SIGTERM`) and the end.
-        calls: After how many calls a child is replaced; `None` is never. 1 lets no call see what another left behind.
-        message_bytes: How long one message of a child may be: a result, above all.
-        name: What it is called.
+        most: How many children may run at once; further calls wait in a queue, except calls from inside a tool.
+        memory: Bytes that a call's whole process may use; at least 64 MiB. `None` is no limit. Enforced by Linux (as
+            `RLIMIT_DATA`) and the BSDs (as `RLIMIT_AS`), not by macOS.
+        grace: Seconds between `SIGTERM` and `SIGKILL`.
+        calls: After how many calls a child is replaced; `None` is never. With 1, no call sees what another left behind.
+        message_bytes: The most bytes of one message of a child, such as a result.
+        name: The executor's name.
     """
 
     most: int = field(default=4, validator=_COUNT)
@@ -72,7 +72,7 @@ class ChildProcesses:
 
         Raises:
             FatalToolError: The tool ends the turn.
-            BaseException: What `call.bind()` raised, or an answer to one of the tool's questions that ended the call.
+            BaseException: `call.bind()`, or an answer to one of the tool's questions that ended the call, raised it.
         """
         check_reentry()
         tool, request = call.tool, call.request
@@ -101,24 +101,25 @@ class ChildProcesses:
                 over.set_result(None)
 
     async def aclose(self) -> None:
-        """Ends all children; calls that run answer `aborted`. A later call starts new ones."""
+        """Ends all children; the result of running calls is `aborted`. A later call starts new children."""
         over: list[Future[None]] = []
         with self._lock:
-            idle, self._idle = self._idle, []
             for session in self._sessions:
                 if session.stop():
                     session.over = session.over or Future()
                     over.append(session.over)
-        await asyncio.gather(*(self._in_thread(child.end, self.grace) for child in idle))
         if over:
             await asyncio.wait([asyncio.wrap_future(each) for each in over], timeout=self.grace + 10)
+        with self._lock:  # only now: a call that had just ended has put its child back
+            idle, self._idle = self._idle, []
+        await asyncio.gather(*(self._in_thread(child.end, self.grace) for child in idle))
         with self._lock:
             threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
 
     async def _in_turn(self, session: Session, request: ExecutionRequest) -> ExecutionResponse:
-        if request.depth:  # a call from inside: its caller holds a child already
+        if request.depth:  # a call from inside a tool, which has a child already
             return await self._in_child(session, request)
         try:
             async with asyncio.timeout(request.timeout):
@@ -134,7 +135,7 @@ class ChildProcesses:
             self._places.release()
 
     async def _in_child(self, session: Session, request: ExecutionRequest) -> ExecutionResponse:
-        """One call from its child's start to its end."""
+        """Runs one call in an idle or new child."""
         try:
             child = await self._free_child()
         except OSError as error:
@@ -142,7 +143,7 @@ class ChildProcesses:
             return ExecutionResponse.failed("crashed", text, detail=str(error))
         try:
             ended = await self._run(session, child)
-            if ended.ending is Ending.STALE and child.calls > 1:  # it may have imported what has changed since
+            if ended.ending is Ending.STALE and child.calls > 1:  # it may have imported an older version
                 await self._in_thread(child.end, self.grace)
                 child = await self._started()
                 ended = await self._run(session, child)
@@ -162,7 +163,7 @@ class ChildProcesses:
     async def _run(self, session: Session, child: ChildProcess) -> Ended:
         try:
             await session.call.decide_again()
-        except Exception:  # the child has got nothing, and can serve another call
+        except Exception:  # the child wasn't used, and can serve another call
             with self._lock:
                 self._idle.append(child)
             raise
@@ -180,10 +181,10 @@ class ChildProcesses:
         else:
             with self._lock:
                 self._idle.append(child)
-        return _with_printed(response, request.tool, printed)
+        return _with_output(response, request.tool, printed)
 
     async def _free_child(self) -> ChildProcess:
-        """The child that waits since the latest call; a new one where none does."""
+        """The idle child that was used last; a new one if none is idle."""
         while True:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
@@ -197,7 +198,7 @@ class ChildProcesses:
         return await self._in_thread(ChildProcess.start, self.message_bytes)
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function gives that waits; it goes on where its caller is cancelled meanwhile."""
+        """Runs a blocking function in the thread pool; cancelling the caller doesn't stop it."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(2 * self.most, "pegboard-process")
@@ -205,13 +206,13 @@ class ChildProcesses:
         return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
 
     def _start_anew(self) -> None:
-        """In a fork of the parent: its children are the parent's, and its threads aren't there."""
+        """Resets the pool in a fork: the children belong to the parent, and the threads aren't there."""
         self._places, self._lock, self._threads = _Semaphore(self.most), threading.Lock(), None
         self._idle, self._sessions, self._owner = [], set(), os.getpid()
 
 
 SETTINGS: Final = ("most", "memory", "grace", "calls", "message_bytes")
-"""What a configuration may set."""
+"""The settings of `[plugins.processes]`."""
 
 
 @define(eq=False)
@@ -219,7 +220,7 @@ class _Semaphore:
     """Fair semaphore whose waiters may be in different event loops.
 
     Attributes:
-        free: How many may pass.
+        free: How many more may acquire it.
     """
 
     free: int
@@ -227,7 +228,7 @@ class _Semaphore:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def acquire(self) -> None:
-        """Passes, once its turn has come."""
+        """Acquires it, in the order of the callers."""
         with self._lock:
             if self.free:
                 self.free -= 1
@@ -237,12 +238,12 @@ class _Semaphore:
         try:
             await asyncio.wrap_future(waiting)
         except BaseException:
-            if not waiting.cancel():  # its turn had come meanwhile
+            if not waiting.cancel():  # it was acquired just before
                 self.release()
             raise
 
     def release(self) -> None:
-        """Lets the next one pass; from any thread."""
+        """Wakes the next waiter; from any thread."""
         with self._lock:
             while self._waiting:
                 waiting = self._waiting.popleft()
@@ -254,9 +255,7 @@ class _Semaphore:
         waiting.set_result(None)
 
 
-# What a call comes to ------------------------------------------------------------------------------------------------
-
-
+# Responses -----------------------------------------------------------------------------------------------------------
 _GUARD: Final = 'The host has to put what the program runs below `if __name__ == "__main__":`.'
 
 
@@ -264,16 +263,16 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child
     """The response for a call whose child did not answer.
 
     Args:
-        ended: How the session ended.
+        ended: The end of the session.
         request: The call.
-        code: The child's exit code, below 0 the number of a signal; `None` where it had to be killed.
-        child: Where it ran.
+        code: The child's exit code, below 0 the number of a signal; `None` if it had to be killed.
+        child: The child.
     """
-    name, output = request.tool, f"\nIt printed last:\n{child.printed}" if child.printed else ""
+    name, output = request.tool, f"\nIts last output:\n{child.printed}" if child.printed else ""
     if ended.ending is Ending.TIMED_OUT:
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
         if child.is_importing:
-            text = f"{name} was not run: importing what it stands in took longer than {request.timeout:g} s. {_GUARD}"
+            text = f"{name} was not run: importing its module took longer than {request.timeout:g} s. {_GUARD}"
         return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
@@ -286,19 +285,19 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child
     if ended.ending is Ending.REENTERED:
         text = f"{name} was not run: its process would have run the whole program again. {_GUARD}"
         return ExecutionResponse.failed("not_executed", text)
-    text = f"{name} crashed. What it had done by then may stand; the same call may crash again."
+    text = f"{name} crashed. Its effects so far may remain; the same call may crash again."
     cause = f"the child process {exit_status(code)}"
     if ended.reason is not None:
         cause = f"the child process was ended: {ended.reason}"
     return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{output}")
 
 
-def _with_printed(response: ExecutionResponse, tool: str, printed: str) -> ExecutionResponse:
-    """What a call printed, for the operator: in the detail of its error, else by the logger `pegboard` (`INFO`)."""
+def _with_output(response: ExecutionResponse, tool: str, printed: str) -> ExecutionResponse:
+    """Reports a call's output to the operator: in the detail of its error, or by the logger `pegboard` (`INFO`)."""
     if not printed:
         return response
     if response.is_error:
-        return response.evolve(detail=f"{response.detail or ''}\nIt printed last:\n{printed}".lstrip())
+        return response.evolve(detail=f"{response.detail or ''}\nIts last output:\n{printed}".lstrip())
     logging.getLogger("pegboard").info("%s printed:\n%s", tool, printed)
     return response
 

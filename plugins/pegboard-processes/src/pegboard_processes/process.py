@@ -1,4 +1,4 @@
-"""One child Python: its start, what goes to and fro, and its end."""
+"""One child Python: its start, its messages and output, and its end."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from pegboard_processes.rpc import PIECE, Frames, framed
 from pegboard_processes.task import Task
 
 MOST_PRINTED: Final = 8_192
-"""How many bytes of what a call prints are kept: the last ones."""
+"""How many of the last bytes of a call's output are stored."""
 
 MOST_DRAINED: Final = 1 << 20
-"""How many bytes of a pipe are read at once: a tool that prints without end must not keep its host from its work."""
+"""How many bytes of a pipe are read at once: a tool that prints without end must not block its host."""
 
 LEAVING_SECONDS: Final = 0.5
-"""How long a child that has closed its connection may take to be gone."""
+"""How long a child that has closed its connection may take to exit."""
 
 KILLING_SECONDS: Final = 5.0
-"""How long the system may take to end what was killed."""
+"""How long the system may take to end a killed process."""
 
 PROGRAM: Final = "import sys; sys.path[:] = sys.argv[4:]; from pegboard_processes.child import main; main()"
 
@@ -41,20 +41,20 @@ End = TypeVar("End", socket.socket, io.FileIO)
 
 @define(eq=False)
 class ChildProcess:
-    """One child Python: the leader of its own process group, at the other end of a socket.
+    """A child Python, connected by a socket; the leader of its own process group.
 
-    It serves one call at a time. Nothing here waits, but for `start`, `end` and `kill`.
+    It serves one call at a time. Only `start`, `end` and `kill` block.
 
     Attributes:
         process: The child.
         link: The socket.
-        output: What it prints, on standard output and standard error.
-        parent_watch: Pipe that ends the child when it is closed.
+        output: The pipe of its standard output and standard error.
+        parent_watch: The pipe that ends the child when it is closed.
         most: How many bytes one message of it may have.
-        calls: How many calls it was given.
-        is_ready: Whether it has begun to listen.
-        is_disconnected: Whether it will send no more.
-        is_importing: Whether it still imports what the call's tool stands in.
+        calls: How many calls it was sent.
+        is_ready: Whether it has reported that it takes tasks.
+        is_disconnected: Whether it has closed its connection.
+        is_importing: Whether it is still importing the module of the call's tool.
     """
 
     process: subprocess.Popen[bytes]
@@ -67,7 +67,7 @@ class ChildProcess:
     is_disconnected: bool = field(default=False, init=False)
     is_importing: bool = field(default=False, init=False)
     _frames: Frames = field(init=False)
-    _known: set[int] = field(factory=set[int], init=False)  # the payloads that it has
+    _known: set[int] = field(factory=set[int], init=False)  # keys of the payloads that it was sent
     _outgoing: bytearray = field(factory=bytearray, init=False)
     _printed: bytearray = field(factory=bytearray, init=False)
     _ending: threading.Lock = field(factory=threading.Lock, init=False)
@@ -78,18 +78,18 @@ class ChildProcess:
         for stream in (self.link, self.output):
             os.set_blocking(stream.fileno(), False)
         streams = (self.link, self.output, self.parent_watch)
-        # At the interpreter's exit, and where nothing refers to the child any more.
+        # At the interpreter's exit, or once the child isn't referenced any more.
         self._at_exit = weakref.finalize(self, _kill, self.process, os.getpid(), streams)
 
     @classmethod
     def start(cls, most: int) -> ChildProcess:
-        """Starts a child; it is ready a moment later.
+        """Starts a child, without waiting until it is ready.
 
         Args:
             most: How many bytes one message of it may have.
 
         Raises:
-            OSError: The system gives no process, or no files.
+            OSError: The system can't create a process, or files.
         """
         with ExitStack() as ours, ExitStack() as theirs:
             link, their_link = map(_entered, (ours, theirs), socket.socketpair())
@@ -109,16 +109,16 @@ class ChildProcess:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a call, as far as can be seen: it is there, and sends nothing unasked."""
+        """Whether it seems to wait for a call: it is connected, and has sent nothing unasked."""
         return not self.is_disconnected and not _readable([self.link], 0)
 
     @property
     def printed(self) -> str:
-        """What the last call printed, its end."""
+        """The end of the last call's output."""
         return self._printed.decode(errors="replace")
 
     def begin(self, task: Task) -> None:
-        """Gives it a call; what was printed before isn't this one's."""
+        """Queues a call for it, and discards the output of earlier ones."""
         self.read_output()
         self._printed.clear()
         self.calls += 1
@@ -127,27 +127,27 @@ class ChildProcess:
         self._known.add(task.payload.key)
 
     def send(self, message: object) -> None:
-        """Takes a message; `flush` sends it as the child takes it. Pickle goes this way only."""
+        """Queues a message, which `flush` sends. Only messages to the child are pickled."""
         self._outgoing += framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
     def flush(self) -> bool:
-        """Sends what the child takes now; whether something is left."""
+        """Sends as much as possible without blocking; returns whether something is left."""
         while self._outgoing and not self.is_disconnected:
             try:
                 sent = self.link.send(self._outgoing)
             except BlockingIOError:
                 return True
-            except OSError:  # it is gone; what it sent before is still to be read
+            except OSError:  # it is gone; what it sent before can still be read
                 self._outgoing.clear()
                 return False
             del self._outgoing[:sent]
         return False
 
     def receive(self) -> list[bytes]:
-        """The messages that are there.
+        """The complete messages that have arrived.
 
         Raises:
-            ProtocolError: One is announced that is too long.
+            ProtocolError: The next message is too long.
         """
         try:
             piece = self.link.recv(PIECE)
@@ -160,10 +160,10 @@ class ChildProcess:
         return list(self._frames.feed(piece))
 
     def read_output(self) -> bool:
-        """Reads what it has printed; whether it may print more."""
+        """Reads its output; returns whether there may be more."""
         read = 0
         while read < MOST_DRAINED and (piece := self.output.read(PIECE)) is not None:
-            if not piece:  # nothing is left that could print
+            if not piece:  # the pipe is closed
                 return False
             read += len(piece)
             self._printed += piece
@@ -171,19 +171,19 @@ class ChildProcess:
         return True
 
     def end(self, grace: float) -> int | None:
-        """Ends the child and all of its process group: asks it to end, and kills what is left after a moment. Waits.
+        """Ends the child and its process group: by `SIGTERM`, and after the grace by `SIGKILL`. Blocks.
 
         Args:
-            grace: How many seconds it has.
+            grace: Seconds between the two; with 0 only the second is sent.
 
         Returns:
-            The code that it ended with by itself (a signal's number below 0), `None` where it had to be killed.
+            The exit code if it ended by itself (below 0 a signal's number), `None` if it had to be killed.
         """
         with self._ending:
             return None if self.link.fileno() < 0 else self._end(grace)
 
     def kill(self) -> None:
-        """Kills it with its group, where there is no time for more."""
+        """Kills it with its group, at once."""
         self._at_exit()
 
     def _end(self, grace: float) -> int | None:
@@ -191,8 +191,8 @@ class ChildProcess:
             self._signal(signal.SIGTERM)
             self._await_disconnection(grace)
         code = self._exit_code(LEAVING_SECONDS if self.is_disconnected else 0.0)
-        # A group lives for as long as one of its members does, and keeps its number; once all are gone, the number is
-        # free, but systems hand numbers out in turn, not the same one twice.
+        # A group keeps its number while it has a member; after that the number is free, but systems assign numbers in
+        # turn and don't reuse one soon.
         self._signal(signal.SIGKILL)
         self._exit_code(KILLING_SECONDS)
         self.read_output()
@@ -202,7 +202,7 @@ class ChildProcess:
         return code
 
     def _await_disconnection(self, seconds: float) -> None:
-        """Reads until the child is gone, so that it doesn't have to wait for its parent to take what it sends."""
+        """Reads until the child disconnects, so that it isn't blocked by full pipes."""
         until, streams = time.monotonic() + seconds, [self.link, self.output]
         while not self.is_disconnected and (left := until - time.monotonic()) > 0:
             readable = _readable(streams, left)
@@ -236,7 +236,7 @@ def exit_status(code: int | None) -> str:
 
 
 def _readable(streams: Sequence[Any], seconds: float) -> list[Any]:
-    """Those that have something to read, or have been closed at the other end; by poll, as numbers may exceed 1024."""
+    """The streams that can be read or were closed by the child; by poll, as file descriptors may exceed 1024."""
     poll = select.poll()
     for stream in streams:
         poll.register(stream, select.POLLIN)
@@ -245,7 +245,7 @@ def _readable(streams: Sequence[Any], seconds: float) -> list[Any]:
 
 
 def _pipe() -> tuple[io.FileIO, io.FileIO]:
-    """A pipe's reading end and its writing end."""
+    """A pipe: its reading and its writing end."""
     reading, writing = os.pipe()
     return io.FileIO(reading, "r"), io.FileIO(writing, "w")
 
@@ -255,7 +255,7 @@ def _entered(stack: ExitStack, end: End) -> End:
 
 
 def _python() -> list[str]:
-    """This Python, run as this one is as far as code depends on it."""
+    """This Python, with the options of this process that affect code."""
     optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     return [sys.executable, "-P", *optimized, "-X", f"utf8={sys.flags.utf8_mode}"]
 
@@ -264,7 +264,7 @@ def _kill(process: subprocess.Popen[bytes], owner: int, streams: Sequence[socket
     for stream in streams:
         stream.close()
     if os.getpid() != owner:
-        return  # a fork of the parent: the child isn't its own
+        return  # a fork of the parent: the child isn't this process's
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):

@@ -1,18 +1,18 @@
-"""RPC between a program and its child process: messages, each with its length before it, over a socket.
+"""RPC between a program and its child process: length-prefixed messages over a socket.
 
-What the child sends is JSON, and isn't trusted; what it is sent is pickled by its parent. Messages of the child:
+Messages of the child are JSON and aren't trusted; those of the parent are pickled. Messages of the child:
 
 | | |
 |---|---|
 | `{"ready": pid}` | it takes tasks |
-| `{"event": {...}}` | what the tool emits, see `pegboard.ExecutorCall.emit` |
-| `{"question": number, "name": ..., "arguments": {...}}` | what the tool asks, see `pegboard.ExecutorCall.answer` |
+| `{"event": {...}}` | an event of the tool, see `pegboard.ExecutorCall.emit` |
+| `{"question": number, "name": ..., "arguments": {...}}` | a question of the tool, see `pegboard.ExecutorCall.answer` |
 | `{"response": {...}, "fatal": text, "raised": number}` | the end; `raised` is a question whose error ended the call |
 | `{"stale": reason}` | the tool's code isn't the parent's |
 | `{"imported": key}` | the tool's module is imported; only the first call of a tool sends it |
-| `{"reentered": true}` | importing the tool's module has asked for a child of its own; this one ends |
+| `{"reentered": true}` | importing the tool's module has run a tool in a child process; this child exits |
 
-It is sent a `Task`, and a `Reply` to each question.
+The parent sends a `Task` for each call, and a `Reply` to each question.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _ANY_LENGTH: Final = 2**32 - 1
 
 
 class ProtocolError(Exception):
-    """The other side sent what the protocol doesn't have."""
+    """The other side violated the protocol."""
 
 
 class Shutdown(SystemExit):
-    """The parent is gone, or wants the child to end. An event loop lets no other exception out of its callbacks."""
+    """The parent is gone, or ends the child. A `SystemExit`, as event loops let no other exception out of callbacks."""
 
 
 class MessageTooLongError(ValueError):
-    """A message is longer than the parent takes.
+    """A message is longer than the parent accepts.
 
     Attributes:
         length: In bytes.
@@ -62,13 +62,13 @@ class MessageTooLongError(ValueError):
 
 
 def framed(body: bytes) -> bytes:
-    """A message with its length (four bytes, the highest first) before it."""
+    """A message with its length prepended (four bytes, big-endian)."""
     return _LENGTH.pack(len(body)) + body
 
 
 @define(eq=False)
 class Frames:
-    """Decoder of length-prefixed messages, from the pieces in which a stream hands them out.
+    """Incremental decoder of length-prefixed messages.
 
     Attributes:
         most: How many bytes one message may have.
@@ -81,7 +81,7 @@ class Frames:
         """The messages that this piece completes.
 
         Raises:
-            ProtocolError: One is announced as longer than `most`.
+            ProtocolError: A message is longer than `most`.
         """
         self._bytes += piece
         while len(self._bytes) >= _LENGTH.size:
@@ -104,9 +104,9 @@ class Reply:
     """The parent's answer to one question.
 
     Attributes:
-        number: The question's.
+        number: The question's number.
         value: The answer, JSON data.
-        error: What was raised instead, see `error_to_json`; or `None`.
+        error: The exception instead of an answer, see `error_to_json`; or `None`.
     """
 
     number: int
@@ -115,7 +115,7 @@ class Reply:
 
 
 def error_to_json(error: BaseException) -> JsonObject:
-    """An exception as a child gets it: enough for a tool to catch it by its type, and no more than it may know."""
+    """Serializes an exception for a child: its type, so that a tool can catch it, and only texts that it may know."""
     if isinstance(error, ToolError):
         return {"type": "tool", "text": f"{error.text}", "retryable": bool(error.retryable), "hint": error.hint}
     if isinstance(error, FatalToolError):
@@ -128,7 +128,7 @@ def error_to_json(error: BaseException) -> JsonObject:
 
 
 def error_from_json(data: Mapping[str, Any]) -> BaseException:
-    """The exception that a child raises in its place."""
+    """The exception that a child raises for it."""
     return _ERRORS[data["type"]](data)
 
 
@@ -167,10 +167,10 @@ class Connection:
     _sending: threading.Lock = field(factory=threading.Lock, init=False)
 
     def send(self, message: JsonObject) -> None:
-        """Sends one message; what JSON can't hold is written as text.
+        """Sends one message; objects that aren't JSON are written as text.
 
         Raises:
-            MessageTooLongError: The parent wouldn't take it.
+            MessageTooLongError: It is longer than the parent accepts.
             ValueError: NaN, an infinity or a cycle.
             OSError: The parent is gone.
         """
@@ -181,7 +181,7 @@ class Connection:
             self.link.sendall(framed(body))
 
     def receive(self) -> Any:
-        """The next message of the parent; `None` once it is gone."""
+        """Waits for the next message of the parent; `None` once it is gone."""
         while not self._received:
             piece = self.link.recv(PIECE)
             if not piece:
@@ -190,10 +190,10 @@ class Connection:
         return _loads(self._received.popleft())
 
     def receive_now(self) -> list[Any]:
-        """The messages that are there already; `None` where the parent is gone."""
+        """The messages that have arrived; `[None]` if the parent is gone."""
         try:
             piece = self.link.recv(PIECE, socket.MSG_DONTWAIT)
-        except BlockingIOError:  # another thread was faster
+        except BlockingIOError:  # another thread has read them
             return []
         return [_loads(body) for body in self._frames.feed(piece)] if piece else [None]
 

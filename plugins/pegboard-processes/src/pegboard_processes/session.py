@@ -18,41 +18,41 @@ from pegboard_processes.rpc import ProtocolError, Reply, error_to_json
 from pegboard_processes.task import Task
 
 START_SECONDS: Final = 60.0
-"""How long a child may take until it listens."""
+"""How long a child may take until it is ready."""
 
 QUIET_SECONDS: Final = 0.01
-"""From when on a call's output is read as it comes. A pipe holds what a short call prints, and watching another file
-would cost a tenth of such a call."""
+"""After which time a call's output is read as it comes. The pipe buffers the output of a short call, and watching
+another file would make such a call a tenth slower."""
 
 MOST_WAITING: Final = 64
 """Questions of one call that may wait for their answers at once."""
 
-_FOR_PEOPLE: Final = ("ask", "request_confirmation")
+_USER_QUESTIONS: Final = ("ask", "request_confirmation")
 
 
 class Ending(enum.Enum):
-    """Way in which a session ended."""
+    """Reason for the end of a session."""
 
     ANSWERED = "the child has answered"
     STALE = "the child has other code"
-    REENTERED = "the child was to run the parent's program again"
+    REENTERED = "the child would run the parent's program again"
     DISCONNECTED = "the child has closed its connection"
     GARBLED = "the child broke the protocol"
     NOT_STARTED = "the child didn't start in time"
-    TIMED_OUT = "the time is over"
+    TIMED_OUT = "the time limit was exceeded"
     STOPPED = "the pool is closed"
 
 
 @frozen
 class Ended:
-    """End of a session, with what it gave.
+    """Outcome of a session.
 
     Attributes:
-        ending: How.
-        response: What the child answered, or `None`.
+        ending: The reason for its end.
+        response: The child's response, or `None`.
         fatal: The text of the `FatalToolError` that the tool raised, or `None`.
         raised: The error of an answer to one of the tool's questions, if that ended the call; or `None`.
-        reason: For the operator: what broke the protocol, or isn't what it was.
+        reason: For the operator: what violated the protocol, or which code has changed.
     """
 
     ending: Ending
@@ -64,14 +64,14 @@ class Ended:
 
 @define(eq=False)
 class Session:
-    """One call in a child process. All of it happens in the caller's event loop, but for `stop`.
+    """One call in a child process. All methods but `stop` run in the caller's event loop.
 
     Attributes:
-        call: The call, and what answers the tool's questions.
-        task: The call as the child gets it.
-        loop: The caller's.
-        is_stopped: Whether the pool was closed meanwhile.
-        over: Where the pool waits for its end, from another thread perhaps; or `None`.
+        call: The call, which answers the tool's questions.
+        task: The message to the child.
+        loop: The caller's event loop.
+        is_stopped: Whether the pool was closed.
+        over: Set by a pool that waits for the session's end, perhaps in another thread; or `None`.
     """
 
     call: ExecutorCall
@@ -84,14 +84,14 @@ class Session:
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _sends_later: bool = field(default=False, init=False)
     _reads_output: bool = field(default=False, init=False)
-    _people: int = field(default=0, init=False)
+    _asking: int = field(default=0, init=False)
     _child: ChildProcess | None = field(default=None, init=False)
     _ended: asyncio.Future[Ended] | None = field(default=None, init=False)
     _answers: set[asyncio.Task[None]] = field(factory=set["asyncio.Task[None]"], init=False)
     _raised: dict[int, BaseException] = field(factory=dict[int, BaseException], init=False)
 
     def stop(self) -> bool:
-        """Ends the session soon, from any thread; false where its loop is closed, and nothing will ever end there."""
+        """Ends the session soon, from any thread; returns false if its loop is closed, so that it can't end."""
         self.is_stopped = True
         try:
             self.loop.call_soon_threadsafe(self._end, Ended(Ending.STOPPED))
@@ -102,7 +102,7 @@ class Session:
         return True
 
     async def run(self, child: ChildProcess) -> Ended:
-        """Gives the child the call, and stays with it until the end."""
+        """Runs the call in the child, until the session ends."""
         if self.is_stopped:
             return Ended(Ending.STOPPED)
         loop, self._child = self.loop, child
@@ -110,7 +110,7 @@ class Session:
         timers = [loop.call_later(QUIET_SECONDS, self._read_output)]
         if not child.is_ready:
             timers.append(loop.call_later(START_SECONDS, self._check_start))
-        self._run_clock()
+        self._start_timer()
         try:
             child.begin(self.task)
             loop.add_reader(child.link, self._receive)
@@ -119,14 +119,14 @@ class Session:
         finally:
             for timer in timers:
                 timer.cancel()
-            self._stop_clock()
+            self._stop_timer()
             for task in self._answers:
                 task.cancel()
             self._child = None
             if not loop.is_closed():
-                self._let_go(child)
+                self._unwatch(child)
 
-    def _let_go(self, child: ChildProcess) -> None:
+    def _unwatch(self, child: ChildProcess) -> None:
         self.loop.remove_reader(child.link)
         if self._sends_later:
             self.loop.remove_writer(child.link)
@@ -140,37 +140,37 @@ class Session:
 
     # Time ------------------------------------------------------------------------------------------------------------
 
-    def _run_clock(self) -> None:
-        """Sets the timer to what is left of the call's time: from its start, and from where it stood still."""
+    def _start_timer(self) -> None:
+        """Starts the timer for the rest of the call's time."""
         if self._left is not None:
             self._timer = self.loop.call_at(self._since + self._left, self._end, Ended(Ending.TIMED_OUT))
 
-    def _stop_clock(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _wait_for_people(self) -> None:
-        """Stops the clock: the time that people take isn't the tool's."""
-        self._people += 1
-        if self._people == 1:
-            self._stop_clock()
+    def _pause_timer(self) -> None:
+        """Stops the timer while the user is asked."""
+        self._asking += 1
+        if self._asking == 1:
+            self._stop_timer()
             if self._left is not None:
                 self._left -= self.loop.time() - self._since
 
-    def _go_on(self) -> None:
-        self._people -= 1
-        if not self._people and self._child is not None:
+    def _resume_timer(self) -> None:
+        self._asking -= 1
+        if not self._asking and self._child is not None:
             self._since = self.loop.time()
-            self._run_clock()
+            self._start_timer()
 
     def _check_start(self) -> None:
         if self._child is not None and not self._child.is_ready:
             self._end(Ended(Ending.NOT_STARTED))
 
-    # To and fro ------------------------------------------------------------------------------------------------------
+    # Messages and output ---------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Sends what the child takes now, and the rest when it takes more."""
+        """Sends as much as possible now, and the rest once the child can take it."""
         child = self._child
         if child is None:
             return
@@ -182,7 +182,7 @@ class Session:
         self._sends_later = is_left
 
     def _read_output(self) -> None:
-        """Reads what the child has printed, and goes on with it as it prints more."""
+        """Reads the child's output, and watches for more."""
         child = self._child
         if child is None:
             return
@@ -199,21 +199,21 @@ class Session:
             return
         try:
             for body in child.receive():
-                self._take(child, _decoded(body))
+                self._handle(child, _decoded(body))
         except (ProtocolError, ValueError) as error:
             self._end(Ended(Ending.GARBLED, reason=str(error)))
         if child.is_disconnected:
             self._end(Ended(Ending.DISCONNECTED))
 
-    def _take(self, child: ChildProcess, message: JsonObject) -> None:
+    def _handle(self, child: ChildProcess, message: JsonObject) -> None:
         if "response" in message:
             child.read_output()
             self._end(self._answered(message))
         elif "question" in message:
-            self._take_question(message)
+            self._handle_question(message)
         elif "event" in message:
             if not isinstance(message["event"], dict):
-                raise ProtocolError("it emitted what is no object")
+                raise ProtocolError("it sent an event that is not an object")
             if self.call.is_watched:
                 self.call.emit(cast("JsonObject", message["event"]))
         elif "stale" in message:
@@ -225,7 +225,7 @@ class Session:
         elif "ready" in message:
             child.is_ready = True
         else:
-            raise ProtocolError("it sent what isn't known here")
+            raise ProtocolError("it sent an unknown message")
 
     def _answered(self, message: JsonObject) -> Ended:
         fatal, number = message.get("fatal"), message.get("raised")
@@ -235,29 +235,29 @@ class Session:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
-    def _take_question(self, message: JsonObject) -> None:
+    def _handle_question(self, message: JsonObject) -> None:
         number, name, arguments = message["question"], message.get("name"), message.get("arguments")
         if type(number) is not int or not isinstance(name, str) or not isinstance(arguments, dict):
-            raise ProtocolError("it asked what is no question")
+            raise ProtocolError("it sent an invalid question")
         if len(self._answers) >= MOST_WAITING:
             self._reply(Reply(number, error=error_to_json(LookupError("too many questions at once"))))
             return
-        is_for_people = name in _FOR_PEOPLE
-        if is_for_people:
-            self._wait_for_people()
+        asks_user = name in _USER_QUESTIONS
+        if asks_user:
+            self._pause_timer()
         task = self.loop.create_task(self._answer(number, name, cast("JsonObject", arguments)))
         self._answers.add(task)
-        task.add_done_callback(partial(self._forget, is_for_people))
+        task.add_done_callback(partial(self._forget, asks_user))
 
-    def _forget(self, is_for_people: bool, task: asyncio.Task[None]) -> None:
+    def _forget(self, asks_user: bool, task: asyncio.Task[None]) -> None:
         self._answers.discard(task)
-        if is_for_people:
-            self._go_on()
+        if asks_user:
+            self._resume_timer()
 
     async def _answer(self, number: int, name: str, arguments: JsonObject) -> None:
         try:
             reply = Reply(number, await self.call.answer(name, arguments))
-        except BaseException as error:  # the tool gets it, whatever it is
+        except BaseException as error:  # it is raised in the tool
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
@@ -272,13 +272,13 @@ class Session:
 
 
 def _decoded(body: bytes) -> JsonObject:
-    """A message of the child's, which isn't trusted.
+    """Parses a message of the child, which isn't trusted.
 
     Raises:
-        ValueError: It is no JSON.
-        ProtocolError: It is no object.
+        ValueError: It is not JSON.
+        ProtocolError: It is not an object.
     """
     message: Any = strict_json(body)
     if not isinstance(message, dict):
-        raise ProtocolError("it sent what is no object")
+        raise ProtocolError("it sent a message that is not an object")
     return cast("JsonObject", message)

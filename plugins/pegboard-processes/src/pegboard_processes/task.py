@@ -1,8 +1,8 @@
-"""Task message: what a child process is sent of a call, and how it finds the tool's function again.
+"""Task message: one call as sent to a child process, and how the child finds the tool's function again.
 
-Pickle goes one way only, from the parent to its child, and of what the parent itself has made. It sends functions and
-classes by their names, so that the child imports them for itself; objects that carry a tool as a method are sent as
-copies. Arguments are bound to the function's parameters in the parent.
+Only messages from the parent to its child are pickled. Functions and classes are sent by name, so that the child
+imports them itself; objects whose method is a tool are sent as copies. Arguments are bound to the function's parameters
+in the parent.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext, ToolSpec
 
 MAIN: Final = "__main__"
 MAIN_AGAIN: Final = "__mp_main__"
-"""What the parent's program is called in a child, as `multiprocessing` has it: what stands below
-`if __name__ == "__main__":` isn't run again."""
+"""The name of the parent's program in a child, as in `multiprocessing`: code below `if __name__ == "__main__":` isn't
+run again."""
 
 _KNOWN: Final = frozenset({*sys.stdlib_module_names, "pegboard", "pegboard_processes"}) - {MAIN}
-"""Top-level modules that every child finds by itself."""
+"""Top-level modules that every child can import."""
 
 
 class UnsendableError(Exception):
-    """Something can't be sent to a child process; the text names it, and what to do."""
+    """Something can't be sent to a child process; the text names it and says what to do."""
 
 
 class StaleCodeError(Exception):
-    """The function that was found isn't the one that was sent."""
+    """The function that the child found isn't the one of the parent."""
 
 
 @frozen
 class ModuleRef:
-    """A module that a function or a class is found in.
+    """Reference to the module of a function or a class.
 
     Attributes:
         name: As in `sys.modules`.
-        file: Where it was loaded from, or `None`.
-        imported_as: What to import where the name is `__main__` and it was run as `python -m ...`; else `None`.
+        file: The file that it was loaded from, or `None`.
+        imported_as: The module to import if the name is `__main__` and it was run as `python -m ...`; else `None`.
     """
 
     name: str
@@ -61,14 +61,14 @@ class ModuleRef:
 
 @frozen
 class ToolPayload:
-    """A tool as a child process gets it, once.
+    """A tool as sent to each child process once.
 
     Attributes:
         key: Its number among the payloads of this parent.
-        modules: Those that have to be there before `tool` is unpickled.
+        modules: Modules that must be loaded before `tool` is unpickled.
         path: The parent's `sys.path`.
         tool: The pickled spec (as JSON data) and handler (without its binder).
-        fingerprint: Of the function's code and of the spec that it carries: what is found must be what was sent.
+        fingerprint: The digest of the function's code and spec, to verify that the child has found the same.
     """
 
     key: int
@@ -80,15 +80,15 @@ class ToolPayload:
 
 @frozen(eq=False)
 class Task:
-    """One call as a child process gets it.
+    """One call as sent to a child process.
 
     Attributes:
-        payload: The tool; only its key where the child has it.
+        payload: The tool; only its key if the child has it already.
         request: The call.
         arguments: The pickled `(args, kwargs)` of the function, without the context.
-        context_at: The places in `args` that the context takes, in rising order.
-        context_as: The names in `kwargs` that the context takes.
-        is_watched: Whether the parent uses what the tool emits.
+        context_at: The positions of the context in `args`, ascending.
+        context_as: The names of the context in `kwargs`.
+        is_watched: Whether the tool's events have a listener in the parent.
     """
 
     payload: ToolPayload
@@ -99,11 +99,11 @@ class Task:
     is_watched: bool = False
 
     def without_payload(self) -> Task:
-        """The same for a child that has the tool already."""
+        """The task for a child that has the tool already."""
         return attrs.evolve(self, payload=ToolPayload(self.payload.key, (), (), b"", ""))
 
     def bound(self, context: ToolContext) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """The `(args, kwargs)` of the call, with the context where it belongs; in the child."""
+        """The `(args, kwargs)` of the call, with the context inserted; in the child."""
         args, kwargs = _loads(self.arguments)
         values = list(args)
         for place in self.context_at:
@@ -122,12 +122,12 @@ def task_for(call: ExecutorCall, request: ExecutionRequest, args: Sequence[Any],
 
     Args:
         call: The call.
-        request: The call's, perhaps with another memory limit.
-        args: Of the function; the context is among them where the function takes it.
-        kwargs: Of the function; likewise.
+        request: The call's request, perhaps with another memory limit.
+        args: The function's positional arguments, with the context if it takes it.
+        kwargs: The function's keyword arguments, likewise.
 
     Raises:
-        UnsendableError: The function can't be found again (a lambda, a function inside a function), or an argument
+        UnsendableError: The function can't be sent by name (a lambda, a function inside a function), or an argument
             can't be pickled.
     """
     tool, context = call.tool, call.context
@@ -142,8 +142,8 @@ def task_for(call: ExecutorCall, request: ExecutionRequest, args: Sequence[Any],
         )
     except Exception as error:
         raise UnsendableError(
-            f"an argument of {tool.name} can't be sent to a child process: {error}. What the host provides stays with "
-            "the host; run the tool with executor='thread'."
+            f"an argument of {tool.name} can't be sent to a child process: {error}. Run the tool with "
+            "executor='thread', where it can use any service of the host."
         ) from error
     at = tuple(place for place, value in enumerate(args) if value is context)
     named = tuple(name for name, value in kwargs.items() if value is context)
@@ -151,10 +151,10 @@ def task_for(call: ExecutorCall, request: ExecutionRequest, args: Sequence[Any],
 
 
 def payload_of(tool: Tool) -> ToolPayload:
-    """How a child process finds what runs this tool; worked out once.
+    """The payload of a tool, cached.
 
     Raises:
-        UnsendableError: It can't be found again.
+        UnsendableError: The tool's function can't be sent by name.
     """
     payload = _payloads.get(tool)
     if payload is None:
@@ -183,7 +183,7 @@ def _no_binder() -> NoReturn:
 
 
 class _Pickler(pickle.Pickler):
-    """Notes the modules whose functions and classes are sent by name."""
+    """Pickler that collects the modules whose functions and classes are sent by name."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -204,19 +204,19 @@ def _module_ref(name: str, tool: Tool) -> ModuleRef:
     spec: Any = getattr(module, "__spec__", None)
     if spec is None and file is None:
         raise UnsendableError(
-            f"{tool.name} can't be sent to a child process: it was typed in, and stands in no file. Put it into a "
+            f"{tool.name} can't be sent to a child process: it was typed in and isn't in a file. Put it into a "
             "module, or run it with executor='thread'."
         )
     return ModuleRef(name, file, None if spec is None else spec.name)
 
 
-# In both -------------------------------------------------------------------------------------------------------------
+# In the parent and the child -----------------------------------------------------------------------------------------
 
 
 def _fingerprint(function: Callable[..., Any]) -> str:
-    """`"sha256:..."` over the code of a function and the digest of the spec that it carries.
+    """`"sha256:..."` of a function's code and of the digest of its spec, if it has one.
 
-    It is the same in two processes that have loaded the same source with the same Python.
+    It is the same in all processes that have loaded the same source with the same Python.
     """
     digest = hashlib.sha256()
     carried = tool_of(function)
@@ -231,7 +231,7 @@ def _fingerprint(function: Callable[..., Any]) -> str:
 
 
 def _parts(code: CodeType | None) -> Iterator[bytes]:
-    """What a function does, without where it stands."""
+    """What a function does, without its file and lines."""
     if code is None:
         return
     yield code.co_code
@@ -241,7 +241,7 @@ def _parts(code: CodeType | None) -> Iterator[bytes]:
 
 
 def _written(constant: object) -> str:
-    """A constant as text; the same in every process, as the order of a set isn't."""
+    """A constant as text that is the same in every process, unlike the order of a set."""
     if not isinstance(constant, frozenset | tuple):
         return ascii(constant)
     items = [_written(item) for item in cast("Iterable[object]", constant)]
@@ -257,21 +257,21 @@ _on_reentry: Callable[[], NoReturn] | None = None
 
 
 def check_reentry() -> None:
-    """Ends this process where it is a child that still imports a tool's module: that module runs its program again."""
+    """Ends this process if it is a child that is importing a tool's module, which runs its program again."""
     if _on_reentry is not None:
         _on_reentry()
 
 
 def unpacked(payload: ToolPayload, on_reentry: Callable[[], NoReturn] | None = None) -> Tool:
-    """The tool of a payload; its modules are imported where they aren't there yet.
+    """The tool of a payload, after importing its modules.
 
     Args:
-        payload: As the parent has sent it.
-        on_reentry: What is called where importing them asks for a child process.
+        payload: As sent by the parent.
+        on_reentry: Called if importing them runs a tool in a child process.
 
     Raises:
-        StaleCodeError: Its code isn't the parent's.
-        BaseException: Whatever importing it raised.
+        StaleCodeError: The tool's code isn't the parent's.
+        BaseException: Importing it raised this.
     """
     global _on_reentry  # noqa: PLW0603  a child loads one tool at a time
     sys.path.extend(each for each in payload.path if each not in sys.path)
@@ -282,12 +282,12 @@ def unpacked(payload: ToolPayload, on_reentry: Callable[[], NoReturn] | None = N
     finally:
         _on_reentry = None
     if _fingerprint(handler.function) != payload.fingerprint:
-        raise StaleCodeError(f"the code of {handler.function!r} isn't what it was when the parent loaded it")
+        raise StaleCodeError(f"the code of {handler.function!r} has changed since the parent loaded it")
     return Tool(ToolSpec.from_json(spec), handler)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads the modules that can't be imported by their names from where the parent has them."""
+    """Unpickler that loads modules as the parent has them, even if they can't be imported by name."""
 
     def find_class(self, module: str, name: str) -> Any:
         ref = _modules.pop(module, None)
@@ -301,7 +301,7 @@ def _loads(pickled: bytes) -> Any:
 
 
 def _provide(ref: ModuleRef) -> None:
-    """Makes sure that the module is loaded, and is the parent's own."""
+    """Ensures that the module is loaded, from the same file as in the parent."""
     if ref.name == MAIN:
         sys.modules[MAIN] = _main(ref)
         return
@@ -318,7 +318,7 @@ def _provide(ref: ModuleRef) -> None:
 
 
 def _main(ref: ModuleRef) -> ModuleType:
-    """The parent's program, not run as a program."""
+    """The parent's program, imported as a module."""
     if ref.imported_as is not None:
         return importlib.import_module(ref.imported_as)
     assert ref.file is not None
@@ -326,10 +326,10 @@ def _main(ref: ModuleRef) -> ModuleType:
 
 
 def _loaded(name: str, file: str) -> ModuleType:
-    """A module from a file, whatever `sys.path` holds."""
+    """Loads a module from a file, regardless of `sys.path`."""
     spec = spec_from_file_location(name, Path(file).resolve())
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python module")
+        raise ImportError(f"{file} is not a Python module")
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -1,3 +1,3 @@
-"""The commands of `registry`, one file a group, each imported when it is asked for."""
+"""The built-in commands of `registry`, in modules that are imported at use."""
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`registry call` and `dispatch`: run one tool, or a list of calls as one turn."""
+"""`registry call` and `dispatch`: run one tool, or a batch of calls."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +15,11 @@ from pegboard.cli.output import (
     failure_text,
     json_line,
     pictures,
+    read_stdin,
     remark,
     result_text,
     stderr_screen,
+    stdin_is_terminal,
     stdout_screen,
     write,
     write_error,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pegboard.typing import JsonObject
 
 MISUSES: Final = ("invalid_arguments", "unknown_tool", "not_offered")
-"""The kinds of error that mean wrong use: the tool has not run. Exit code 2."""
+"""Kinds of usage errors, for which the tool isn't run: exit code 2."""
 
 MOST_INPUT: Final = 10_000_000
 
@@ -51,10 +52,13 @@ MOST_INPUT: Final = 10_000_000
 @click.command("call")
 @click.argument("name", shell_complete=complete_tool)
 @click.argument("words", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_word)
-@click.option("--input-json", metavar="JSON", help="The arguments as a JSON object, '-' for standard input.")
+@click.option("--input-json", metavar="JSON", help="The arguments as a JSON object; '-' reads standard input.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
-    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the result's image, audio, file or text."
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the result's images, audio and files, or its text.",
 )
 @call_options
 @context_options
@@ -73,17 +77,17 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     timeout: float | None,
     **context: Any,
 ) -> int:
-    """Call a tool, its arguments typed by its schema.
+    """Call a tool with arguments typed by its schema.
 
     \b
-    key=value     a text, number, boolean, null or member of an enum, as the schema takes it
+    key=value     a string, number, boolean, null or enum member, as the schema allows
     key:=JSON     any JSON
     key=@FILE     a file's text (key=@@text for a text that begins with '@')
-    a.b=value     a part of an object
+    a.b=value     a property of an object
     key=x key=y   the items of an array
 
-    A freeform tool takes input=TEXT, or standard input. What may destroy something, or wants to be confirmed, is asked
-    about in a terminal. At Ctrl-C the tool is stopped.
+    A freeform tool takes input=TEXT, or standard input. Calls that are destructive or need confirmation are asked
+    about in a terminal. Ctrl-C stops the tool.
     """  # noqa: D301  click's marker is the character itself
     session = open_session(options)
     session.read_rules(rules)
@@ -126,12 +130,12 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
-    """The arguments; JSON text stays text where nothing is put over it: dispatch reads it as it reads a model's."""
-    text = None if input_json is None else _standard_input() if input_json == "-" else input_json
+    """The arguments; `--input-json` alone stays text, so that dispatch parses it as it does a model's."""
+    text = read_stdin(MOST_INPUT) if input_json == "-" else input_json
     if text is not None and not words:
         return text
-    if text is None and not words and tool.spec.kind == "freeform" and not sys.stdin.isatty():
-        return {"input": _standard_input()}
+    if text is None and not words and tool.spec.kind == "freeform" and not stdin_is_terminal():
+        return {"input": read_stdin(MOST_INPUT)}
     if text is None:
         return read_arguments(words, tool.spec.input_schema)
     try:
@@ -141,18 +145,8 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
     return read_arguments(words, tool.spec.input_schema, base)
 
 
-def _standard_input() -> str:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise click.UsageError(f"standard input has more than {MOST_INPUT:,} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise click.UsageError("standard input isn't UTF-8 text") from None
-
-
 def save_result(result: ToolResult, file: str) -> None:
-    """Writes a result's pictures, sounds and files to a file, the second to FILE-2 and so on; else its text.
+    """Writes a result's images, audio and files to a file, the second to FILE-2 and so on; else its text.
 
     Raises:
         OSError: A file can't be written.
@@ -179,21 +173,21 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
 
 
 def _report_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
-    """What a model doesn't read, for the person at the terminal: the cause; that a plugin failed to load, always."""
+    """Writes details that aren't for the model: the cause, which with `--json` only a plugin's failed load has."""
     cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
-    # A `ToolError` speaks for itself: the result has its text already.
+    # The text of a `ToolError` is in the result already.
     if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
         write_error(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
-        remark("  'registry doctor' lists what failed; once it is corrected: registry list --refresh")
-    if options.debug and "Traceback (" not in detail:  # a traceback stands in the log, which --debug shows
+        remark("  'registry doctor' lists what failed; once it is fixed, run: registry list --refresh")
+    if options.debug and "Traceback (" not in detail:  # --debug shows the log, which has the traceback
         remark(detail)
     if not (options.debug or as_json or failed_to_load):
         remark("(--debug shows more)")
 
 
 def _cause(detail: str) -> str:
-    """The sentence of a detail: what its traceback ends with, or what stands before it."""
+    """The message in a detail: the end of a traceback, or the line before it."""
     lines = detail.strip().splitlines()
     if not lines or not lines[0].startswith("Traceback "):
         return lines[0] if lines else ""
@@ -207,8 +201,8 @@ MOST_CALLS: Final = 100_000
 
 @click.command("dispatch")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--events", is_flag=True, help="Print each event as it happens, one JSON object a line.")
-@click.option("--sequential", is_flag=True, help="Run one call after the other.")
+@click.option("--events", is_flag=True, help="Print events as they happen, as JSON lines.")
+@click.option("--sequential", is_flag=True, help="Run one call at a time.")
 @click.option("--max-concurrency", type=click.IntRange(1), metavar="N", help="Run at most N calls at once.")
 @call_options
 @context_options
@@ -229,13 +223,13 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
 ) -> int:
     """Run a model's calls as one turn.
 
-    FILE, or '-' for standard input, holds a JSON list of them:
+    FILE, or '-' for standard input, has a JSON list of them:
 
     \b
     [{"id": "1", "name": "add", "arguments": {"a": 1}}, ...]
 
-    Arguments are an object, or JSON text as models write it. Prints one result for each call, a JSON object a line, in
-    call order, as soon as it and those before it are there. The exit code is 1 if any of them is an error.
+    Arguments are an object, or JSON text as models write it. Prints one result per call, as JSON lines in call order,
+    each as soon as it and those before it are available. The exit code is 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)
@@ -258,14 +252,14 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     if rows is not None:
         rows.finish(outcome)
     if outcome.fatal is not None:
-        remark(f"the turn was ended: {outcome.fatal}")
+        remark(f"a tool ended the turn: {outcome.fatal}")
     if outcome.ended in INTERRUPTED:
         return 130
     return 1 if outcome.is_error else 0
 
 
 class _Rows:
-    """Results as JSON lines: each is written once it and those before it are there."""
+    """Writes results as JSON lines in call order, as soon as possible."""
 
     def __init__(self) -> None:
         self.calls: Sequence[ToolCall] = ()
@@ -273,14 +267,14 @@ class _Rows:
         self._written = 0
 
     def listen(self, event: CallEvent) -> None:
-        """Takes a call's result; what waits for an answer is worded at the end."""
+        """Stores a call's result and writes those whose turn it is; suspended calls wait for `finish`."""
         if isinstance(event, CallEnded) and not isinstance(event, CallSuspended):
             self._waiting.setdefault(event.index, event.result)
         while self._written in self._waiting:
             self._write(self.calls[self._written], self._waiting[self._written])
 
     def finish(self, outcome: Outcome) -> None:
-        """Writes what is left."""
+        """Writes the remaining results."""
         for call, result in [*outcome][self._written :]:
             self._write(call, result)
 
@@ -291,25 +285,27 @@ class _Rows:
 
 
 def read_calls(file: str) -> list[Any]:
-    """The list that a file holds; what its members are, dispatch finds out.
+    """Reads a JSON list of calls, whose items are validated by dispatch.
 
     Raises:
-        click.UsageError: It can't be read, or holds no JSON list.
+        click.UsageError: It can't be read, or isn't a JSON list.
     """
-    try:
-        with click.open_file(file, "rb") as stream:
-            data = stream.read(_MOST_CALLS_INPUT + 1)
-    except OSError as error:
-        raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
-    file = "standard input" if file == "-" else file
+    if file == "-":
+        file, data = "standard input", read_stdin(_MOST_CALLS_INPUT).encode()
+    else:
+        try:
+            with Path(file).open("rb") as stream:
+                data = stream.read(_MOST_CALLS_INPUT + 1)
+        except OSError as error:
+            raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
     if len(data) > _MOST_CALLS_INPUT:
-        raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
+        raise click.UsageError(f"{file} is larger than {_MOST_CALLS_INPUT:,} bytes")
     try:
         calls = strict_json(data)
     except ValueError as error:
-        raise click.UsageError(f"{file} holds no JSON: {error}") from None
+        raise click.UsageError(f"{file} isn't valid JSON: {error}") from None
     if not isinstance(calls, list):
-        raise click.UsageError(f'{file} holds no list of calls: [{{"id": ..., "name": ..., "arguments": ...}}, ...]')
+        raise click.UsageError(f'{file} isn\'t a list of calls: [{{"id": ..., "name": ..., "arguments": ...}}, ...]')
     if len(calls) > MOST_CALLS:  # pyright: ignore[reportUnknownArgumentType]  JSON of any kind
-        raise click.UsageError(f"{file} holds more than {MOST_CALLS:,} calls")
+        raise click.UsageError(f"{file} has more than {MOST_CALLS:,} calls")
     return calls  # pyright: ignore[reportUnknownVariableType]

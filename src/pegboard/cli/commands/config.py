@@ -1,4 +1,4 @@
-"""`registry config`, `keys`, `plugins`, `processors`, `install`, `uninstall`, `completion`: what is there, and how."""
+"""`registry config`, `keys`, `plugins`, `processors`, `install`, `uninstall` and `completion`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from pegboard.cli.output import (
     complain,
     json_pretty,
     json_rows,
+    read_stdin,
     remark,
     rows_text,
+    stdin_is_terminal,
     stdout_screen,
     write,
 )
-from pegboard.cli.session import Session, configuration_of, note_names, open_session
+from pegboard.cli.session import Session, configuration_of, open_session, store_names
 from pegboard.config.config import distrust, key_names, normalised, remove_key, set_key, trust, without_secrets
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import CONFIG_NAME, project_file
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.request.pipeline import Processor
 
-OURS = "pegboard"  # the distribution whose plugins are built in
+OURS = "pegboard"  # the distribution of built-in plugins
 _FOLDER: Final = Path(__file__).parents[1] / "shells"
 
 _HOW: Final = """\b
 eval "$(registry completion bash)"      in ~/.bashrc
-eval "$(registry completion zsh)"       in ~/.zshrc, behind compinit
+eval "$(registry completion zsh)"       in ~/.zshrc, after compinit
 registry completion fish > ~/.config/fish/completions/registry.fish
 """
 
@@ -54,9 +56,9 @@ def config_command(context: click.Context) -> Any:
 @registry_options()
 @click.pass_obj
 def show_config(options: Options) -> int:
-    """Print what holds, as JSON.
+    """Print the effective configuration as JSON.
 
-    The files and the environment, merged; what looks like a key or a password is hidden.
+    Files and environment are merged; what looks like a key or a password is hidden.
     """
     config = configuration_of(options)
     keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
@@ -66,7 +68,7 @@ def show_config(options: Options) -> int:
         remark(str(ignored))
     if config.project_block:
         names = ", ".join(config.project_block)
-        remark(f"this project's file blocks {names}: until you trust it, that holds where they bring nothing but tools")
+        remark(f"this project's file blocks {names}; until you trust it, plugins with more than tools stay loaded")
     return 0
 
 
@@ -74,31 +76,26 @@ def show_config(options: Options) -> int:
 @registry_options()
 @click.pass_obj
 def config_path(options: Options) -> int:
-    """Print where files are read.
-
-    Those that are there, and those that would be read if they were.
-    """
+    """Print the paths of configuration files, existing and possible ones."""
     config = configuration_of(options)
     for file in config.looked_at:
-        if Path(file).name == "trusted.json":
-            continue
-        write(f"{file}{'' if file in config.files else '  (none there)'}\n")
+        if Path(file).name != "trusted.json":
+            write(f"{file}{'' if file in config.files else '  (not found)'}\n")
     return 0
 
 
 @config_command.command("trust")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--undo", is_flag=True, help="Take trust back.")
+@click.option("--undo", is_flag=True, help="Revoke trust.")
 def trust_config(file: Path | None, undo: bool) -> int:
-    """Trust a project's pegboard.toml.
+    """Trust a project's pegboard.toml with its present content.
 
-    It may then do more than narrow what is offered: as it is now, until it changes.
-
-    Without FILE, the one that commands find from here.
+    Until it is trusted, and again once it changes, it may only remove tools. Without FILE: the file that applies to
+    the current folder.
     """
     found = file or project_file(str(Path.cwd()))
     if found is None:
-        raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
+        raise click.UsageError(f"there is no {CONFIG_NAME} in this folder or above; name the file")
     chosen = Path(found)
     if undo:
         remark(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
@@ -110,21 +107,21 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
 @click.group("keys")
 def keys_command() -> None:
-    """Keep keys in the system's keyring. Settings refer to them: api_key = { keyring = "NAME" }."""
+    """Store keys in the system's keyring. Settings refer to them: api_key = { keyring = "NAME" }."""
 
 
 @keys_command.command("set")
 @click.argument("name")
 def set_key_command(name: str) -> int:
-    """Keep a key, read from the terminal or from standard input."""
-    if sys.stdin.isatty():
+    """Store a key, read from the terminal or from standard input."""
+    if stdin_is_terminal():
         secret = click.prompt(name, hide_input=True, err=True)
     else:
-        secret = sys.stdin.read(_MOST_KEY + 1).rstrip("\r\n")
-    if not secret or len(secret) > _MOST_KEY:
-        raise click.UsageError(f"a key has 1 to {_MOST_KEY:,} characters")
+        secret = read_stdin(_MOST_KEY).rstrip("\r\n")
+    if not secret:
+        raise click.UsageError("the key is empty")
     set_key(name, secret)
-    remark(f'kept; in pegboard.toml: {{ keyring = "{name}" }}')
+    remark(f'stored; refer to it in pegboard.toml by {{ keyring = "{name}" }}')
     return 0
 
 
@@ -134,7 +131,7 @@ def list_keys() -> int:
     names = key_names()
     write("".join(f"{name}\n" for name in names))
     if not names:
-        remark("no key was set: registry keys set NAME")
+        remark("no keys are stored: 'registry keys set NAME' stores one")
     return 0
 
 
@@ -148,14 +145,14 @@ def remove_key_command(name: str) -> int:
 
 
 @click.group("plugins", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@click.option("--all", "with_ours", is_flag=True, help="Those that pegboard itself brings, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--all", "with_ours", is_flag=True, help="Also list the plugins built into pegboard.")
 @registry_options()
 @click.pass_context
 def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> int:
-    """List the installed plugins, and how they are.
+    """List the installed plugins and their status.
 
-    What brings each, its hooks, how many tools it has, and why it isn't whole.
+    With the distribution of each, its hooks, its number of tools, and the cause if it failed.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -189,10 +186,10 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
 @registry_options()
 @click.pass_obj
 def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
-    """Give distributions the names that they bring.
+    """Resolve name conflicts in favour of DISTRIBUTION.
 
-    Names of tools, plugins, models and so on that several distributions bring stay with DISTRIBUTION from now on, in
-    this environment.
+    Names of tools, plugins, models and so on that several distributions bring belong to it from now on, in this
+    environment.
     """
     from pegboard.plugins.cache import forget_snapshots
 
@@ -202,31 +199,31 @@ def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
         if normalised(name) not in known:
             near = did_you_mean(suggest(name, known.values()))
             raise click.UsageError(f"no installed distribution {name!r} brings a plugin.{near}")
-    note_names(session.registry, session.discovery, distributions)
+    store_names(session.registry, session.discovery, distributions)
     forget_snapshots()
     _report(session, open_session(options))
     return 0
 
 
 def _with_causes(registry: ToolRegistry) -> list[PluginRecord]:
-    """The plugins, each with what it lost to others where it is whole itself."""
-    lost: dict[str | None, list[str]] = {}
+    """The plugins; those without a cause of their own get the causes of their problems, such as names held back."""
+    causes: dict[str | None, list[str]] = {}
     for problem in registry.problems():
-        lost.setdefault(problem.plugin, []).append(problem.cause)
+        causes.setdefault(problem.plugin, []).append(problem.cause)
     return [
-        evolve(plugin, cause=plugin.cause or "; ".join(dict.fromkeys(lost.get(plugin.name, ()))) or None)
+        evolve(plugin, cause=plugin.cause or "; ".join(dict.fromkeys(causes.get(plugin.name, ()))) or None)
         for plugin in registry.plugins()
     ]
 
 
 @click.command("processors")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @registry_options()
 @click.pass_obj
 def processors_command(options: Options, as_json: bool) -> int:
-    """List the steps by which requests are made ready.
+    """List the request processors in order.
 
-    Who brought each, and what it does. Plugins that bring one are imported.
+    With the plugin and a summary of each. Plugins that bring one are imported.
     """
     session = open_session(options)
     steps = list(session.run(session.registry.processors))
@@ -259,9 +256,9 @@ def _facts(step: Processor) -> dict[str, Any]:
 @click.command("completion", epilog=_HOW)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> int:
-    """Print the script that completes in a shell.
+    """Print a shell's completion script.
 
-    It completes commands, tools and their arguments. Put it to use with one of these:
+    It completes commands, tools and their arguments. Enable it with one of these:
     """
     write((_FOLDER / f"registry.{shell}").read_text())
     return 0
@@ -275,10 +272,10 @@ _PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.argument("packages", metavar="PACKAGE...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
 def install_command(options: Options, packages: tuple[str, ...]) -> int:
-    """Install packages, and show the tools that came.
+    """Install packages and show the tools added.
 
-    They go into the environment that registry runs in, by its pip or, where it has none, by uv. Options that
-    registry doesn't know go there: registry install -e . --upgrade
+    Runs pip in this environment, or uv if there is no pip. Unknown options are passed on:
+    registry install -e . --upgrade
     """
     return _changed(options, ["install", *packages])
 
@@ -288,8 +285,8 @@ def install_command(options: Options, packages: tuple[str, ...]) -> int:
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def uninstall_command(options: Options, packages: tuple[str, ...], yes: bool) -> int:
-    """Uninstall packages, and show the tools that went."""
-    # uv never asks, and takes no such option.
+    """Uninstall packages and show the tools removed."""
+    # uv never asks, and has no such option.
     return _changed(options, ["uninstall", *(["-y"] if yes and find_spec("pip") is not None else []), *packages])
 
 
@@ -297,14 +294,14 @@ def _changed(options: Options, work: Sequence[str]) -> int:
     before = open_session(options)
     code = run_installer(installer(work))
     if code:
-        complain(f"the installer ended with exit code {code}; nothing else was done")
+        complain(f"the installer failed with exit code {code}")
         return 1
     _report(before, open_session(options))
     return 0
 
 
 def installer(work: Sequence[str]) -> list[str]:
-    """The command line that does this work for the running Python: by its pip, or else by uv.
+    """The command line of pip, or else of uv, for the running Python.
 
     Raises:
         click.UsageError: There is neither.
@@ -315,27 +312,27 @@ def installer(work: Sequence[str]) -> list[str]:
 
     uv = which("uv")
     if uv is None:
-        raise click.UsageError(f"neither pip is in {sys.prefix} nor uv on the PATH: install one of them")
+        raise click.UsageError(f"there is neither pip in {sys.prefix} nor uv on the PATH: install one of them")
     return [uv, "pip", work[0], "--python", sys.executable, *work[1:]]
 
 
 def run_installer(command: Sequence[str]) -> int:
-    """Runs it; its output goes to standard error, so that standard output is only what came or went."""
+    """Runs the installer with its output on standard error: standard output only has the changed tools."""
     import subprocess
 
-    return subprocess.run(command, stdout=sys.stderr.fileno(), check=False).returncode  # noqa: S603  what the person asked for
+    return subprocess.run(command, stdout=sys.stderr.fileno(), check=False).returncode  # noqa: S603  the user's own command
 
 
 def _report(before: Session, after: Session) -> None:
     old = {tool.name: tool for tool in before.registry.tools()}
     new = {tool.name: tool for tool in after.registry.tools()}
-    came = sorted(new.keys() - old.keys())
-    went = sorted(old.keys() - new.keys())
+    added = sorted(new.keys() - old.keys())
+    removed = sorted(old.keys() - new.keys())
     changed = sorted(name for name in new.keys() & old.keys() if new[name].spec != old[name].spec)
-    for sign, names in (("+", came), ("-", went), ("~", changed)):
+    for sign, names in (("+", added), ("-", removed), ("~", changed)):
         write("".join(f"{sign} {name}\n" for name in names))
-    if not (came or went or changed):
-        remark("no tools came or went")
+    if not (added or removed or changed):
+        remark("no tools were added or removed")
     for problem in after.registry.problems():
         if problem not in before.registry.problems():
             remark(f"{problem.plugin or problem.distribution}: {problem.cause}")

@@ -1,4 +1,4 @@
-"""`registry doctor`: what is wrong with plugins, configuration and cache."""
+"""`registry doctor`: checks of plugins, configuration and cache."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from pegboard.cli.session import Session, names_of_plugins, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, ManifestError, PluginError, suggest
 from pegboard.plugins.discovery import GROUP
+from pegboard.schema.json import counted
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
 
 _DIAGNOSE: Final = "pegboard_diagnose"
-_CORRECT: Final = "Correct it, or leave it out."
-_RENAME: Final = "Give one of them another name: [rename] or [prefix] in pegboard.toml."
+_CORRECT: Final = "Correct or remove it."
+_ASK_AUTHOR: Final = "Ask its author to correct it."
+_RENAME: Final = "Rename one of them: [rename] or [prefix] in pegboard.toml."
 
 
 def names_of_configuration(session: Session) -> Iterator[Finding]:
-    """Those that look like a slip.
+    """Finds misspelt names in the configuration.
 
-    One file may serve several environments: a name is reported only where one that is here is close to it.
+    A file may serve several environments, so unknown names are reported only if they are close to a known one.
     """
     config = session.config
     plugins = names_of_plugins(session.registry, session.discovery)
@@ -63,22 +65,22 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
 
 def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
     if near:
-        yield Finding(f"configuration: {key}", cause, f"Is {near[0]!r} meant?")
+        yield Finding(f"configuration: {key}", cause, f"Did you mean {near[0]!r}?")
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@click.option("--rules", type=FILE, metavar="FILE", help="Look at rules, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--rules", type=FILE, metavar="FILE", help="Also check a file of rules.")
 @registry_options()
 @click.pass_obj
 def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
-    """Look for what is wrong, and suggest what to do. Exits with 1 where something is.
+    """Check for problems and suggest fixes. Exits with 1 if there are any.
 
-    Plugins that failed, tools held back, manifests that aren't true, configuration that is wrong or not trusted,
-    distributions that can't be read, a cache that others can write, and what plugins themselves find wrong.
+    Plugins that failed, tools held back, manifests that don't match the code, configuration that is invalid or not
+    trusted, unreadable distributions, a cache that others can write, and problems that plugins report themselves.
     """
     with Status() as status:
-        status.show("looking")
+        status.show("checking")
         found = list(findings(options, rules))
     if as_json:
         write(json_rows("findings", (finding.to_json() for finding in found)))
@@ -87,12 +89,12 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         for each in found:
             write(block(each.subject, screen, style="bold"))
             write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
-        remark(f"{len(found)} found" if found else "nothing is wrong")
+        remark(counted(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
 
 
 def findings(options: Options, rules: str | None = None) -> Iterator[Finding]:
-    """Everything that is found, each cause once; one broken part hides no other."""
+    """All problems, without duplicates; a failing part doesn't hide others."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in _all(options, rules):
         found.setdefault((finding.subject, finding.cause), finding)
@@ -107,7 +109,7 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
         yield Finding("configuration", str(error), _CORRECT)
         if not isinstance(error.__cause__, DuplicateToolError):
             return
-        session = open_session(options, anyway=True)  # each conflict is told, and what else is wrong
+        session = open_session(options, anyway=True)  # to report each conflict and other problems
     yield from _of_configuration(session)
     yield from _of_problems(session)
     yield from _of_plugins(session)
@@ -132,7 +134,7 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         if ignored.wrong is not None:
             yield Finding("configuration", str(ignored), _CORRECT)
             continue
-        yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as this project's file isn't trusted", fix)
+        yield Finding(f"{ignored.file}: {ignored.key}", "is ignored: this project's file isn't trusted", fix)
     try:
         offered = session.resolved()
     except (ConfigError, ExpressionError) as error:
@@ -141,16 +143,16 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         for problem in offered.problems:
             kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
             yield Finding(kind, str(problem), fix)
-        from pegboard.testing.check import schema_problems  # which loads all of the registry
+        from pegboard.testing.check import schema_problems  # slow to import
 
         for tool in offered.tools:
             for cause in schema_problems(tool.spec):
-                yield Finding(f"tool {tool.name!r}", cause, "Ask its author to correct it.")
+                yield Finding(f"tool {tool.name!r}", cause, _ASK_AUTHOR)
     yield from names_of_configuration(session)
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:
-    """The problems of the registry; one that several plugins of a distribution share, once."""
+    """The problems of the registry; one that several plugins of a distribution share is reported once."""
     plugins: dict[tuple[str | None, str], list[str]] = {}
     for problem in session.registry.problems():
         named = plugins.setdefault((problem.distribution, problem.cause), [])
@@ -160,100 +162,100 @@ def _of_problems(session: Session) -> Iterator[Finding]:
         source = distribution or "sys.path"
         kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
         has_settings = any(session.config.settings(name, distribution) for name in named)
-        first = "Correct its settings, if they are wrong; else update" if has_settings else "Update"
-        fix = f"{first} it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
+        first = "Check its settings, update" if has_settings else "Update"
+        fix = f"{first} it, or ask its author; block = {json.dumps(named)} disables it, --debug shows tracebacks."
         if cause.startswith("plugins."):
-            fix = f"Correct the setting; block = {json.dumps(named)} leaves the plugin out."
-        subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
+            fix = f"Correct the setting; block = {json.dumps(named)} disables the plugin."
+        subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Reinstall it.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
         yield Finding(subject, what, settles)
 
 
 def _of_plugins(session: Session) -> Iterator[Finding]:
-    """Manifests that aren't true, and commands that can't be had."""
-    well = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("listed", "loaded", "partial")}
+    """Outdated manifests, plugins without effect, commands hidden by built-in ones, and plugins' own diagnoses."""
+    working = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("listed", "loaded", "partial")}
     entries = session.entries()
     causes = [problem.cause for problem in session.registry.problems()]
-    for finding in _of_manifests(entries, well):
-        if not any(finding.subject in cause for cause in causes):  # the registry names the file of a void manifest
+    for finding in _of_manifests(entries, working):
+        if not any(finding.subject in cause for cause in causes):  # an invalid manifest is a problem of the registry
             yield finding
     for found in entries:
         subject = f"plugin {found.name!r} ({found.distribution})"
         manifest = session.manifest(found)
-        if found.name in well and manifest is not None and manifest.brings_nothing and not manifest.faults:
-            fix = f"Give it its settings ([plugins.{found.name}]), or remove it."
+        if found.name in working and manifest is not None and manifest.brings_nothing and not manifest.faults:
+            fix = f"Configure it ([plugins.{found.name}]), or uninstall it."
             yield Finding(subject, "it registers nothing", fix)
         if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
-            cause = f"it lies in {found.root}, where no file beside its code can be read, its manifest among them"
+            cause = f"it is in the archive {found.root}, so its manifest and other data files can't be read"
             yield Finding(subject, cause, f"Install it: pip install {found.root}")
-        for name in command_helps(found, session) if found.name in well else ():
+        for name in command_helps(found, session) if found.name in working else ():
             if name in OWN:
-                cause = f"its command {name!r} can't be had: 'registry {name}' is pegboard's own"
+                cause = f"its command {name!r} is hidden: 'registry {name}' is built in"
                 yield Finding(subject, cause, "Ask its author to rename it.")
-        if found.name in well and manifest is not None and _DIAGNOSE in manifest.hooks:
+        if found.name in working and manifest is not None and _DIAGNOSE in manifest.hooks:
             yield from _of_diagnosis(found, session, subject)
     yield from _of_groups()
 
 
 def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Finding]:
-    """What a plugin itself finds wrong; its code is imported."""
-    said: list[Finding] = []
+    """Problems that a plugin reports itself; its code is imported."""
+    reported: list[Finding] = []
 
     def report(cause: object, fix: object) -> None:
-        said.append(Finding(subject, str(cause), str(fix)))
+        reported.append(Finding(subject, str(cause), str(fix)))
 
     try:
         call_hook(found, session.settings(found), _DIAGNOSE, report)
     except PluginError as error:
-        yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", "Ask its author to correct it.")
-    yield from tuple(said)
+        yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR)
+    yield from tuple(reported)  # a hook that timed out may still append
 
 
 def _of_groups() -> Iterator[Finding]:
-    """Groups of entry points that are nearly the one of plugins."""
+    """Misspelt entry point groups."""
     for group in entry_points().groups:
         if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
             for name in sorted({point.dist.name for point in entry_points(group=group) if point.dist is not None}):
-                cause = f"its entry points stand in the group {group!r}; those of plugins stand in {GROUP!r}"
-                fix = f"Write [project.entry-points.{GROUP}], and install it again."
+                cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
+                fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
                 yield Finding(f"distribution {name}", cause, fix)
 
 
-def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
-    """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
+def _of_manifests(entries: Iterable[FoundPlugin], working: Container[str]) -> Iterator[Finding]:
+    """Manifests that don't match the code, of distributions whose plugins all work; others are reported elsewhere."""
     for distribution, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
-        if not all(found.name in well for found in plugins):
+        if not all(found.name in working for found in plugins):
             continue
         try:
             files = manifest_files(plugins)
-        except ManifestError:  # the package is found by an import hook only
+        except ManifestError:  # only an import hook finds the package
             continue
         for path, of_file in files:
             notes: list[str] = []
             for difference in manifest_differences(path, of_file, notes) if path.exists() else ():
-                yield Finding(str(path), difference, "As its author: registry manifest write.")
+                yield Finding(str(path), difference, "As its author, run: registry manifest write.")
             for note in notes:
-                yield Finding(f"distribution {distribution}", note, "Ask its author to correct it.")
+                yield Finding(f"distribution {distribution}", note, _ASK_AUTHOR)
 
 
 def cache_findings() -> Iterator[Finding]:
-    """What is wrong with the cache's folders; nothing where there are none yet."""
+    """Cache folders with wrong types, owners or permissions."""
     from pegboard.plugins.cache import cache_folder
 
     folder = cache_folder()
-    # Others may look into the folder itself; what pegboard keeps below it is the user's alone.
-    for path, rights in ((folder, 0o022), (folder / "manifests", 0o077), (folder / "snapshots", 0o077)):
+    # Others may read the folder itself, but not its subfolders.
+    for path, forbidden in ((folder, 0o022), (folder / "manifests", 0o077), (folder / "snapshots", 0o077)):
         try:
             facts = path.stat()
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield Finding(str(path), f"the cache can't be looked at: {error.strerror}", "Give yourself rights on it.")
+            yield Finding(str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it.")
             continue
         private = os.name != "posix" or (
-            facts.st_uid == os.geteuid() and facts.st_mode & (rights | stat.S_IWUSR) == stat.S_IWUSR
+            facts.st_uid == os.geteuid() and facts.st_mode & (forbidden | stat.S_IWUSR) == stat.S_IWUSR
         )
         if not (private and stat.S_ISDIR(facts.st_mode)):
-            cause = "the cache is no folder that only you can write, so nothing may be kept"
-            yield Finding(str(path), cause, f"Put it right (chmod 700 {path}), or remove it: it is made anew.")
+            cause = "the cache isn't used, as it isn't a folder that only you can write to"
+            yield Finding(str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated.")

@@ -1,4 +1,4 @@
-"""`registry list`, `search`, `show`, `schema`, `explain`, `export`: the tools; no code of theirs is imported."""
+"""`registry list`, `search`, `show`, `schema`, `explain`, `export`: commands that list tools without importing them."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ Keep: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
 
 
 def snapshot_keeper() -> tuple[Discovery | None, Keep]:
-    """What is installed, and what keeps the listing's snapshot; before the registry is loaded, on which it rests.
+    """The installed plugins, and a function that writes the listing snapshot; call it before the registry is loaded.
 
-    What is kept is what `list` has written to standard output and standard error, with an index for `search`. While a
-    plugin is quarantined it holds for an hour; nothing is kept while settings lack a secret.
+    The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
+    quarantined, and isn't written while settings lack a secret.
     """
     place = environment()
-    if place is None:  # snapshots aren't kept
+    if place is None:  # snapshots are disabled
         return None, lambda _session, _offered, _index: False
     stamps = Stamps.of_environment()
     config = load_config(project="search")
@@ -87,8 +87,8 @@ def snapshot_keeper() -> tuple[Discovery | None, Keep]:
             stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in plugins)
         commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
-        known, told = session.registry.problems(), notices(session, offered)
-        sections = sections_of(offered.tools, known, commands=commands.items(), notices=told, index=index)
+        found, remarks = session.registry.problems(), notices(session, offered)
+        sections = sections_of(offered.tools, found, commands=commands.items(), notices=remarks, index=index)
         return write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
 
     return discovery, keep
@@ -97,11 +97,11 @@ def snapshot_keeper() -> tuple[Discovery | None, Keep]:
 @click.command("list")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_tool)
 @where_option
-@click.option("--plugin", metavar="NAME", shell_complete=complete_plugin, help="Only what this plugin brings.")
-@click.option("--json", "form", flag_value="json", help="As JSON.")
-@click.option("--names", "form", flag_value="names", help="Names only, one a line.")
-@click.option("--table", "form", flag_value="table", help="As a table, into a pipe too.")
-@click.option("--input-schema", is_flag=True, help="With each tool's input schema.")
+@click.option("--plugin", metavar="NAME", shell_complete=complete_plugin, help="Only tools of this plugin.")
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--names", "form", flag_value="names", help="Print names only, one per line.")
+@click.option("--table", "form", flag_value="table", help="Print a table, even into a pipe.")
+@click.option("--input-schema", is_flag=True, help="Print each tool's input schema.")
 @context_options
 @tool_options
 @click.pass_obj
@@ -116,8 +116,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
 ) -> int:
     """List the tools that this environment offers.
 
-    NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets lines of name, plugin and summary
-    with tabs between.
+    NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets tab-separated lines of name, plugin and
+    summary.
     """
     plain = not (names or where or plugin or any(context.values())) and options.is_default
     discovery, keep = snapshot_keeper() if plain else (None, None)
@@ -127,7 +127,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     named = any_of(*(Matches("name", name) for name in names)) if names else None
     brought = Matches("plugin", plugin) if plugin else None
     offered = session.processed(session.resolved(named, brought, where, context=asked, live=live), asked)
-    for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
+    for name in names:  # patterns, and tools excluded by predicates, aren't errors
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
     known = [record.name for record in session.registry.plugins()]
@@ -135,7 +135,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
     report_misses(session, offered)
     if not offered.tools and offered.considered:
-        remark("no tool fits; 'registry explain NAME' shows why one is left out")
+        remark("no tool matches; 'registry explain NAME' shows why a tool is excluded")
     if form == "json":
         write(listing_json(offered.tools, problems(session, offered)))
     else:
@@ -147,7 +147,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
 
 def report_misses(session: Session, offered: ResolvedTools) -> None:
-    """Reports the names in `-T` that no tool has; one may be a plugin's."""
+    """Reports names in `-T` that no tool has, and suggests others."""
     plugins = {record.name for record in session.registry.plugins()}
     for name in (item.strip() for item in ",".join(session.options.only).split(",")):
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
@@ -156,19 +156,19 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
 
 
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
-    """What went wrong with plugins, and with this resolution."""
+    """The problems of plugins and of this resolution."""
     found = (Problem(one.origin.plugin, one.origin.distribution, str(one)) for one in offered.problems)
     return [*session.registry.problems(), *found]
 
 
 def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
-    """What else `list` writes to standard error."""
+    """Notices of `list` for standard error, besides problems."""
     yield from map(str, session.config.ignored)
     if not offered.considered:
-        yield "no tools are installed: 'registry install PACKAGE' brings some, 'registry new NAME' makes some"
+        yield "no tools are installed: 'registry install PACKAGE' adds some, 'registry new NAME' creates a plugin"
     unasked = [] if session.options.live else session.unasked()
     if unasked:
-        yield f"toolsets of {counted(len(unasked), 'plugin')} not asked for tools ({', '.join(unasked)}): --live asks"
+        yield f"toolsets of {counted(len(unasked), 'plugin')} not queried ({', '.join(unasked)}): --live queries them"
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
@@ -192,11 +192,11 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
 
 @click.command("show")
 @click.argument("name", shell_complete=complete_tool)
-@click.option("--json", "as_json", is_flag=True, help="As JSON: all that the spec holds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the full spec as JSON.")
 @tool_options
 @click.pass_obj
 def show_command(options: Options, name: str, as_json: bool) -> int:
-    """Show everything that is known of one tool."""
+    """Show everything known about a tool."""
     tool = open_session(options).find(name)
     write(show_json(tool) if as_json else show_text(tool))
     return 0
@@ -215,12 +215,12 @@ def schema_command(options: Options, name: str) -> int:
 @click.command("explain")
 @click.argument("name", shell_complete=complete_tool)
 @where_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @context_options
 @tool_options
 @click.pass_obj
 def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
-    """Show each step by which a tool is offered, or isn't."""
+    """Show why a tool is or isn't offered."""
     session = open_session(options)
     asked = context_of(**context)
     offered = session.resolved(where, context=asked, live=session.asks_live(name))
@@ -255,10 +255,10 @@ _MOST: Final = 1_000
     type=click.IntRange(1, _MOST),
     default=SEARCH_LIMIT,
     show_default=True,
-    help="At most so many.",
+    help="Maximum number of tools.",
 )
 @where_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON: as in 'registry list --json', best first.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON as 'registry list --json' does, best first.")
 @context_options
 @tool_options
 @click.pass_obj
@@ -267,9 +267,8 @@ def search_command(
 ) -> int:
     """Find tools by what they do.
 
-    WORDS are looked for in names, parameters and descriptions. A word finds what begins with it; the more words are
-    found, the better, and the best tools come first. A terminal gets a table; a pipe gets lines of name, plugin and
-    summary with tabs between.
+    WORDS are searched in names, parameters and descriptions. A word matches as a prefix; tools that match more words
+    come first. A terminal gets a table; a pipe gets tab-separated lines of name, plugin and summary.
     """
     from pegboard.toolsets.search import ToolIndex
 
@@ -290,7 +289,7 @@ def search_command(
             _write_list(tools, None, input_schema=False)
         _notice(session, offered)
     if not tools:
-        remark(f"no tool fits {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
+        remark(f"no tool matches {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
 
 
@@ -301,11 +300,11 @@ _MOST_NAMED = 5
 @click.option(
     "--to", "name", metavar="NAME", shell_complete=complete_exporter, help="The exporter: 'openai'; see --list."
 )
-@click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
-@click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
+@click.option("--list", "as_list", is_flag=True, help="List exporters, and packages of others.")
+@click.option("--strict", is_flag=True, help="Request strict schemas where the provider has them.")
 @where_option
-@click.option("--check", is_flag=True, help="Show what is lost, and which tools can't be exported; exit with 1 then.")
-@click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
+@click.option("--check", is_flag=True, help="Show what is lost; exit with 1 if a tool can't be exported.")
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON of a pipe, even in a terminal.")
 @context_options
 @tool_options
 @click.pass_obj
@@ -319,18 +318,18 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     as_json: bool,
     **context: Any,
 ) -> int:
-    """Print the tools as a provider's list has them.
+    """Print the tools in a provider's format.
 
-    It is JSON. No plugin's code is imported, but for the exporter's own where a plugin brings it.
+    It is JSON. No plugin is imported, except for the one of the exporter.
     """
     session = open_session(options)
     if as_list:
         _write_names(session.registry, as_json=as_json)
         return 0
     if name is None:
-        raise click.UsageError("Missing option '--to'; --list shows what there is.")
+        raise click.UsageError("Missing option '--to'; --list lists the exporters.")
     try:
-        with redirect_stdout():  # it may be a plugin's
+        with redirect_stdout():  # plugins may print
             exporter = session.registry.exporter(name)
     except ExportError as error:
         raise click.ClickException(str(error)) from error
@@ -342,8 +341,8 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
             exported = exporter.tools([tool.spec for tool in offered.tools], strict=strict or None)
     except ExportError:
         raise
-    except Exception as error:  # a plugin's may raise anything
-        raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
+    except Exception as error:  # exporters of plugins may raise anything
+        raise ExportError(f"failed: {type(error).__name__}: {error}", exporter=name) from error
     if check:
         _write_losses(exported.losses, as_json=as_json)
         return 1 if exported.refused else 0
@@ -360,21 +359,21 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
 
 def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
-    """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
+    """Lists installed exporters, and those of first-party packages that aren't installed."""
     screen, owners = stdout_screen(), registry.catalogue.owners
     packages: dict[str, str | None] = dict(PACKAGES["exporters"])
     for name, plugin in registry.catalogue.offered("exporters").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
     for name in registry.catalogue.extras.get("exporters", {}):
         packages[name] = owners[f"exporters:{name}"].distribution
-    there = {"mcp", *registry.known("exporters")}
-    names = sorted({*there, *packages})
+    installed = {"mcp", *registry.known("exporters")}
+    names = sorted({*installed, *packages})
     if as_json or not screen.is_terminal:
-        brought = {name: {"package": packages[name]} for name in names if packages.get(name)}
-        rows = ({"name": name, "installed": name in there, **brought.get(name, {})} for name in names)
+        owned = {name: {"package": packages[name]} for name in names if packages.get(name)}
+        rows = ({"name": name, "installed": name in installed, **owned.get(name, {})} for name in names)
         write(json_rows("exporters", rows))
         return
-    shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
+    shown = [(name, "installed" if name in installed else f"pip install {packages[name]}") for name in names]
     write(rows_text(("NAME", "STATUS"), shown, screen))
 
 

@@ -1,4 +1,4 @@
-"""`registry new` and `manifest`: packages that bring plugins, for those who write them."""
+"""`registry new` and `manifest`: commands for authors of plugins."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 
 def package_names(name: str) -> dict[str, str]:
-    """What a new package's template calls its parts; `pegboard-` before the plugin's name may be there.
+    """Names for a new package's template, from a plugin's name with or without `pegboard-`.
 
     Raises:
-        click.UsageError: Nothing can be called so.
+        click.UsageError: The name isn't valid.
     """
     plugin = name.replace("_", "-").removeprefix("pegboard-")
     if not _NAME.fullmatch(plugin) or len(plugin) > _MOST:
         raise click.UsageError(
-            f"{name!r} can't name a plugin: use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
+            f"{name!r} isn't valid as a plugin's name: use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
         )
     module = f"pegboard_{plugin.replace('-', '_')}"
     return {
@@ -55,7 +55,7 @@ def package_names(name: str) -> dict[str, str]:
 
 
 def package_files(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Path below the new package's folder, and text, of each of its files."""
+    """Relative path and text of each file of a new package."""
     for path in sorted(TEMPLATE.rglob("*.txt")):
         text = path.read_text(encoding="utf-8")
         for key, name in names.items():
@@ -71,14 +71,12 @@ def package_files(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Where the package's folder is made; here by default.",
+    help="Parent of the package's folder; by default the current folder.",
 )
 def new_command(name: str, path: Path) -> int:
-    """Write a new plugin package.
+    """Create a new plugin package.
 
-    It is the smallest useful one, with a tool, a test and a README.
-
-    NAME is the plugin's name; the package is called pegboard-NAME.
+    It is minimal, with a tool, a test and a README. NAME is the plugin's name; the package is called pegboard-NAME.
     """
     names = package_names(name)
     taken = {
@@ -89,7 +87,7 @@ def new_command(name: str, path: Path) -> int:
         raise click.UsageError(f"{names['distribution']} is another package's name; choose another")
     folder = path / names["distribution"]
     if folder.exists():
-        raise click.UsageError(f"{folder} is there already; choose another name or --path")
+        raise click.UsageError(f"{folder} already exists; choose another name or --path")
     for below, text in package_files(names):
         file = folder / below
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -101,62 +99,62 @@ def new_command(name: str, path: Path) -> int:
     return 0
 
 
-def made_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
-    """What the plugins' code brings now, loaded in a child process.
+def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
+    """Manifests made from the plugins' code, which is loaded in a child process.
 
     Raises:
         ManifestError: A plugin failed.
     """
     manifests: list[PluginManifest] = []
-    for found, made in probe(plugins, {}):
-        if isinstance(made, str):
-            raise ManifestError(f"plugin {found.name!r} failed to load: {made}")
-        manifests.append(made)
+    for found, manifest in probe(plugins, {}):
+        if isinstance(manifest, str):
+            raise ManifestError(f"plugin {found.name!r} failed to load: {manifest}")
+        manifests.append(manifest)
     return manifests
 
 
 def manifest_differences(path: Path, plugins: Sequence[FoundPlugin], notes: list[str]) -> list[str]:
-    """In what the plugins' code differs from their manifest file, a sentence each; empty where that is true.
+    """Differences between a manifest file and the plugins' code, a sentence each.
 
     Args:
         path: The file.
-        plugins: Those that it is for.
-        notes: Gets what loading the code changed in the process, a sentence each.
+        plugins: The plugins that it describes.
+        notes: Collects side effects of loading the code, a sentence each.
     """
     try:
         file = read_manifest_file(path)
         listed = [(found, manifest_in(file, found)) for found in plugins]
-        made = made_manifests(plugins)
+        current = current_manifests(plugins)
     except ManifestError as error:
         return [str(error)]
-    notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in made for note in one.notes]
+    notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in current for note in one.notes]
     extra = sorted({*file["plugins"]} - {found.name for found in plugins})
-    differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
-    for (found, then), now in zip(listed, made, strict=True):
-        if then is None:
-            differences.append(f"plugin {found.name!r} is not in it")
-        elif changes := now.differences(then):
+    differences = [f"plugin {name!r} is listed, but the package has no such plugin" for name in extra]
+    for (found, old), new in zip(listed, current, strict=True):
+        if old is None:
+            differences.append(f"plugin {found.name!r} is missing")
+        elif changes := new.differences(old):
             differences.append(f"plugin {found.name!r}: {', '.join(changes)}")
     return differences
 
 
 def manifest_files(plugins: Iterable[FoundPlugin]) -> list[tuple[Path, list[FoundPlugin]]]:
-    """The manifest files of these plugins, where they are or would be, and those of one distribution that each is for.
+    """Existing or future manifest files of these plugins, each with the plugins of one distribution that it describes.
 
     Raises:
         ManifestError: A plugin's package can't be found.
     """
-    by_place: dict[tuple[str, Path], list[FoundPlugin]] = {}
+    by_file: dict[tuple[str, Path], list[FoundPlugin]] = {}
     for found in plugins:
         path = find_manifest(found) or manifest_path(found)
-        by_place.setdefault((found.distribution, path), []).append(found)
-    return [(path, of_file) for (_, path), of_file in by_place.items()]
+        by_file.setdefault((found.distribution, path), []).append(found)
+    return [(path, of_file) for (_, path), of_file in by_file.items()]
 
 
 @click.group("manifest")
 @registry_options()
 def manifest_command() -> None:
-    """Write or check manifests. A package that carries one has its tools listed without being imported."""
+    """Write or check manifests. Tools of a package with a manifest are listed without importing it."""
 
 
 @manifest_command.command("write")
@@ -165,19 +163,19 @@ def manifest_command() -> None:
 def write_manifests(packages: tuple[str, ...]) -> int:
     """Write the manifests of packages.
 
-    They have to be installed from their sources (pip install -e).
+    They have to be installed in editable mode (pip install -e).
 
-    PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml; by default this one.
+    PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml; by default the current one.
     """
     for path, plugins in _files(packages or (".",)):
         distribution = plugins[0].distribution
         if not all(plugin.editable for plugin in plugins):
             raise click.UsageError(
-                f"{distribution} isn't installed from its sources: run 'pip install -e' on them first"
+                f"{distribution} isn't installed in editable mode: run 'pip install -e' on its sources first"
             )
         with Status() as status:
             status.show(f"loading {distribution}")
-            manifests = made_manifests(plugins)
+            manifests = current_manifests(plugins)
             write_manifest(path, manifests)
         write(f"{path}: {counted(sum(len(manifest.tools) for manifest in manifests), 'tool')}\n")
     return 0
@@ -187,11 +185,9 @@ def write_manifests(packages: tuple[str, ...]) -> int:
 @click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
 @registry_options()
 def check_manifests(packages: tuple[str, ...]) -> int:
-    """Hold manifests against the code.
+    """Compare manifests with the code.
 
-    Exits with 1 where one differs, or isn't there.
-
-    PACKAGE is as for 'write'.
+    Exits with 1 if one differs or is missing. PACKAGE is as for 'write'.
     """
     code = 0
     for path, plugins in _files(packages or (".",)):
@@ -212,12 +208,12 @@ def _files(packages: Sequence[str]) -> list[tuple[Path, list[FoundPlugin]]]:
 
 
 def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin]:
-    """The plugins of a distribution, or of the one that brings a plugin of this name: they share a manifest.
+    """The plugins of a distribution, given by its name, the name of one of its plugins, or its source folder.
 
-    A folder is one that has a pyproject.toml, or that is written as a path.
+    A name counts as a folder if it is written as a path, or the folder has a pyproject.toml.
 
     Raises:
-        click.UsageError: It isn't installed, or has none.
+        click.UsageError: It isn't installed, or has no plugins.
     """
     folder = Path(package)
     is_folder = folder.is_dir() and (folder.name != package or (folder / "pyproject.toml").is_file())
@@ -232,7 +228,7 @@ def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin
 
 
 def _name_in(folder: Path) -> str:
-    """The distribution's name in a folder's pyproject.toml.
+    """Reads the distribution's name from a folder's pyproject.toml.
 
     Raises:
         click.UsageError: There is none.
@@ -243,4 +239,4 @@ def _name_in(folder: Path) -> str:
         project: Any = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
         return str(project["name"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise click.UsageError(f"no {folder / 'pyproject.toml'} names a project; name the distribution") from None
+        raise click.UsageError(f"{folder / 'pyproject.toml'} has no project name: name the distribution") from None

@@ -1,4 +1,4 @@
-"""Grants: what people have allowed for longer than one call, and used answers; `MemoryGrants` keeps them in memory."""
+"""Grants: stores of what people have allowed for longer than one call, and of used answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Grants(Protocol):
     """Store of what people have allowed. Called from several threads; `add` and `consume` off the event loop."""
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
-        """What a tool is allowed in this session now, as rules; nothing of what has expired. Must not block.
+        """The grants of a tool in this session that haven't expired, as rules. Must not block.
 
         Args:
             session: As `session_key` gives it.
@@ -38,11 +38,11 @@ class Grants(Protocol):
         ...
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
-        """Allows a tool what these rules allow, in this session, for so many seconds or for good."""
+        """Grants a tool what these rules allow, in this session, for some seconds or without a time limit."""
         ...
 
     def consume(self, pending_id: str) -> bool:
-        """Notes that the answer to this pending call is used; true the first time, false ever after.
+        """Records that the answer to this pending call is used; true only the first time.
 
         Raises:
             PendingError: It can't be recorded, and so mustn't be used.
@@ -50,14 +50,14 @@ class Grants(Protocol):
         ...
 
     def forget(self, context: ReadonlyContext) -> None:
-        """Takes back all that was allowed to this user in this session, as when it ends."""
+        """Revokes all grants of this user in this session, for example when it ends."""
         ...
 
 
 def session_key(request: ReadonlyContext) -> str | None:
-    """The key that grants and waiting requests of this context are kept under: its user and its session, as JSON.
+    """The key of the grants and waiting requests of this context: its user and its session, as JSON.
 
-    Without either, all that is left is one nameless session, that of a program for one person.
+    `None` without either: the single session of a program for one person.
     """
     if request.session is None and request.user is None:
         return None
@@ -65,9 +65,9 @@ def session_key(request: ReadonlyContext) -> str | None:
 
 
 def tool_key(tool: Tool) -> str:
-    """What grants and approvals of a tool are bound to, as a digest.
+    """Digest of what grants and approvals of a tool are bound to.
 
-    That is its definition with its presets, who brings it, where it runs, and what rules have known it by.
+    That is its definition with its presets, its origin, its executor, and its former names and permissions.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
     return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, tool.policy.executor, former)
@@ -78,12 +78,12 @@ _digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  #
 
 @frozen
 class Grant:
-    """One thing that was allowed.
+    """One grant.
 
     Attributes:
-        tool: Which tool it was, as `tool_key` gives it.
+        tool: The tool, as `tool_key` gives it.
         permission: The permission's name.
-        pattern: For what.
+        pattern: What is allowed.
         literal: Whether the pattern is exactly what was asked.
         until: When it expires, by the store's clock; `None`: never.
     """
@@ -96,24 +96,24 @@ class Grant:
 
     @cached_property
     def rule(self) -> Rule:
-        """The same as a rule."""
+        """The grant as a rule."""
         return Rule(self.permission, self.pattern, "allow", literal=self.literal)
 
     def lasts(self, now: float) -> bool:
-        """Whether it holds at this time."""
+        """Whether it hasn't expired at this time."""
         return self.until is None or self.until > now
 
 
 @define(eq=False)
 class MemoryGrants:
-    """Grants that last as long as this process. Up to 10,000 sessions; the one that was granted to longest ago goes.
+    """Store of grants in memory, for up to 10,000 sessions; the one with the oldest last grant is dropped first.
 
     Attributes:
-        clock: Seconds that only grow.
-        sessions: What was granted, by session; the one that was granted to longest ago first.
+        clock: Monotonic clock, in seconds.
+        sessions: Grants by session; the session with the oldest last grant first.
         used: When each answer was used, by the id of what was answered.
-        most_sessions: How many sessions have grants at once.
-        most_used: How many used answers are remembered.
+        most_sessions: How many sessions are stored.
+        most_used: How many used answers are stored.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -124,12 +124,12 @@ class MemoryGrants:
     _lock: Lock = field(factory=Lock, init=False)
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
-        """What a tool is allowed in this session now."""
+        """The grants of a tool in this session that haven't expired, as rules."""
         now = self.clock()
         return tuple(each.rule for each in self.sessions.get(session, ()) if each.tool == tool and each.lasts(now))
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
-        """Allows a tool what these rules allow, in this session, for so many seconds or for good."""
+        """Grants a tool what these rules allow, in this session, for some seconds or without a time limit."""
         until = None if seconds is None else self.clock() + seconds
         grants = [Grant(tool, rule.permission, rule.pattern, rule.literal, until) for rule in rules]
         with self._lock:
@@ -139,13 +139,13 @@ class MemoryGrants:
                 del self.sessions[next(iter(self.sessions))]
 
     def expire(self) -> None:
-        """Drops what has expired."""
+        """Drops what has expired, with sessions that have no grants left."""
         now = self.clock()
-        for key, grants in list(self.sessions.items()):
-            self.sessions[key] = [grant for grant in grants if grant.lasts(now)]
+        lasting = {key: [each for each in grants if each.lasts(now)] for key, grants in list(self.sessions.items())}
+        self.sessions = {key: grants for key, grants in lasting.items() if grants}
 
     def consume(self, pending_id: str) -> bool:
-        """Notes that the answer to this pending call is used; true the first time. Those of long ago are forgotten.
+        """Records that the answer to this pending call is used; true only the first time. Old records are dropped.
 
         Raises:
             PendingError: Too many were used in the last 90 days: forgetting one would let it be used again.
@@ -164,6 +164,6 @@ class MemoryGrants:
             return True
 
     def forget(self, context: ReadonlyContext) -> None:
-        """Takes back all that was allowed to this user in this session, as when it ends."""
+        """Revokes all grants of this user in this session, for example when it ends."""
         with self._lock:
             self.sessions.pop(session_key(context), None)

@@ -1,4 +1,4 @@
-"""Pending calls: what waits for an answer from another turn or process, and how it goes on with an `Approval`."""
+"""Pending calls: calls that wait for an answer from another turn or process, and how they are resumed."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
     The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
 
     Raises:
-        ValueError: The arguments hold NaN, an infinity or a cycle.
-        TypeError: They hold something that JSON can't say.
+        ValueError: The arguments contain NaN, an infinity or a cycle.
+        TypeError: They contain something that isn't JSON.
     """
     return digest_of({"tool": tool, "arguments": dict(arguments)})
 
 
 SHORTEST_KEY: Final = 16
 _PURPOSE: Final = b"pegboard pending calls\n"
-"""The same key signs nothing else that could be taken for these."""
+"""Prefix of what is signed, so that nothing else signed with the same key is valid here."""
 
 
 def hmac_of(data: JsonMapping, key: str | bytes) -> str:
@@ -68,7 +68,7 @@ def hmac_of(data: JsonMapping, key: str | bytes) -> str:
 
 
 class SignedRecord(JsonRecord):
-    """A record that leaves this process as JSON text, and may be signed: what comes back isn't trusted."""
+    """Record that leaves this process as JSON text, optionally signed: what comes back isn't trusted."""
 
     __slots__ = ()
     called: ClassVar[str]
@@ -78,10 +78,10 @@ class SignedRecord(JsonRecord):
         """Its JSON as text, for a file, a database or a client.
 
         Args:
-            key: A secret of at least 16 bytes: with it, `loads` finds what is forged or was changed.
+            key: A secret of at least 16 bytes: with it, `loads` finds what was forged or changed.
 
         Raises:
-            ValueError: The key is too short, something in it is no JSON, or there is more than `loads` takes.
+            ValueError: The key is too short, something isn't JSON, or the text is longer than `loads` takes.
         """
         try:
             data = self.to_json()
@@ -100,10 +100,10 @@ class SignedRecord(JsonRecord):
 
         Args:
             text: At most 16 MiB for pending calls, 256 MiB for the outcome of a turn.
-            key: The secret that it was written with; then what isn't signed by it is refused.
+            key: The secret that it was written with; text that isn't signed with it is refused.
 
         Raises:
-            PendingError: It can't be read, is of another version, or isn't signed by this key.
+            PendingError: It can't be read, is of another version, or isn't signed with this key.
             ValueError: The key is too short.
         """
         data = parsed(text, cls.most_bytes, cls.called)
@@ -119,7 +119,7 @@ class SignedRecord(JsonRecord):
 
 @frozen(eq=False)
 class Approval:
-    """A person's yes to one call, bound to the tool, who brings it, and the arguments; good for one run.
+    """Single-use approval of a call, bound to the tool, its origin and the arguments.
 
     Attributes:
         request: What was answered: whether the call runs, or what it asked once it was approved.
@@ -134,21 +134,21 @@ class Approval:
         return self.request.patterns if self.request.subject == "call" else ()
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Uses the approval up, right before the call runs, whether it fits or not.
+        """Uses up the approval right before the call runs, even if it doesn't match.
 
         Returns:
-            The arguments to run, read anew from what was approved, so that no other reference to them exists.
+            The arguments to run, parsed again from what was approved, so that no other reference to them exists.
 
         Raises:
             CallError: `denied`: another tool, other arguments, or used before.
         """
-        if not self._spent.acquire(blocking=False):  # never released: the one atomic "was I first?" that there is
+        if not self._spent.acquire(blocking=False):  # never released: an atomic test-and-set
             raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
-        if not self._fits(tool, arguments):
+        if not self._matches(tool, arguments):
             raise CallError("denied", f"{tool.name} was not run: it isn't what was approved any more. Ask again.")
         return self.request.arguments
 
-    def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    def _matches(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         try:
             return digest_of_call(tool_key(tool), arguments) == self.request.digest
         except (TypeError, ValueError, RecursionError):
@@ -164,19 +164,19 @@ MOST_SECONDS: Final = 30 * 24 * 3600.0
 
 @frozen
 class PendingCall(ApprovalRequest):
-    """A call that waits for an answer: what was asked, with all that it takes to run it later, elsewhere.
+    """Call that waits for an answer: what was asked, with all that it takes to run it later, elsewhere.
 
     Its `tool` is `None`, and it has no `metadata`.
 
     Attributes:
-        spec_digest: Of the tool's spec, and of who brings it, as `tool_key` gives it.
+        spec_digest: Of the tool's spec and its origin, as `tool_key` gives it.
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
-        earlier: What was answered to the same call before, the latest first.
-        once: What stands for this question about the model's call, however often that is suspended: one answer to it
-            counts. `""` where the call's id doesn't tell it from others.
-        own_rules: Whether its batch had permissions of its own, which the one that resumes it has to be given again.
-        kept: JSON data of the tool's own for its next run; not shown.
+        earlier: The earlier answers to the same call, the latest first.
+        once: Key of this question about the model's call, the same each time that is suspended: one answer to it
+            counts. `""` if the call's id isn't unique.
+        own_rules: Whether its batch had permissions of its own, which have to be passed again when it is resumed.
+        kept: The tool's own JSON data for its next run; not shown.
     """
 
     spec_digest: str = field(kw_only=True)
@@ -189,7 +189,7 @@ class PendingCall(ApprovalRequest):
 
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
-        """What has to be kept of a request whose answer comes later.
+        """The pending call of a request whose answer comes later.
 
         Args:
             request: What was asked.
@@ -221,7 +221,7 @@ class PendingCall(ApprovalRequest):
         if faults or not isinstance(arguments, dict):
             raise PendingError(f"not a pending call: {(*faults, 'call.arguments: must be an object')[0]}")
         if digest_of_call(pending.spec_digest, arguments) != pending.digest:
-            raise PendingError("not a pending call: its tool or arguments were changed, for its digest is another")
+            raise PendingError("not a pending call: its digest isn't that of its tool and arguments")
         return attrs.evolve(pending, call=attrs.evolve(pending.call, arguments=str(json_text(arguments))))
 
 
@@ -239,7 +239,7 @@ def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
 
 @frozen
 class PendingCalls(SignedRecord):
-    """The calls of one turn that wait for an answer.
+    """The pending calls of one turn.
 
     Attributes:
         calls: In call order.
@@ -280,7 +280,7 @@ class RefusedError(CallError, ToolError):
 
 
 def rejected(name: str, answer: Reject) -> RefusedError:
-    """The rejection by a person."""
+    """The error for a person's rejection."""
     if answer.along_with is None:
         what = f"The user rejected this call of {name}"
     else:
@@ -291,7 +291,7 @@ def rejected(name: str, answer: Reject) -> RefusedError:
 def confirmation_of(
     asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), kept: Any = None
 ) -> Confirmation | None:
-    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
+    """The answer as the tool gets it; `None` for a mere yes to the call itself."""
     payload = answer.payload if isinstance(answer, Once) else None
     if asked.subject == "call" and payload is None:
         return None
@@ -305,7 +305,7 @@ def confirmation_of(
 
 
 def rules_of(asked: ApprovalRequest, answer: Always) -> list[Rule]:
-    """What the answer allows for longer."""
+    """The grants of an "always" answer, as rules."""
     if answer.patterns is None:
         return [Rule(asked.permission, each, "allow", literal=True) for each in asked.always]
     return [Rule(asked.permission, each, "allow") for each in answer.patterns]
@@ -328,10 +328,10 @@ def confirmation_call(pending: PendingCall) -> ToolCall:
 
 
 def original_call_from(call: ToolCall | JsonMapping) -> ToolCall:
-    """The model's own call, read out of a virtual one.
+    """Reads the model's own call from a virtual one.
 
     Args:
-        call: A virtual call, or the same as JSON (`{"id", "name", "arguments"}`); arguments may be JSON text.
+        call: A virtual call, or its JSON (`{"id", "name", "arguments"}`); arguments may be JSON text.
 
     Raises:
         PendingError: It isn't a virtual call, or holds no call.
@@ -347,7 +347,7 @@ def original_call_from(call: ToolCall | JsonMapping) -> ToolCall:
 
 
 def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer:
-    """What a client answered, as the result of a virtual call.
+    """Reads a client's answer from the result of a virtual call.
 
     Args:
         result: `{"confirmed": true or false, "payload"?, "feedback"?}`: as a mapping, as JSON text, or in a
@@ -362,12 +362,12 @@ def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer
     given: Any = result
     if isinstance(result, ToolResult):
         if result.is_error:
-            raise PendingError("the client gave an error in place of an answer")
+            raise PendingError("the client returned an error instead of an answer")
         given = result.text if result.structured_content is None else result.structured_content
     facts = _object(given, "answer")
     confirmed, payload, feedback = facts.pop("confirmed", None), facts.pop("payload", None), facts.pop("feedback", None)
     if not isinstance(confirmed, bool) or facts:
-        raise PendingError("not an answer: there must be 'confirmed', true or false, beside it 'payload' or 'feedback'")
+        raise PendingError("not an answer: 'confirmed' must be true or false; besides it only 'payload' or 'feedback'")
     answer = {"answer": "once", "payload": payload} if confirmed else {"answer": "reject", "feedback": feedback}
     return answer_from_json(answer)
 
@@ -389,10 +389,10 @@ MOST_SHOWN: Final = 80
 
 @frozen
 class ResumedCall:
-    """One pending call with its answer.
+    """Pending call with its answer.
 
     Attributes:
-        pending: What waited.
+        pending: The call that waited.
         answer: `Once`, `Always` or `Reject`.
     """
 
@@ -401,25 +401,24 @@ class ResumedCall:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it doesn't run: a question that the tool asked is answered by a no as well as by a yes."""
+        """Whether the call doesn't run; a no to a question of the tool's is just its answer."""
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
 
     def authorize(
         self, grants: Grants, context: ReadonlyContext, tool: Tool | None
     ) -> tuple[Approval | None, Confirmation | None]:
-        """What lets the call run; notes that the answer is used. Off the event loop: it may write a file.
+        """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 
-        A question that the tool asked is answered by a no as well as by a yes: the tool runs again from its start, and
-        reads the answer. Anything else that was rejected doesn't run.
+        The tool runs again from its start; a question that it asked is answered by a no as well as by a yes.
 
         Args:
-            grants: Gets what is allowed for longer.
+            grants: Gets the rules of an "always" answer.
             context: Of the user and the session.
-            tool: The tool as it is now, if there is one; one that is defined otherwise is allowed nothing for longer.
+            tool: The tool as it is now, if there is one; if its definition has changed, nothing is granted.
 
         Returns:
-            The approval, bound to the tool as it was when the person was asked, or `None` where the call itself wasn't
-            approved; the answer for `context.confirmation`, or `None` where the tool has nothing to learn from it.
+            The approval, bound to the tool as it was when the person was asked, or `None` if the call itself wasn't
+            approved; the answer for `context.confirmation`, or `None` for a mere yes to the call itself.
 
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
@@ -428,8 +427,8 @@ class ResumedCall:
         pending, answer = self.pending, self.answer
         if not (grants.consume(pending.id) and (not pending.once or grants.consume(pending.once))):
             text = (
-                f"{pending.call.name} was not run again: its approval was used before, and what came of that isn't "
-                "known here. Find out what it has done before asking again."
+                f"{pending.call.name} was not run again: its approval was used before, and the outcome isn't known "
+                "here. Find out what it has done before asking again."
             )
             raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
@@ -443,11 +442,11 @@ class ResumedCall:
 
 @frozen
 class Resumption:
-    """The calls that go on, those that still wait, and the answers that fit none of them.
+    """The calls to resume, those that still wait, and the answers that match none of them.
 
     Attributes:
         resumed: In call order.
-        left: What still waits.
+        left: The calls that still wait.
         ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, too late, or too early.
     """
 
@@ -457,7 +456,7 @@ class Resumption:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that go on."""
+        """The calls to resume."""
         return tuple(each.pending.call for each in self.resumed)
 
 
@@ -471,11 +470,11 @@ def match_answers(
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
     Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. JSON may be
-    a client's, and can't widen what "always" allows: one with patterns isn't taken, `Always(patterns)` is. Whether an
-    answer was used in an earlier resumption isn't known here; `Grants.consume` knows.
+    a client's, and can't widen what "always" allows: one with patterns is ignored, `Always(patterns)` isn't. Whether
+    an answer was used in an earlier resumption is checked by `Grants.consume`.
 
     Args:
-        pending: What waits.
+        pending: The calls that wait.
         answers: By id.
         context: Calls of another session or user are left.
         now: Seconds since 1970; this moment by default. An answer to a call that has waited for more than 30 days is
@@ -497,7 +496,7 @@ def match_answers(
 
 
 def _answer(given: Any) -> Answer | None:
-    """An answer of the host's, or one as JSON, which may come from a client: that sets no patterns."""
+    """An answer of the host's, or one as JSON, which may come from a client and so can't set patterns."""
     if isinstance(given, Once | Always | Reject | Later):
         return given
     try:

@@ -28,30 +28,30 @@ _DENIED: Final = "It was denied; go on without it."
 
 @runtime_checkable
 class Approver(Protocol):
-    """Puts a request before a person and gives the answer.
+    """Asks a person to approve a request.
 
-    An approver with a true `one_at_a_time`, such as a terminal, is asked one thing after the other. So is every
-    approver whose `approve` is a plain function: it runs in a thread of its own and may block.
+    An approver with a true `one_at_a_time`, such as a terminal, gets one request at a time. So does every approver
+    whose `approve` is a plain function: it runs in a thread of its own and may block.
     """
 
     def approve(self, request: ApprovalRequest, context: ToolContext) -> Awaitable[Answer | None] | Answer | None:
         """The person's answer; `async` or plain.
 
         It is cancelled when the answer isn't needed any more: the call ended, another answer settled this request
-        too, or the time to answer is over. A plain function can't be; what it gives then is dropped.
+        too, or the time to answer is over. A plain function can't be cancelled; its answer is dropped then.
 
         Args:
             request: What is asked.
             context: That of the call.
 
         Returns:
-            The answer, or `None` where no person can be asked.
+            The answer, or `None` if no person can be asked.
         """
         ...
 
 
 ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]
-"""The same as a function, plain or async."""
+"""An approver as a function, plain or async."""
 
 OneApprover: TypeAlias = Approver | ApproverFunction
 AnyApprover: TypeAlias = OneApprover | Sequence[OneApprover]
@@ -64,15 +64,15 @@ async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
 
 
 def unanswerable(request: ApprovalRequest) -> RefusedError:
-    """The refusal where there is no approver, or none that can answer."""
+    """The denial if there is no approver, or none that can answer."""
     return RefusedError("denied", f"{request.call.name} needs approval, and there is no approver. {_DENIED}")
 
 
 @define(eq=False)
 class _Turn:
-    """The lock of an approver that is asked one thing after the other, held until its answer is carried out.
+    """Shared lock of an approver that gets one request at a time, held until its answer is applied.
 
-    A thread in which it is asked can't be ended, and holds the lock, too: the last of the two releases it.
+    A thread in which it is asked can't be ended, and holds the lock too: the last holder releases it.
     """
 
     handle: LockHandle
@@ -80,13 +80,13 @@ class _Turn:
     _mutex: Lock = field(factory=Lock, init=False)
 
     def share(self) -> bool:
-        """Lets a thread hold it too; false where nobody holds it any more. From any thread."""
+        """Adds a holder; false if the lock was released already. Thread-safe."""
         with self._mutex:
             self._holders += self._holders > 0
             return self._holders > 0
 
     def release(self) -> None:
-        """Ends one holding. From any thread."""
+        """Removes a holder. Thread-safe."""
         with self._mutex:
             self._holders -= 1
             if not self._holders:
@@ -99,19 +99,19 @@ def _future() -> asyncio.Future[None]:
 
 @define(eq=False)
 class _Entry:
-    """One request in the queue, in its own event loop.
+    """Request in the queue, in its own event loop.
 
     Attributes:
         request: With its preview once that is made.
         context: That of the call.
-        approvers: Who are asked, in order, until one has an answer.
-        grants: Gets what is allowed for longer.
-        covered: Whether the rules allow it by now.
+        approvers: Asked in order until one has an answer.
+        grants: Gets the rules of an "always" answer.
+        covered: Whether the rules allow it now.
         session: As `session_key` gives it.
-        lock_keys: Of each approver, where that is asked one thing after the other; else `None`.
-        settled: Done once the outcome is carried out.
+        lock_keys: Of each approver that gets one request at a time; else `None`.
+        settled: Done once the outcome is applied.
         left: Done once the call doesn't wait any more.
-        since: From when on its time to answer counts, by `time.monotonic()`.
+        since: Start of its time to answer, by `time.monotonic()`.
         outcome: The answer, or why there is none; the first counts.
     """
 
@@ -132,13 +132,13 @@ class _Entry:
         self.session = session_key(self.context.request)
 
     def failed(self, error: BaseException) -> CallError:
-        """The denial where asking failed; the log has the error."""
+        """The denial if asking failed; logs the error."""
         log_failure("approver", error)
         text = f"{self.request.call.name} needs approval and asking for it failed. {_DENIED}"
         return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
 
     def is_covered(self) -> bool:
-        """Whether the rules allow it by now; where they fail, a person is asked."""
+        """Whether the rules allow it now; if they fail, a person is asked."""
         try:
             return self.covered()
         except Exception as error:  # noqa: BLE001  rules may come from a host's store
@@ -146,7 +146,7 @@ class _Entry:
             return False
 
     async def wait(self, asking: asyncio.Task[None], seconds: float | None) -> Answer | CallError:
-        """The outcome; a person has so many seconds, and no longer than the task that asks."""
+        """Waits for the outcome, until the time to answer is over or the asking task has ended without one."""
         while not self.settled.done():
             remaining = None if seconds is None else self.since + seconds - time.monotonic()
             if remaining is not None and remaining <= 0:
@@ -164,7 +164,7 @@ class _Entry:
 
 @define(eq=False)
 class ApprovalQueue:
-    """Requests that wait for a person, by session. One serves all calls of a registry, over all event loops."""
+    """Queue of requests that wait for a person. One serves all calls of a registry, over all event loops."""
 
     _entries: dict[_Entry, None] = field(factory=dict[_Entry, None], init=False)
     _approvers: LockManager = field(factory=LockManager, init=False)
@@ -172,7 +172,7 @@ class ApprovalQueue:
     _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
 
     def waiting(self) -> tuple[ApprovalRequest, ...]:
-        """The requests that wait now, in order of arrival."""
+        """The waiting requests, in order of arrival."""
         with self._mutex:
             return tuple(entry.request for entry in self._entries)
 
@@ -186,19 +186,19 @@ class ApprovalQueue:
         grants: Grants,
         seconds: float | None,
     ) -> tuple[Answer, ApprovalRequest]:
-        """Puts a request before a person.
+        """Asks a person about a request.
 
-        `Always` is granted to the session, and settles what else waits in it and is covered by now; `Reject` rejects
-        what else waits in it.
+        `Always` is granted to the session, and settles what else waits in it and is now covered; `Reject` rejects what
+        else waits in it.
 
         Args:
             request: What is asked; its preview is made right before the approver is asked.
             context: That of the call.
-            approvers: Who are asked, one after the other, until one has an answer.
-            covered: Whether the rules allow the request by now. Called from any thread.
-            grants: Gets what is allowed for longer.
+            approvers: Asked in order until one has an answer.
+            covered: Whether the rules allow the request now. Called from any thread.
+            grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
-                that is asked one thing after the other.
+                that gets one request at a time.
 
         Returns:
             The answer, and the request as the person saw it.
@@ -209,7 +209,7 @@ class ApprovalQueue:
         entry = _Entry(request, context, approvers, grants, covered)
         try:
             entry.lock_keys = tuple(map(_lock_key, approvers))
-        except Exception as error:  # it is no approver
+        except Exception as error:  # not an approver
             raise entry.failed(error) from error
         with self._mutex:
             self._entries[entry] = None
@@ -220,12 +220,12 @@ class ApprovalQueue:
             asking = entry.loop.create_task(self._ask_all(entry))
             outcome = await entry.wait(asking, seconds)
         finally:
-            with self._mutex:  # what comes now comes too late
+            with self._mutex:  # any later answer is too late
                 del self._entries[entry]
                 entry.outcome = entry.outcome or unanswerable(entry.request)
             try:
                 if asking is not None and not entry.loop.is_closed():
-                    asking.cancel()  # one that won't end is left to itself
+                    asking.cancel()  # one that doesn't end is abandoned
                     await asyncio.wait([asking], timeout=GRACE_SECONDS)
             finally:
                 entry.left.cancel()
@@ -242,28 +242,28 @@ class ApprovalQueue:
             settle_from_thread(entry.settled)
 
     async def _ask_in_turn(self, entry: _Entry, approver: OneApprover, key: str | None) -> None:
-        """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
+        """Asks under the approver's lock, held until the answer is applied: it may settle the next request."""
         turn = None if key is None else _Turn(await self._approvers.acquire(LockRequest(key=key)))
         try:
             outcome = None if entry.outcome is not None else await _ask_approver(entry, approver, turn)
             # It may come too late: an approver can ignore its cancellation.
             if outcome is not None and self._settle(entry, outcome):
-                await self._carry_out(entry, outcome)
+                await self._apply(entry, outcome)
                 settle_from_thread(entry.settled)
         finally:
             if turn is not None:
                 turn.release()
 
     def _settle(self, entry: _Entry, outcome: Answer | CallError) -> bool:
-        """Notes the outcome; false where there is one already."""
+        """Sets the outcome; false if there is one already."""
         with self._mutex:
             if entry.outcome is not None:
                 return False
             entry.outcome, entry.since = outcome, time.monotonic()
             return True
 
-    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError) -> None:
-        """What the answer means for others: those of the same approver get their time anew, some are settled."""
+    async def _apply(self, entry: _Entry, outcome: Answer | CallError) -> None:
+        """Applies the answer to others: restarts the time of those with the same approver, and settles some."""
         with self._mutex:
             for other in self._entries:
                 if {*entry.lock_keys} & {*other.lock_keys} - {None}:
@@ -274,13 +274,13 @@ class ApprovalQueue:
             self._settle_all((other for other in others if other.is_covered()), Once())
         elif isinstance(outcome, Reject):
             rejected = self._settle_all(others, Reject(outcome.feedback, along_with=entry.request.call.name))
-            # The turn may end with this rejection: the others get theirs first, rather than being skipped.
+            # The turn may end with this rejection: the others are rejected first, rather than skipped.
             here = [other.left for other in rejected if other.loop is entry.loop]
             if here:
                 await asyncio.wait(here, timeout=GRACE_SECONDS)
 
     def _settle_all(self, others: Iterable[_Entry], outcome: Answer) -> list[_Entry]:
-        """Gives those that have no outcome this one."""
+        """Settles those without an outcome; returns them."""
         settled = [other for other in others if self._settle(other, outcome)]
         for other in settled:
             settle_from_thread(other.settled)
@@ -288,14 +288,14 @@ class ApprovalQueue:
 
 
 async def _add_grant(entry: _Entry, answer: Always) -> None:
-    """Adds to the session's grants; where that fails, the answer counts this once."""
+    """Adds to the session's grants; if that fails, the answer counts for this call only."""
     rules, tool = rules_of(entry.request, answer), entry.request.tool
     if tool is None or not rules:
         return
     try:
         await off_loop(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
     except Exception as error:  # noqa: BLE001  a host's store
-        log_failure("keeping what was allowed", error)
+        log_failure("storing a grant", error)
 
 
 # The approver, which may be plain or async, slow, or broken ---------------------------------------------------------
@@ -304,18 +304,18 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
 def _function_of(approver: Any) -> ApproverFunction:
     function = getattr(approver, "approve", approver)
     if not callable(function):
-        raise TypeError(f"an approver has approve(request, context), or is such a function, not {approver!r:.80}")
+        raise TypeError(f"an approver must have approve(request, context), or be such a function, not {approver!r:.80}")
     return function
 
 
 def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
-    """The same approver, of whose answers only a no counts: that of a plugin that isn't trusted."""
+    """Wraps the approver of an untrusted plugin: only its rejections count."""
 
-    async def no(given: Any) -> Reject | None:
+    async def rejection(given: Any) -> Reject | None:
         answer = await settle(given)
         return answer if isinstance(answer, Reject) else None
 
-    return lambda request, context: no(approver(request, context))
+    return lambda request, context: rejection(approver(request, context))
 
 
 def _may_block(function: ApproverFunction) -> bool:
@@ -323,20 +323,20 @@ def _may_block(function: ApproverFunction) -> bool:
 
 
 def _lock_key(approver: Any) -> str | None:
-    """The key of the lock that asks of this approver take; `None` where it takes several at once.
+    """The key of this approver's lock; `None` if it takes several requests at once.
 
     Raises:
-        TypeError: It is no approver.
+        TypeError: It isn't an approver.
     """
     if not (getattr(approver, "one_at_a_time", False) or _may_block(_function_of(approver))):
         return None
-    if isinstance(approver, MethodType):  # made anew each time
+    if isinstance(approver, MethodType):  # a new object on each access
         return f"{id(approver.__self__)} {id(approver.__func__)}"
     return str(id(approver))
 
 
 async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None) -> Answer | CallError | None:
-    """What the approver answers, however it fails; the request gets its preview first."""
+    """The approver's answer, or the denial if it fails; sets the preview of the request first."""
     try:
         request = entry.request
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
@@ -361,7 +361,7 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
 
 
 async def _in_thread(function: ApproverFunction, request: ApprovalRequest, context: ToolContext, turn: _Turn) -> Any:
-    """Asks in a thread of its own, which can't be ended, and so holds the lock for as long as it takes."""
+    """Asks in a thread of its own, which can't be ended, and so holds the lock until it returns."""
 
     def ask() -> Any:
         if not turn.share():  # the answer isn't needed any more

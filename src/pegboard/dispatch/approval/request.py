@@ -26,10 +26,10 @@ from pegboard.typing import JsonMapping, JsonObject
 
 
 def parsed(text: str | bytes, most: int, what: str) -> Any:
-    """A JSON text's value.
+    """Parses JSON from a source that isn't trusted.
 
     Raises:
-        PendingError: It is too long, or no JSON by the letter: duplicate keys, NaN, infinities, lone surrogates.
+        PendingError: It is too long, or isn't strict JSON: duplicate keys, NaN, infinities, lone surrogates.
     """
     try:
         data = text.encode() if isinstance(text, str) else text
@@ -69,7 +69,7 @@ def _check_patterns(_self: object, _attribute: object, value: Any) -> None:
 def _check_seconds(_self: object, _attribute: object, value: Any) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (is_number and 0 < value <= LONGEST_SECONDS):
-        raise ValueError(f"seconds must be more than 0 and at most a year's, got {value!r:.80}")
+        raise ValueError(f"seconds must be more than 0 and at most a year, got {value!r:.80}")
 
 
 def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
@@ -80,10 +80,10 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
 @frozen
 class _Answer:
     def to_json(self) -> JsonObject:
-        """`{"answer": "once"}`, and what else it says: `payload`; `patterns` and `seconds`; `feedback`."""
-        said = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name != "along_with")
-        patterns = {"patterns": [*said["patterns"]]} if "patterns" in said else {}
-        return {"answer": type(self).__name__.lower(), **said, **patterns}
+        """`{"answer": "once"}`, and what else is set: `payload`; `patterns` and `seconds`; `feedback`."""
+        facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name != "along_with")
+        patterns = {"patterns": [*facts["patterns"]]} if "patterns" in facts else {}
+        return {"answer": type(self).__name__.lower(), **facts, **patterns}
 
 
 @frozen
@@ -115,8 +115,8 @@ class Reject(_Answer):
     """No; what else waits in this session is rejected with it.
 
     Attributes:
-        feedback: What the model shall do instead; without it the turn ends.
-        along_with: Set by the registry: the tool whose rejection took this call along, or `None`.
+        feedback: What the model should do instead; without it the turn ends.
+        along_with: Set by the registry: the tool with whose rejection this call was rejected, or `None`.
     """
 
     feedback: str | None = field(default=None, validator=_check_feedback)
@@ -143,7 +143,7 @@ def answer_from_json(data: JsonMapping) -> Answer:
     facts = dict(data)
     word = facts.pop("answer", None)
     if not isinstance(word, str) or word not in _KINDS:
-        raise PendingError(f"there is no answer {word!r:.80}; there are {', '.join(_KINDS)}")
+        raise PendingError(f"unknown answer {word!r:.80}; expected one of {', '.join(_KINDS)}")
     try:
         return read_table(_KINDS[word], facts, "")
     except ValueError as error:
@@ -168,24 +168,23 @@ def new_id() -> str:
 class ApprovalRequest(JsonRecord):
     """Request for a person's approval, with all that helps to decide.
 
-    Only `preview` and `to_text()` are made for showing. Everything else stands as the model, the tool or the host wrote
+    Only `preview` and `to_text()` are made for showing. Everything else is as the model, the tool or the host wrote
     it, so that it can be compared; show it through `pegboard.tools.visible.visible`.
 
     Attributes:
         call: The call; its arguments are those that would run, as JSON text, which can't change.
-        digest: Of tool and arguments; what an approval is bound to.
+        digest: Of tool and arguments; approvals are bound to it.
         permission: What is asked for, such as `"edit"`.
         patterns: What it is asked for, such as paths or a command.
-        always: What an answer "always" would allow: exactly this, as text. Empty where it would allow no more than
-            "once" does.
+        always: What an answer "always" would allow: exactly this, as text. Empty if it would allow no more than "once".
         wider: Patterns that would allow more than this: a host may offer them, and answer `Always(patterns)`.
         reason: Why it is asked: the rule, or what the tool's spec declares.
         subject: `"call"`, or from inside the call `"permission"` or `"question"`.
         hint: The question, in the tool's words, or `""`.
         payload: JSON data for the person, or `None`.
-        preview: What the call would do, or `None` where the tool has no preview.
-        presets: What the call has beside its arguments, neither seen nor chosen by the model; by the tool's own names.
-        tool: The tool, or `None` where it isn't at hand.
+        preview: What the call would do, or `None` if the tool has no preview.
+        presets: Arguments that the model neither sees nor chooses, by the tool's own names.
+        tool: The tool, or `None` if it isn't available.
         metadata: Facts for the user interface, from the tool.
         user: The user's id, or `None`.
         session: The conversation's id, or `None`.
@@ -212,19 +211,19 @@ class ApprovalRequest(JsonRecord):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments that would run, read anew each time."""
+        """The arguments that would run, parsed anew each time."""
         return json.loads(self.arguments_text)
 
     @property
     def arguments_text(self) -> str:
-        """The same as JSON text."""
+        """The arguments as JSON text."""
         assert isinstance(self.call.arguments, str)
         return self.call.arguments
 
     def to_text(self) -> str:
-        """The request for a person, in lines: all of it, with nothing hidden in it.
+        """The complete request as text for a person, with hidden characters written out.
 
-        What the model or the tool has written in several lines is indented, and so can't pass for one of the others.
+        Text of several lines by the model or the tool is indented, so that it can't pass for one of the other lines.
         """
         head = self.call.name
         if self.tool is not None and self.tool.spec.title is not None:
@@ -237,7 +236,7 @@ class ApprovalRequest(JsonRecord):
             ("\nasked because ", self.reason),
             ("\nalways allows: ", self._exactly() if self.always else ""),
             *(("\nmore would be allowed by: ", pattern) for pattern in self.wider),
-            ("\nbeside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
+            ("\nbesides its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
         body = [_pretty(self.arguments)] if self.arguments else []
         if self.payload is not None:
@@ -252,7 +251,7 @@ class ApprovalRequest(JsonRecord):
         return "\n".join([head + shown, *(f"  {line}" for part in body for line in part.split("\n"))])
 
     def _exactly(self) -> str:
-        """What "always" allows, as `Evaluation.exact` has it."""
+        """What "always" allows, in words for `Evaluation.exact`."""
         spec = None if self.tool is None else self.tool.spec
         if self.subject == "permission" or (spec and self.permission not in (spec.permission, spec.name)):
             return "exactly this, in any call"
@@ -275,7 +274,7 @@ class ApprovalRequest(JsonRecord):
 
     @staticmethod
     def write_data(value: Any) -> Any:
-        """As it is where it is JSON, else a short text of it."""
+        """The value if it is JSON, else a short text of it."""
         return value if not json_faults(value) else _text_of(value)
 
     def _metadata(self) -> JsonObject:
@@ -283,7 +282,7 @@ class ApprovalRequest(JsonRecord):
 
 
 def _source(tool: Tool) -> str:
-    """Who brings a tool, and its own name; nothing for one of the host's under its own."""
+    """The origin of a tool and its own name; nothing for a tool of the host's under its own name."""
     own = tool.former_names[:1]
     if tool.origin == HOST and not own:
         return ""
@@ -322,18 +321,18 @@ MOST_DETAILS: Final = 50_000
 async def preview_of(
     tool: Tool, arguments: str, context: ReadonlyContext, *, seconds: float = PREVIEW_SECONDS
 ) -> Preview | None:
-    """What the tool shows of a call, with nothing hidden in it.
+    """The tool's preview of a call, with hidden characters written out.
 
-    It is worked out in a thread of its own: it may read files, and the tools' threads may all be waiting for a person.
+    It runs in a thread of its own: it may read files, and the tools' threads may all be waiting for a person.
 
     Args:
-        tool: Its `preview` is asked.
+        tool: Its `preview` is called.
         arguments: As JSON text; the preview gets a copy of its own.
-        context: Of the request, for a preview that asks for it.
-        seconds: How long it may take; a thread that takes longer is left to itself.
+        context: Of the request, for a preview that takes it.
+        seconds: Time limit; a thread that takes longer is abandoned.
 
     Returns:
-        The preview, or `None` where there is none, or it failed, took too long, is too long or is nonsense.
+        The preview, or `None` if there is none, or it failed, took too long, is too long or invalid.
     """
     if tool.preview is None:
         return None
@@ -352,8 +351,8 @@ def shown_preview(given: Any) -> Preview | None:
 
     Raises:
         TypeError: It is something else.
-        ValueError: The summary is longer than 1,000 characters, or the details are longer than 50,000: nothing that a
-            person approves is shown in part.
+        ValueError: The summary is longer than 1,000 characters, or the details are longer than 50,000: a person must
+            not approve what is only shown in part.
     """
     if given is None:
         return None

@@ -1,7 +1,7 @@
 """Shell commands as rules match them, with the commands that they wrap (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`).
 
-What a command wraps is looked for so that it can be denied and asked about; nothing found there allows anything. Where
-an option may or may not take a value, both readings are looked at.
+Wrapped commands are found so that rules can deny or ask about them; they never allow anything. Where an option may or
+may not take a value, both readings count.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ WRAPPERS: Final = {
     **dict.fromkeys(_NAMES["wrappers"].split(), 0),
     **dict.fromkeys(_NAMES["wrappers with a word of their own"].split(), 1),
 }
-"""Their names, and how many words of their own stand before the command."""
+"""Programs that run a command, with the number of operands of their own before it."""
 
 _RUNNERS: Final = {
     name: words.split()
@@ -99,40 +99,40 @@ _RUNNERS: Final = {
     }.items()
     for name in names.split()
 }
-"""Programs whose options take several words, and behind which of their words the command stands anywhere."""
+"""Programs whose options take several words: the command starts anywhere after one of the words listed."""
 
-_FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words that they read elsewhere
+_FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words from their input
 _READ_TEXTS: Final = frozenset(_NAMES["read texts"].split())
-"""Hand a word to a shell, or split it as one."""
+"""Programs that pass a word to a shell, or split it as a shell does."""
 
-_ONLY_TELLS: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
+_ONLY_DESCRIBE: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
 _FINDERS: Final = {
     "find": re.compile("-(?:exec|execdir|ok|okdir)()"),
     **dict.fromkeys(("fd", "fdfind"), re.compile(r"(?:-[A-Za-z]*?[xX]|--exec(?:-batch)?(?:=|$))(.*)", re.DOTALL)),
 }
-"""The option before a command, and what is glued to it."""
+"""The option before a command, and what is attached to it."""
 
 _GNU: Final = frozenset(_NAMES["of GNU"].split())
-"""Have a `g` before their name on some systems."""
+"""Programs whose name starts with a `g` on some systems."""
 
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
 _SETS: Final = re.compile("[^-=][^=]*=")  # an assignment to `env`, which takes any name
 _NAMES_PROGRAM: Final = {"coreutils": re.compile(r"^--coreutils-prog(?:-shebang)?="), "cmd": re.compile(r"^/+[A-Za-z]")}
-"""What stands before a program's name in one word with it."""
+"""Prefix of a program's name in the same word."""
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
-_GLUED: Final = (
+_ATTACHED: Final = (
     re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE),
-    re.compile("-[A-Za-z]*?[cS]"),  # behind other letters: `script -qc'...'`
+    re.compile("-[A-Za-z]*?[cS]"),  # after other letters: `script -qc'...'`
 )
 MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
-"""What may stand in the name of a program beside it: `bash-5.2`, `ld-linux-x86-64.so.2`."""
+"""Version in the name of a program: `bash-5.2`, `ld-linux-x86-64.so.2`."""
 
 _LATER: Final = frozenset({"at", "batch", "crontab"})
-"""Read lines for a shell that is started later, unless an option only lists or removes them."""
+"""Programs that read lines for a shell that starts later, unless an option only lists or removes them."""
 
 _LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})
 _SOURCES: Final = frozenset({".", "source"})
@@ -141,17 +141,17 @@ _STARTS_SHELL: Final = {
     **dict.fromkeys(("sudo", "doas", "unshare", "nsenter", "linux32", "linux64", "fakeroot", "capsh", "pkexec"), 0),
     **dict.fromkeys(("su", "runuser", "setarch", "script", "chroot", "ssh", "sg", "newgrp", "nix-shell", "run0"), 1),
 }
-"""Run a shell where they are given no command, and how many words of their own they have."""
+"""Programs that run a shell if they get no command, with the number of operands of their own."""
 
 _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
 _EVALUATES: Final = frozenset(_NAMES["evaluate texts"].split())
-"""A shell's own commands that take a text for a variable or a sum, and so run what stands in its index."""
+"""Shell builtins that read a text as a variable or arithmetic, and so run substitutions in its index."""
 
 LANGUAGES: Final = frozenset(_NAMES["have a language"].split())
 """Interpreters that aren't shells."""
 
 _TEXTUAL: Final = LANGUAGES | frozenset(_NAMES["have options that run texts"].split())
-"""Run other programs by texts that aren't a shell's."""
+"""Programs that run others by a text that isn't in shell syntax."""
 
 _NO_WORD: Final = re.compile(r"[^\w./-]")
 _BETWEEN_WORDS: Final = re.compile(r"[^\w.~+*?-]+")
@@ -173,7 +173,7 @@ _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 
 
 def program_of(words: Sequence[str]) -> str:
-    """The name of a command, as `name_of`, without the version that may stand in it."""
+    """The name of a command, as `name_of`, without a version."""
     name = name_of(words)
     return name if name in INTERPRETERS else _VERSION.sub("", name)
 
@@ -181,14 +181,14 @@ def program_of(words: Sequence[str]) -> str:
 def name_of(words: Sequence[str]) -> str:
     """The name of a command, without its folder, in lower case (there are systems that find `RM`).
 
-    A `=` before it, which zsh replaces by its folder, is taken away too, and the `g` that stands for GNU.
+    A leading `=`, which zsh replaces by the folder, and the `g` of GNU programs are removed too.
     """
     name = words[0].rpartition("/")[2].lower().lstrip("=").removesuffix(".exe")
     return name[1:] if name.startswith("g") and name[1:] in _GNU else name
 
 
 def wrapped_commands(command: Command) -> Iterator[Command | str]:
-    """What a command runs, as far as its words say: commands, and texts that a shell reads."""
+    """What a command runs according to its words: commands, and texts that a shell reads."""
     yield from _evaluated(command)
     if not command.is_program or not command.words:
         return
@@ -197,14 +197,14 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
         arguments = [_NAMES_PROGRAM[name].sub("", word, count=1) or word for word in arguments]
     if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
         yield from _by_shell([] if name in _LATER else arguments, command.scripts)
-    if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
+    if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_DESCRIBE):
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
     if name in _RUNNERS:
         behind = next((place for place, word in enumerate(arguments) if word in _RUNNERS[name]), len(arguments))
         for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
-    yield from _handed_over(name, arguments, command.scripts)
+    yield from _passed_to_shell(name, arguments, command.scripts)
     if name in _ASSIGN:
         yield from (Command([word], is_program=False) for word in arguments if _SETS.match(word))
     if name in _FINDERS:
@@ -212,8 +212,8 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
     yield from _by_builtin(name, arguments)
 
 
-def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
-    """The texts that a program hands to a shell, or splits as one."""
+def _passed_to_shell(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
+    """The texts that a program passes to a shell, or splits as a shell does."""
     operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
     if operands <= _STARTS_SHELL.get(name, -1):
         yield from scripts
@@ -224,7 +224,7 @@ def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) ->
 
 
 def _evaluated(command: Command) -> Iterator[str]:
-    """The texts that a shell takes for a value and may yet run."""
+    """The texts that a shell reads as a value and may still run."""
     assigns = not command.is_program or (command.words and name_of(command.words) in _ASSIGN)
     for word in command.words if assigns else ():
         if value := _VALUE.fullmatch(word):
@@ -234,7 +234,7 @@ def _evaluated(command: Command) -> Iterator[str]:
 
 
 def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The texts that a shell's own commands run."""
+    """The texts that shell builtins run."""
     if arguments[:1] == ["--"]:
         arguments = arguments[1:]
     if name == "eval":
@@ -250,9 +250,9 @@ def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
 
 
 def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
-    """Every way to read `[options] [own words] command`: the command, at each place where it may start.
+    """Every reading of `[options] [operands] command`: the command, at each place where it may start.
 
-    At most 8; where there are more ways, the last stands for any command.
+    At most 8; if there are more, the last is a hole, which is any command.
     """
     least = most = found = 0
     behind_option = False
@@ -272,7 +272,7 @@ def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
 
 
 def _filled(words: list[str], arguments: Sequence[str]) -> list[str]:
-    """A command with holes where `xargs` fills it in: at its end, and at a mark."""
+    """A command with holes where `xargs` fills it in: at its end, and at a placeholder."""
     marks = {"{}"}
     for place, word in enumerate(arguments):
         if word.startswith("-I"):
@@ -283,15 +283,15 @@ def _filled(words: list[str], arguments: Sequence[str]) -> list[str]:
 
 
 def _shell_texts(arguments: Sequence[str]) -> Iterator[str]:
-    """What stands behind `-c`; and the words that are several, as they are and without an option they are glued to."""
+    """The text after `-c`, and words that hold several, as they are and without an option attached to them."""
     for place, word in enumerate(arguments):
         if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(arguments[place - 1] if place else ""):
             yield word
-            yield from (word[glued.end() :] for each in _GLUED if (glued := each.match(word)))
+            yield from (word[option.end() :] for each in _ATTACHED if (option := each.match(word)))
 
 
 def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
-    """The texts that a shell is given; what can't be seen is a hole."""
+    """The texts that a shell runs; what can't be seen is a hole."""
     operands = list[str]()
     text_follows = reads = skip = False
     for word in arguments:
@@ -334,25 +334,25 @@ _SUBCOMMANDS: Final = {
     }.items()
     for name in names.split(",")
 }
-"""How many words name what is done, where it is more than one."""
+"""How many words name the action, where it is more than one."""
 
 INTERPRETERS: Final = frozenset(
     {*WRAPPERS, *SHELLS, *LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
 )
-"""Programs that run whatever their arguments tell them to."""
+"""Programs that can run anything, as their arguments say."""
 
 _DO_ANYTHING: Final = INTERPRETERS | frozenset(
     {"alias", "export", "tee"}
     | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
     | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
 )
-"""Programs of which one call doesn't stand for the next: nothing wider is offered."""
+"""Programs whose calls differ too much in effect: no wider pattern is offered."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 
 
 def suggest_rule(command: Command) -> str | None:
-    """The pattern that is offered for a command of a line that could be allowed, or `None` where there is none."""
+    """The wider pattern to offer for a command that could be allowed, or `None`."""
     words = command.words
     if not command.is_program or program_of(words) in _DO_ANYTHING or "/" in words[0]:
         return None
@@ -370,7 +370,7 @@ _NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
 
 
 def command_parts(text: str) -> tuple[Part, ...]:
-    """The commands of a shell's line, each decided by itself, and behind them what is only seen inside them.
+    """The commands of a shell line, each decided by itself, and after them those only seen inside them.
 
     Args:
         text: The line.
@@ -387,10 +387,10 @@ def command_parts(text: str) -> tuple[Part, ...]:
 
 @frozen
 class WholeLine(Part):
-    """A line as it was written: only rules whose pattern spans several commands look at it, to deny and to ask."""
+    """Whole line as written, for deny and ask rules whose pattern spans several commands."""
 
     def match(self, rule: Rule) -> Match:
-        """What matches one command is left to that."""
+        """Leaves a pattern of one command to `CommandPart`."""
         if rule.allows or _SPANS.isdisjoint(rule.pattern):
             return Match.NO
         return Match.SURELY if rule.wildcard.matches(self.shown) else Match.NO
@@ -398,22 +398,22 @@ class WholeLine(Part):
 
 @frozen
 class CommandPart(Part):
-    """One command.
+    """Single command.
 
     Attributes:
-        exact: Its text, as it is and as it was written.
-        loose: Other texts of it, which rules may deny and ask about: without its folder or its options, say.
-        told: The words of texts in which it may be told to run others, with a blank round each.
-        is_plain: Whether a rule can allow it: its name is known, and its line holds no substitution.
+        exact: Its text, normalised and as written.
+        loose: Other forms of it, for deny and ask rules only: without its folder or its options, say.
+        nested: The words of texts that may make it run others, with a blank around each.
+        is_plain: Whether a rule can allow it: its name is known, and its line has no substitution.
     """
 
     exact: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
-    told: str = ""
+    nested: str = ""
     is_plain: bool = False
 
     def match(self, rule: Rule) -> Match:
-        """To allow, the pattern must match whatever the shell fills in; to deny and to ask, it may."""
+        """An allow rule must match whatever the shell fills in; a deny or ask rule may match."""
         match = rule.wildcard.match
         if any(match(text) is Match.SURELY for text in self.exact):
             return Match.SURELY if self.is_plain or not rule.allows else Match.NO
@@ -421,14 +421,14 @@ class CommandPart(Part):
             return Match.NO
         if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)):
             return Match.PERHAPS
-        return Match.PERHAPS if self.told and _meant(rule.pattern).matches(self.told) else Match.NO
+        return Match.PERHAPS if self.nested and _nested_pattern(rule.pattern).matches(self.nested) else Match.NO
 
 
 _ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)
 
 
 def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPart:
-    """What is decided of one command."""
+    """The part of one command."""
     text = _written(command.words) if command.is_program else " ".join(command.words)
     exact = (text,) if command.source in (None, text) else (text, command.source)
     is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
@@ -437,7 +437,7 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     return CommandPart(
         exact,
         tuple(_loose(command)),
-        _told(command),
+        _nested_words(command),
         is_plain,
         shown=shown,
         literal=shown if is_plain and HOLE not in text else None,
@@ -446,8 +446,8 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     )
 
 
-def _told(command: Command) -> str:
-    """The words of the texts in which a command may be told to run others: of `awk 'BEGIN{system("rm x")}'`, say."""
+def _nested_words(command: Command) -> str:
+    """The words of the texts that may make a command run others: of `awk 'BEGIN{system("rm x")}'`, say."""
     words, texts = command.words, [*command.scripts]
     if not command.is_program:
         later = _RUN_LATER.fullmatch(words[0])
@@ -468,14 +468,14 @@ def _spaced(text: str) -> str:
 
 
 @lru_cache(1_024)
-def _meant(pattern: str) -> Wildcard:
-    """A rule's pattern, for words wherever they stand in a text; nothing for one that is about no single command."""
+def _nested_pattern(pattern: str) -> Wildcard:
+    """A rule's pattern, to be found anywhere in nested words; matches none if it isn't about a single command."""
     is_command = _SPANS.isdisjoint(pattern) and not ASSIGNMENT.match(pattern)
     return wildcard(f"*{_spaced(pattern).rstrip(' *')} *" if is_command else "")
 
 
 def _written(words: list[str]) -> str:
-    """One text for words, in which each stays one."""
+    """The words as one text, quoted so that each stays one word."""
     return " ".join(word if word and _NEEDS_QUOTES.isdisjoint(word) else shlex.quote(word) for word in words)
 
 
@@ -497,9 +497,9 @@ def _loose(command: Command) -> Iterator[str]:
 
 
 def _vague(words: list[str]) -> str:
-    """One text for words, of which those that the shell fills in may be none at all."""
+    """The words as one text in which those that the shell fills in may be missing."""
     text = " ".join(HOLE + word.lstrip("~") if word.startswith("~") else word for word in words)
-    text = " ".join(text.split())  # of a list, whose words the tool may join and have read again
+    text = " ".join(text.split())  # a tool may join the words of a list and have them split again
     return text.replace(f" {HOLE}", HOLE).replace(f"{HOLE} ", HOLE) if HOLE in text else text
 
 
@@ -511,10 +511,10 @@ def _names(words: list[str]) -> Iterator[str]:
 
 
 def _wrapped_parts(commands: Sequence[Command]) -> Iterator[CommandPart]:
-    """What commands run, and what that runs.
+    """The commands that commands run, recursively.
 
     Raises:
-        UnreadableError: It is too much.
+        UnreadableError: There are too many.
     """
     left, waiting = MOST_CHARACTERS, [(each, 0) for each in commands]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a call touches, and what rules decide about it."""
+"""Evaluation of permission rules against what a call touches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.spec import ArgumentKind
 
 MOST_EXACT: Final = 4_096
-"""Characters of the text for what is asked; a longer one is given as its digest."""
+"""Characters of `Evaluation.exact`; a longer text is replaced by its digest."""
 
 
 @frozen
@@ -39,14 +39,14 @@ class Resource:
     """One thing that a call touches, usually the value of an argument.
 
     Attributes:
-        kind: How it is read, where a rule doesn't name a kind.
-        value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
+        kind: How it is read if a rule names no kind.
+        value: `None`: missing, or not readable as this kind. Then deny rules apply and allow rules don't.
         field: The argument's name, or `None`.
         declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
             name its field, and decides nothing by itself.
         is_text: Whether the value is the text that was given, and not the JSON of something else.
-        inner: Whether a running tool names it beside its arguments. To deny and to ask it counts for rules about any
-            argument, and a text counts as the path or URL that it may be, too.
+        inner: Whether a running tool names it besides its arguments. Deny and ask rules about any argument apply to
+            it, and also read a text as the path or URL that it may be.
     """
 
     kind: ArgumentKind
@@ -80,7 +80,7 @@ class Resource:
             return (Part(shown=self.value),)
 
     def _other_reading(self, folders: Folders) -> tuple[Part, ...]:
-        """What a text may be, too: a URL where it begins as one, else a path; nothing where it can't be that."""
+        """The text read as a URL if it begins as one, else as a path; nothing if it can't be that."""
         text = (self.value or "").replace(HOLE, "*")
         kind: ArgumentKind = "url" if _URL_BEGINS.match(text) else "path"
         parts = Resource(kind, text).parts(kind, folders)
@@ -88,14 +88,14 @@ class Resource:
 
 
 _URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")
-"""How a text begins that a lenient program takes for a URL: a scheme and a slash, or the slashes of a host."""
+"""The beginning of what a lenient program takes for a URL: a scheme and a slash, or the slashes of a host."""
 
 MAY_BE_JSON: Final = re.compile(r'[\s\ufeff]*[\[{"]')
-"""How a text begins that may be the JSON of others."""
+"""The beginning of a text that may be JSON with more texts in it."""
 
 
 def _texts_in(text: str) -> tuple[str, ...]:
-    """The texts in a value that isn't one itself, where this is its JSON, and in those that are JSON in their turn."""
+    """The strings in a JSON text, and those in strings of it that are JSON themselves; none of any other text."""
     left: list[Any] = [text]
     found = list[str]()
     while left:
@@ -111,7 +111,7 @@ def _texts_in(text: str) -> tuple[str, ...]:
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-"""Of actions. Where no rule applies, the call may still be one that asks."""
+"""Order of actions; without a rule, the call may still need approval."""
 
 
 @frozen
@@ -136,9 +136,9 @@ NO_RULE: Final = Decision(None)
 
 @frozen
 class PermissionRules:
-    """Rules, in order.
+    """Ordered permission rules.
 
-    Of the ordinary ones the last that applies to something decides. A forbid rule beats them all.
+    The last ordinary rule that applies decides; a forbid rule beats them all.
 
     Attributes:
         rules: All of them.
@@ -147,17 +147,17 @@ class PermissionRules:
     rules: tuple[Rule, ...] = field(default=(), converter=tuple[Rule, ...], validator=deep_iterable(instance_of(Rule)))
 
     def with_rules(self, *rules: Rule) -> PermissionRules:
-        """These rules, then those: what comes later wins, but against a forbid rule."""
+        """A copy with more rules appended: later ones win, except against a forbid rule."""
         return attrs.evolve(self, rules=(*self.rules, *rules))
 
     def decide(self, permission: str, resources: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
-        """What the rules say of a call.
+        """The decision on a call by these rules alone.
 
-        Each thing that it touches is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
+        Each resource is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
 
         Args:
             permission: What is asked for.
-            resources: What the call touches; nothing: only rules with the pattern `*` surely apply to it.
+            resources: What the call touches; if empty, only rules with the pattern `*` surely apply.
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
@@ -166,14 +166,14 @@ class PermissionRules:
 
 
 LISTS: Final = ("allow", "ask", "deny", "forbid")
-"""The short forms, in the order in which their rules stand: of two that apply to the same, the stricter wins."""
+"""The short forms, in the order of their rules: of two that match the same, the stricter wins."""
 
 _EXAMPLES: Final = {"match": True, "not_match": False}
 
 
 @frozen
 class _RulesTable:
-    """A file of rules."""
+    """The content of a rules file."""
 
     mode: Mode = "default"
     allow: tuple[str, ...] = ()
@@ -185,10 +185,10 @@ class _RulesTable:
 
 
 def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
-    """Reads rules and a mode from data, as a file or `Permissions.to_json` gives them.
+    """Reads rules and a mode from the data of a rules file or of `Permissions.to_json`.
 
     Raises:
-        ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
+        ValueError: A key that is unknown or of the wrong type, or an example that fails: `"key: reason"`.
     """
     table = read_table(_RulesTable, data, "")
     refuse_nulls(data)
@@ -209,7 +209,7 @@ def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
 
 
 def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
-    """A rule that is held to its examples: values, read as its kind or else as text, that it applies to, or doesn't."""
+    """Reads a rule and checks its examples: values, read as its kind or as text, that it must or mustn't match."""
     try:
         rule = Rule.from_json({key: value for key, value in facts.items() if key not in _EXAMPLES})
     except ValueError as error:
@@ -229,15 +229,15 @@ def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
 
 @frozen
 class Evaluation:
-    """The rules that apply to one call, and what it touches.
+    """Evaluation of rules for one call.
 
     Attributes:
-        rules: In their order.
+        rules: Those that apply to the tool, in order.
         resources: What the call touches.
         folders: Where relative paths start.
-        grants: What people have allowed: they answer what asks, and nothing else.
-        whole: All that is asked, where the resources don't make it up: the arguments of a call, or what a running tool
-            asks for as a tuple.
+        grants: What people have allowed: they only answer what would be asked.
+        whole: Everything that is asked for, if the resources don't identify it: the arguments of a call, or as a tuple
+            what a running tool asks for.
     """
 
     rules: tuple[Rule, ...]
@@ -253,13 +253,13 @@ class Evaluation:
 
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Part, ...]], ...]:
-        """What has to be decided: each resource with its parts, read once a rule looks at them."""
+        """Each resource that has to be decided, with its parts, which are read on first use."""
         read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
         return read or ((None, (WHOLE_CALL,)),)
 
     @cached_property
     def exact(self) -> str | None:
-        """Text that stands for what is asked and for nothing else; `None` where there is none."""
+        """Text that identifies exactly what is asked; `None` if nothing does."""
         asked: Any = self.whole
         if not isinstance(asked, tuple):
             touched: dict[str, list[Any]] = {}
@@ -288,7 +288,7 @@ class Evaluation:
         )
 
     def forbid(self) -> Decision | None:
-        """The decision of a forbid rule, where one may apply to anything that is touched."""
+        """The decision of a forbid rule, if one may apply to anything that is touched."""
         for rule in self.rules:
             if rule.forbid and any(
                 self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
@@ -297,7 +297,7 @@ class Evaluation:
         return None
 
     def decide_ordinary(self) -> Decision:
-        """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
+        """The strictest decision of the other rules: for each part, of all that may be the last one to apply."""
         strictest: Decision | None = None
         for resource, parts in self.declared if self.ordinary or self.grants else ():
             for part in parts:
@@ -324,13 +324,13 @@ class Evaluation:
         )
 
     def is_elsewhere(self, judged: Evaluation) -> bool:
-        """Whether it touches a place that isn't among those of another evaluation, nor below one of them.
+        """Whether it touches a path that isn't, and isn't below, one of another evaluation.
 
-        Nothing is elsewhere where the other touches no places, or what can't be read as one.
+        False if the other touches no paths, or one that can't be read.
         """
         if all(each.kind != "path" for each in judged.resources):
             return False
-        from pegboard.dispatch.permissions.places import PathPart  # loaded only where places are touched
+        from pegboard.dispatch.permissions.places import PathPart  # loaded only where paths are touched
 
         parts = [part for resource, parts in judged.declared for part in parts if resource and resource.kind == "path"]
         known = [part for part in parts if isinstance(part, PathPart)]
@@ -338,7 +338,7 @@ class Evaluation:
         return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in own)
 
     def match(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
-        """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
+        """Whether a rule applies to a part, or, if it names an undeclared argument, to the call as a whole."""
         if rule.is_everything:
             return Match.SURELY
         is_inner = resource is not None and resource.inner and not rule.allows
@@ -355,7 +355,7 @@ class Evaluation:
             if not parts:
                 return Match.NO if rule.allows else Match.PERHAPS
         matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
-        if rule.allows:  # it has to apply to all parts; to deny and to ask, any will do
+        if rule.allows:  # must apply to all parts; a deny or ask rule to any
             return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
         return max(matches, default=Match.NO)
 
@@ -367,5 +367,5 @@ def _decision_of(rule: Rule) -> Decision:
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:
-    """The stricter decision; the other where they are alike."""
+    """The stricter decision; `other` if they are equally strict."""
     return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other

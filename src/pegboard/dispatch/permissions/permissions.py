@@ -41,18 +41,18 @@ from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
 MOST_AT_ONCE: Final = 2_000
-"""Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
+"""Characters (an item of a list counts as 10 more) that are matched on the event loop; more are in a thread."""
 
 MOST_VALUES: Final = 500
-"""Of one argument that rules look at; with more it is unreadable."""
+"""Items of a list argument that rules match; a longer list counts as unreadable."""
 
 
 @frozen(eq=False)
 class ToolPolicy:
-    """One tool as rules and modes see it.
+    """Permission policy of one tool: the rules that apply to it, and the mode.
 
     Attributes:
-        tool: A copy without a handler: to hold the tool itself would keep one that is gone alive.
+        tool: A copy without a handler, as a reference to the tool itself would keep it alive.
         permissions: All rules, and the mode.
     """
 
@@ -61,38 +61,37 @@ class ToolPolicy:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """Those that apply to the tool, in order."""
+        """The rules that apply to the tool, in order."""
         offered = (each for rule in self.permissions.rules.rules for each in _as_offered(rule, self.tool.own_names))
         return tuple(filter(self.is_ruled_by, offered))
 
     @property
     def spec(self) -> ToolSpec:
-        """What the tool declares."""
+        """The tool's spec."""
         return self.tool.spec
 
     @property
     def trusted(self) -> bool:
-        """Whether the spec may be believed where it takes caution away."""
+        """Whether the spec is believed where it relaxes a check."""
         return self.tool.origin.trusted
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names that rules know the tool by: its own, and those that it was given."""
+        """The names by which rules match the tool: the current one, and former ones."""
         return (self.tool.name, *self.tool.former_names)
 
     @cached_property
     def hidden(self) -> Mapping[str, JsonText]:
-        """Arguments that a `Reshape` hides, with what they are."""
+        """Arguments that a `Reshape` hides, with their values."""
         own_names = self.tool.own_names
         shown = {*own_names, *own_names.values()}
         return {name: value for name, value in self.tool.presets.items() if name not in shown}
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
-        """Whether a rule names the tool, by its permission or one of its names, or another permission.
+        """Whether a rule applies to the tool, by one of its names, its own permission or the one given.
 
-        What a tool of an origin that isn't trusted calls its permission, or itself, takes away no caution: it is
-        allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
-        apply to it.
+        An allow rule matches a tool of an untrusted origin only by the name that it is offered under: its permission
+        and its own name are mere claims. A rule about an argument that a tool can't have doesn't apply to it.
         """
         permissions = (self.spec.permission, permission, *(() if rule.allows else self.tool.former_permissions))
         names = (*self.names, *(each for each in permissions if each is not None))
@@ -105,10 +104,10 @@ class ToolPolicy:
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
     def is_about_inner(self, rule: Rule) -> bool:
-        """Whether a rule is about what the running tool accesses or asks for beside its arguments.
+        """Whether a rule applies to what the running tool accesses or asks for besides its arguments.
 
-        A rule that denies or asks is so too where it names an argument that only other tools have, or a place; one
-        about another argument of this tool isn't.
+        A deny or ask rule applies even if it names an argument that only other tools have, or is about a path, a URL
+        or a command; one about the text of another argument of this tool doesn't.
         """
         declared = self.spec.permission_arguments
         if rule.field is None or declared.keys() == {rule.field}:
@@ -120,30 +119,30 @@ class ToolPolicy:
 
     @property
     def permission(self) -> str:
-        """What a person is asked for: the tool's permission, or its name; a name grants nothing more."""
+        """The permission that a person is asked for: the tool's own, or its name, which grants nothing more."""
         own = self.spec.permission
         return own if own is not None and self.trusted and is_name(own) else self.spec.name
 
     @property
     def reads_only(self) -> bool:
-        """Whether a trusted origin declares it read-only, whatever the arguments."""
+        """Whether a trusted origin declares the tool read-only for all arguments."""
         return self.trusted and self.spec.annotations.read_only_hint is True
 
     def only_reads(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
         """Whether a trusted origin declares a call with these arguments read-only."""
-        says = self.tool.by_arguments.get("read_only") if self.trusted else None
-        return self.reads_only or (says is not None and _answer(says, arguments, context) is True)
+        function = self.tool.by_arguments.get("read_only") if self.trusted else None
+        return self.reads_only or (function is not None and _answer(function, arguments, context) is True)
 
     @property
     def accepts_edits(self) -> bool:
-        """Whether it is one of those that the mode lets pass without asking."""
+        """Whether the mode `accept_edits` lets the tool run without asking."""
         return self.permissions.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, Test], ...] | None:
-        """What every call runs without that meets none of these: an argument, and a test of its text.
+        """Fast path: arguments, each with a test of its text; a call runs if it passes none of them.
 
-        `()`: every call runs, whatever its arguments. `None`: there is more to look at than short texts.
+        `()`: every call runs, whatever its arguments. `None`: tests of short texts can't decide.
         """
         declared, bypass = self.spec.permission_arguments, self.permissions.mode == "bypass"
         if self.permissions.mode == "plan" and not self.reads_only:
@@ -153,7 +152,7 @@ class ToolPolicy:
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
             if rule.allows:
                 if rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY):
-                    break  # what stands before it decides nothing
+                    break  # earlier rules decide nothing
             elif rule.action != "ask" or not self.accepts_edits:
                 if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
                     return None
@@ -166,7 +165,7 @@ class ToolPolicy:
         return tuple(found)
 
     def runs(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call surely runs; `False`: only `decide` knows."""
+        """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called."""
         if self.conditions is None:
             return False
         for name, test in self.conditions:
@@ -179,7 +178,7 @@ class ToolPolicy:
 
     @cached_property
     def is_hidden(self) -> bool:
-        """Whether no call of it runs: its last rule denies every pattern, one forbids every one, or the mode does."""
+        """Whether no call of the tool can run: its last rule or a forbid rule denies everything, or the mode does."""
         may_read = self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)
         if self.permissions.mode == "plan" and not may_read:
             return True
@@ -190,23 +189,23 @@ class ToolPolicy:
 
     @property
     def may_ask(self) -> bool:
-        """Whether the tool itself gives a reason to ask, for some calls at least."""
+        """Whether the tool itself gives a reason to ask, at least for some calls."""
         spec, tool = self.spec, self.tool
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
         marked = marked or "destructive" in tool.by_arguments
         return marked or tool.confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
-        """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
+        """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
         spec, confirms, destroys = self.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
         if spec.annotations.destructive_hint is True:
             return "marked destructive"
-        if destroys is not None and (says := _answer(destroys, arguments, context)) is not False:
-            return "marks this call destructive" if says else "can't say whether this call is destructive"
+        if destroys is not None and (answer := _answer(destroys, arguments, context)) is not False:
+            return "marks this call destructive" if answer else "can't say whether this call is destructive"
         if confirms is None and spec.requires_confirmation:
             return "wants each call confirmed"
-        if confirms is not None and (wants := _answer(confirms, arguments, context)) is not False:
-            return "wants this call confirmed" if wants else "can't say whether this call has to be confirmed"
+        if confirms is not None and (answer := _answer(confirms, arguments, context)) is not False:
+            return "wants this call confirmed" if answer else "can't say whether this call has to be confirmed"
         if spec.permission is not None:
             return f"asks for the permission {spec.permission!r}"
         return None if self.trusted else "brought by an origin that isn't trusted"
@@ -218,7 +217,7 @@ class ToolPolicy:
         grants: Sequence[Rule],
         evaluation: Evaluation | None = None,
     ) -> Decision:
-        """What is to be done with a call with these arguments; an evaluation of it has then what was looked at."""
+        """The decision on a call with these arguments; an evaluation that is given caches what was read for it."""
         evaluation = evaluation or self.evaluation(arguments, context, grants)
         only_reads = self.permissions.mode == "plan" and self.only_reads(arguments, context)
         return self.conclude(evaluation, partial(self.reason_to_ask, arguments, context), only_reads=only_reads)
@@ -226,7 +225,7 @@ class ToolPolicy:
     def conclude(
         self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None], *, only_reads: bool = False
     ) -> Decision:
-        """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
+        """The decision by precedence: forbid rules, the mode, other rules, the tool's spec, then the mode again."""
         forbidden = evaluation.forbid()
         if forbidden:
             return forbidden
@@ -245,10 +244,7 @@ class ToolPolicy:
         return decision
 
     def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
-        """The rules and the grants, with what a call with these arguments touches.
-
-        That is the values of the declared arguments, and of those that only rules name.
-        """
+        """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names."""
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
         for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
@@ -260,13 +256,13 @@ class ToolPolicy:
             for value in self._values(arguments, given, name, kind)
         )
         kinds = self.spec.permission_arguments.values()
-        # A command means what all of them make it.
+        # What a command does depends on all arguments.
         whole = None if kinds and "command" not in kinds else dict(arguments)
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
 
     def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
-        """The arguments with what the tool gives for rules; that is unreadable where the tool fails."""
+        """The arguments, updated by the tool's `permission_values`; if that fails, declared ones are unreadable."""
         work_out = self.tool.permission_values
         if work_out is None:
             return arguments
@@ -276,7 +272,7 @@ class ToolPolicy:
             return {**arguments, **dict.fromkeys(self.spec.permission_arguments)}
 
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
-        """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
+        """Base folders of relative paths; none if the tool fails: then deny rules apply and allow rules don't."""
         call, work_dir = context.work_dir or ".", self.tool.work_dir
         if work_dir is None:
             return Folders([call])
@@ -293,10 +289,10 @@ class ToolPolicy:
         grants: Sequence[Rule],
         judged: Evaluation | None = None,
     ) -> Callable[[str, str], bool]:
-        """What decides about each thing that a call accesses beside what its arguments name: `ToolContext.allows`.
+        """The check behind `ToolContext.allows`, for what a call accesses besides what its arguments name.
 
-        Places that aren't among those by which the call was `judged`, nor below one, were neither allowed nor asked
-        about with it, as behind a link that was turned since.
+        A path that isn't, and isn't below, one by which the call was `judged` was neither allowed nor asked about
+        with it: it may be behind a link that was changed since.
         """
         kinds, rules = self.spec.permission_arguments, self.permissions.rules.rules
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
@@ -310,7 +306,7 @@ class ToolPolicy:
                 tuple(r for r in each if self.is_ruled_by(r, permission) and (own or r.names(permission)))
                 for each in (rules, grants)
             )
-            # An ask rule about the whole call has been answered: one of another permission, where the call has asked.
+            # An ask rule about the whole call has been answered; one of another permission, only if the call has asked.
             if not elsewhere and (own or self.decide(arguments, context, ()).action == "ask"):
                 named = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
             return Evaluation(named, (), call.folders, granted)
@@ -331,13 +327,13 @@ class ToolPolicy:
     def asked(
         self, permission: str, patterns: Sequence[str], folders: Folders, grants: Sequence[Rule]
     ) -> tuple[Decision, str | None]:
-        """What is to be done where a running tool itself asks (`context.ask`), and the text for exactly this.
+        """The decision on what a running tool asks for (`context.ask`), and the text of exactly this for a grant.
 
         Args:
             permission: What it asks for.
-            patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
-                where it asks for its own permission and all that it declares are of one kind, else as texts; to deny
-                and to ask, texts count as the path or URL that they may be, too.
+            patterns: What for; `*` and `?` in them match anything. They are read as the tool's arguments are if it
+                asks for its own permission and declares arguments of one kind only, else as texts; deny and ask rules
+                also read a text as the path or URL that it may be.
             folders: Of the call that asks.
             grants: What people have allowed in this session.
         """
@@ -371,10 +367,10 @@ class ToolPolicy:
     def _values(
         self, arguments: Mapping[str, Any], values: Mapping[str, Any], name: str, kind: ArgumentKind
     ) -> tuple[Any, ...]:
-        """The values of an argument that rules look at, `None` for each that can't be read.
+        """The values of an argument for rules, `None` for each that can't be read.
 
-        Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
-        each of its items; as a `"command"` it is the words of one.
+        An argument that is left out has its default if the origin is trusted, a hidden one its preset. A list has
+        one value for each item; as a `"command"` it is the words of one.
         """
         if self.spec.is_encoded(name) and values.get(name) is arguments.get(name):
             return (None,)
@@ -405,7 +401,7 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
 
 
 def names_of(tool: Tool) -> tuple[str, ...]:
-    """The names that rules know a tool by: that it is offered under first, at the end its permission's."""
+    """The names by which rules match a tool: the offered one first, its own permission last."""
     own = tool.spec.permission
     return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
 
@@ -423,7 +419,7 @@ def may_have(spec: ToolSpec, name: str) -> bool:
 
 
 def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
-    """The rule; one that denies or asks by an argument's own name, by the name that the model sees."""
+    """The rule; a deny or ask rule about an argument's own name is translated to the name that the model sees."""
     names = [] if rule.allows else [name for name, own in own_names.items() if own == rule.field != name]
     if not names or rule.field in own_names:
         yield rule
@@ -435,13 +431,13 @@ def _denies_all(rule: Rule) -> bool:
 
 
 def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
-    """What a function of a tool says of a call; `None`: it can't say, so a person does."""
+    """The bool that a tool's function returns for a call; `None` if it fails or returns something else."""
     more = {"context": context} if takes_context(function) else {}
     try:
-        said: object = function(deepcopy(dict(arguments)), **more)
-    except (Exception, SystemExit):  # noqa: BLE001  whatever it is, it costs only the answer
+        answer: object = function(deepcopy(dict(arguments)), **more)
+    except (Exception, SystemExit):  # noqa: BLE001  a failure costs only the answer
         return None
-    return said if isinstance(said, bool) else None
+    return answer if isinstance(answer, bool) else None
 
 
 def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
@@ -450,18 +446,18 @@ def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionR
 
 @frozen
 class Permissions:
-    """Rules and a mode.
+    """Permissions: rules and a mode.
 
-    Without rules, in the mode `default`, a call asks if its tool declares a permission, is marked destructive or wants
-    confirmation; everything else runs.
+    Without rules, in the mode `default`, a call needs approval if its tool declares a permission, is marked destructive
+    or wants confirmation; everything else runs.
 
     Attributes:
         rules: The operator's rules; any iterable of rules is taken.
         mode: How much is asked.
 
     Raises:
-        ValueError: There is no such mode.
-        TypeError: Something that is no rule.
+        ValueError: The mode is unknown.
+        TypeError: An item isn't a `Rule`.
     """
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
@@ -473,7 +469,7 @@ class Permissions:
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
-        That is so where its last rule denies every pattern, and in the mode `plan`, where it may change something.
+        True if its last rule denies every pattern, and in the mode `plan` if it may change something.
         """
         return policy_of(self, tool).is_hidden
 
@@ -485,26 +481,26 @@ class Permissions:
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
-        """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
+        """The decision on a call: `"allow"`, `"ask"` or `"deny"`.
 
         Args:
             tool: What is called.
             arguments: Validated.
             grants: What people have allowed in this session: they answer what asks, and never override a deny.
-            context: For whom, and where relative paths start; the tool may resolve its arguments by it.
+            context: Of the request: its user, and where relative paths start; the tool may resolve its arguments by it.
         """
         return policy_of(self, tool).decide(arguments, context, grants)
 
     def __reduce__(self) -> tuple[type[Permissions], tuple[PermissionRules, Mode]]:
-        """A pickle or a copy is without the policies of tools, which are this process's."""
+        """Leaves the cached policies out of pickles and copies."""
         return Permissions, (self.rules, self.mode)
 
     def with_rules(self, *rules: Rule) -> Permissions:
-        """These permissions with more rules behind the others."""
+        """A copy with more rules appended."""
         return Permissions(self.rules.with_rules(*rules), self.mode)
 
     def with_mode(self, mode: Mode) -> Permissions:
-        """The same rules in another mode."""
+        """A copy in another mode."""
         return Permissions(self.rules, mode)
 
     def to_json(self) -> JsonObject:
@@ -513,16 +509,16 @@ class Permissions:
 
     @classmethod
     def from_json(cls, data: Any) -> Permissions:
-        """Reads what `to_json` writes, and everything else that a rules file may say (see `read_permissions`).
+        """Reads what `to_json` writes, or any content of a rules file (see `read_permissions`).
 
         Raises:
-            ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
+            ValueError: A key that is unknown or of the wrong type, or an example that fails: `"key: reason"`.
         """
         return cls(*rules_from_json(data))
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
-    """The rules that apply to a tool, and the mode: compiled once a tool."""
+    """The policy of a tool, cached."""
     policy = permissions.policies.get(tool)
     if policy is None:
         policy = permissions.policies[tool] = ToolPolicy(attrs.evolve(tool, handler=None), permissions)

@@ -32,33 +32,33 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 MOST_LINKS: Final = 40
-"""Links on the way to one place, as Linux has it."""
+"""Links followed in one path, as on Linux."""
 
 MOST_PATH: Final = 4096
-"""Of one path, as Linux has it (`PATH_MAX`)."""
+"""Bytes of one path, as on Linux (`PATH_MAX`)."""
 
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
-"""The errors of `readlink` where there is no link, nothing at all, or where this process can't go either."""
+"""The errors of `readlink` where there is no link, nothing at all, or no access for this process."""
 
-_MOST_FOLDERS: Final = 256  # for which one rule keeps its compiled pattern
+_MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
-"""Whether `A` and `a` may be one file: then what is denied is denied in either case."""
+"""Whether `A` and `a` may be one file: then a deny rule applies in either case."""
 
 
 def place_of(text: str, folders: Folders) -> PathPart:
-    """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
+    """Resolves a path component by component, through links; what doesn't exist yet stays as written.
 
-    A tool may take `..` back before it follows links, or after, and fill in `~` behind `./` as pathlib: where these
-    differ, all places count. It may take `~` as it is written, or fill in `$NAME`: those count to deny and to ask.
+    A tool may apply `..` before it follows links, or after, and expand `~` after `./` as pathlib does: if the results
+    differ, all count. It may take `~` literally, or expand `$NAME`: those count for deny and ask rules only.
 
     Args:
         text: The path; `~` is the user's home.
         folders: Where a relative one starts.
 
     Raises:
-        UnreadableError: Links that go round in circles, a path that no system takes, a URL, or no folder.
+        UnreadableError: A cycle of links, a path that no system accepts, a URL, or no folder.
     """
     if not text or not folders.places or _SCHEME.match(text) or text[:5].lower() == "file:":
         raise UnreadableError("no path")
@@ -113,7 +113,7 @@ def _joined(text: str, folder: str) -> str:
 
 
 def _target(path: str) -> str | None:
-    """Where a link leads, or `None` where there is none."""
+    """The target of a link, or `None` if there is no link."""
     try:
         return os.readlink(path)  # noqa: PTH115  (it costs half as much)
     except OSError as error:
@@ -124,24 +124,24 @@ def _target(path: str) -> str | None:
 
 @frozen
 class PathPattern:
-    """A pattern of paths.
+    """Compiled path pattern.
 
     Attributes:
-        start: What a place has to start with, literally: a folder without links, with its last `/`.
-        rest: What has to follow; `None`: nothing.
+        start: Literal prefix: a folder without links, with its last `/`.
+        rest: Pattern of what follows; `None`: nothing.
     """
 
     start: str
     rest: Wildcard | None
 
     def matches(self, place: str) -> bool:
-        """Whether a place is meant."""
+        """Whether a path matches."""
         if self.rest is None:
             return place == self.start
         return place.startswith(self.start) and self.rest.matches(place[len(self.start) :])
 
     def touches(self, place: str) -> bool:
-        """Whether a place may be meant, by one who writes names as they look, or as they are shown escaped."""
+        """Whether a path may match, with its names compared by how they look, or as they are shown escaped."""
         if self.matches(place):
             return True
         if self._alike == self and _alike(place) == place:
@@ -155,17 +155,17 @@ class PathPattern:
 
 
 def _alike(path: str) -> str:
-    """A path as it looks; in one case, where the system may take `A` for `a`."""
+    """A path as it looks, casefolded if the system may ignore case."""
     if not (path.isascii() and path.isprintable() and " " not in path):
         path = "/".join(map(looks_of, path.split("/")))
     return path.casefold() if _FOLDS_CASE else path
 
 
 def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPattern | None:
-    """The pattern for places: its literal start is resolved as a path is.
+    """Compiles a path pattern; its literal start is resolved as a path is.
 
-    A pattern that starts with `*` or `?` starts anywhere; any other that is relative starts at `folder`. `$NAME` is
-    filled in from the environment. One that ends with `/` means all that is in the folder.
+    A pattern that starts with `*` or `?` starts anywhere; any other relative one starts at `folder`. `$NAME` is filled
+    in from the environment. One that ends with `/` matches everything in the folder.
 
     Args:
         pattern: As in a rule.
@@ -173,7 +173,7 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
         follow: Whether links in its literal start are followed.
 
     Returns:
-        `None` where its start leads nowhere.
+        `None` if its start can't be resolved.
     """
     if "$" in pattern:
         pattern = os.path.expandvars(pattern)
@@ -197,12 +197,12 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
 
 @frozen
 class PathPart(Part):
-    """A place in the file system.
+    """File system path.
 
     Attributes:
-        real: Where it really is, without links; several where `..` or `~` can be read in two ways.
-        loose: Only to deny and to ask: the way there as it was written, and where it leads by other readings.
-        folders: Where relative patterns start; to allow, the first only.
+        real: The path without links; several if `..` or `~` can be read in two ways.
+        loose: For deny and ask rules only: the path as written, and by other readings.
+        folders: Where relative patterns start; for allow rules, the first only.
     """
 
     real: tuple[str, ...]
@@ -211,18 +211,18 @@ class PathPart(Part):
 
     @classmethod
     def of(cls, real: tuple[str, ...], loose: tuple[str, ...], folders: Folders) -> PathPart:
-        """With what is shown of it, and everything in its folder as what is wider; nothing in the root."""
+        """Fills in `shown`, `literal`, and `wider`: everything in its folder, unless that is the root."""
         place, folder = real[0], exactly(real[0].rpartition("/")[0])
         literal = place if len(real) == 1 and HOLE not in place else None
         return cls(real, loose, folders, shown=place, literal=literal, wider=f"{folder}/*" if folder else None)
 
     def holds(self, other: PathPart) -> bool:
-        """Whether another place is this one or below it; a name counts as it is shown, which tools may take for it."""
+        """Whether another path is this one or below it, by names as they are shown, as tools may accept those."""
         here = tuple(printable(each).rstrip("/") + "/" for each in self.real)
         return all(f"{printable(each)}/".startswith(here) for each in other.real)
 
     def match(self, rule: Rule) -> Match:
-        """By where it really is; what denies or asks also looks at the way there."""
+        """Matches the real path; deny and ask rules also match the path as written."""
         first = _first_pattern(rule, self.folders.places[0])
         if rule.allows:
             return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
@@ -233,14 +233,14 @@ class PathPart(Part):
         patterns: list[PathPattern | None] = [first, *known[rule.pattern]]
         if None in patterns:
             return Match.PERHAPS
-        meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, *self.loose)]
-        if not any(meant):
+        matches = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, *self.loose)]
+        if not any(matches):
             return Match.NO
-        return Match.SURELY if all(meant) else Match.PERHAPS
+        return Match.SURELY if all(matches) else Match.PERHAPS
 
 
 def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
-    """A rule's pattern with its links followed as they were when it was first used: changed links mustn't widen it."""
+    """A rule's pattern, its links resolved when it is first used: changed links mustn't widen it."""
     key = f"path {folder}"
     if key not in rule.compiled:
         pattern = path_pattern(rule.pattern, folder)
@@ -253,17 +253,17 @@ def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
 _MOST_HOST: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""The last label of what browsers read as an IPv4 address, also written as 127.1, 2130706433 or 0x7f000001."""
+"""The last label of what browsers read as an IPv4 address, also spelled 127.1, 2130706433 or 0x7f000001."""
 
 
 @frozen
 class Host:
-    """A host.
+    """Normalised host.
 
     Attributes:
         name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
         is_address: Whether it is an IP address, which has no subdomains.
-        also: Other names and addresses that lead to the same: only to deny and to ask.
+        also: Other names and addresses of the same host, for deny and ask rules only.
     """
 
     name: str
@@ -275,14 +275,14 @@ class Host:
 
 
 def host_of(text: str) -> Host:
-    """Reads a host.
+    """Parses a host.
 
     Args:
         text: A name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises:
-        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
-            that are changed on their way to ASCII.
+        UnreadableError: Programs may read it differently: escapes, other spellings of an IPv4 address, letters that
+            are changed in the conversion to ASCII.
     """
     if text.startswith("[") and text.endswith("]"):
         return _address(text[1:-1])
@@ -296,7 +296,7 @@ def host_of(text: str) -> Host:
 
 
 def ascii_name(name: str) -> str:
-    """A lower-case name as DNS has it; letters that stand for others there are refused.
+    """The ASCII form (IDNA) of a lower-case name, if it converts back to the same.
 
     Raises:
         UnreadableError: It has no such form, or another meaning in it (`ß` is `ss` to some programs).
@@ -327,7 +327,7 @@ def _address(text: str) -> Host:
         bits, inner = int(address), [address.sixtofour, *(address.teredo or ())]
         if any(address in network for network in _EMBEDDING) or bits >> 32 & _ISATAP[0] == _ISATAP[1]:
             inner.append(ipaddress.IPv4Address(bits & 0xFFFFFFFF))
-        if address in _EMBEDDING[1]:  # or in the bits behind the 48 of the network, but for 64-71
+        if address in _EMBEDDING[1]:  # or in the bits after the 48 of the network, except 64-71
             inner.append(ipaddress.IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
         also = tuple(_address(str(each)) for each in inner if each is not None)
     if address.is_loopback or address.is_unspecified:
@@ -340,7 +340,7 @@ _LOOPBACK: Final = (
     *map(Host, _LOOPBACK_NAMES),
     *(Host(each, is_address=True) for each in ("127.0.0.1", "::1", "0.0.0.0", "::")),  # noqa: S104
 )
-"""What `localhost`, a loopback address and the unspecified address lead to."""
+"""The hosts that `localhost`, a loopback address and the unspecified address may reach."""
 
 _EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
 """Networks of IPv6 whose last 32 bits are an address of IPv4."""
@@ -350,7 +350,7 @@ _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
 
 
 def _host_pattern(pattern: str) -> Wildcard:
-    """A pattern as it is written: a name, also with a dot before it; an address in any spelling; a wildcard."""
+    """Compiles a host pattern: a name, also with a leading dot; an address in any spelling; a wildcard."""
     pattern = pattern.lower().removeprefix(".")
     bare = pattern.removeprefix("[").removesuffix("]")
     try:
@@ -363,7 +363,7 @@ def _host_pattern(pattern: str) -> Wildcard:
 
 
 def _network(pattern: str) -> IPv4Network | IPv6Network | None:
-    """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` where it is none."""
+    """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` if it isn't one."""
     if not _NETWORK.fullmatch(pattern):
         return None
     try:
@@ -376,12 +376,12 @@ _NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/
 
 
 def _is_ipv6(text: str) -> bool:
-    """Whether this is an address of IPv6, or a pattern of some: no name and port has two colons."""
+    """Whether this is an IPv6 address or a pattern of some: a name with a port has one colon only."""
     return text.count(":") > 1 and not set(text) - set("0123456789abcdef:.")
 
 
 def _spelt_ipv4(text: str) -> str | None:
-    """An address of IPv4 in its usual form; also written as 127.1, 2130706433 or 0x7f000001."""
+    """The usual form of an IPv4 address, also spelled 127.1, 2130706433 or 0x7f000001."""
     import socket
 
     try:
@@ -404,7 +404,7 @@ _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
 
 
 def url_problem(rule: Rule) -> str | None:
-    """Why a rule can't match what it seems to, where its pattern is read as a URL; `None` where it can."""
+    """Why a rule can't match what it seems to if its pattern is read as a URL; `None` if it can."""
     pattern, read = rule.pattern, UrlPattern.of(rule.pattern)
     name = read.names.pattern
     if read.has_user and rule.allows:
@@ -424,12 +424,12 @@ def url_problem(rule: Rule) -> str | None:
 
 
 def path_problem(rule: Rule) -> str | None:
-    """The same where it is read as a path."""
+    """As `url_problem`, for a pattern that is read as a path."""
     pattern = rule.pattern
     if _SCHEME.match(pattern):
-        return "a URL is no path: it matches nothing."
+        return "a URL is not a path: it matches nothing."
     if _NO_PLACE.search(pattern):
-        return "no path has '..', '.' or '//' behind its start: it matches nothing."
+        return "no path has '..', '.' or '//' after its start: it matches nothing."
     if "/**/" in pattern:
         return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
     named = os.path.expanduser(os.path.expandvars(pattern))  # noqa: PTH111
@@ -455,11 +455,11 @@ _NAME_ENDS: Final = re.compile(r"[?\0]")
 
 
 def url_of(text: str) -> Url:
-    r"""Reads a URL strictly. A missing scheme is left to the tool.
+    r"""Parses a URL strictly. A missing scheme is left to the tool.
 
     Raises:
-        UnreadableError: It has spaces, control characters, `\` or a user name, no host or one that programs don't read
-            alike, or a port that is none.
+        UnreadableError: It has spaces, control characters, `\` or a user name, no host or one that programs may read
+            differently, or an invalid port.
     """
     if len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text:
         raise UnreadableError("no URL")
@@ -486,7 +486,7 @@ def url_of(text: str) -> Url:
 
 @frozen
 class Url(Part):
-    """A URL, shown in its normal form; what is wider is its scheme, host and port.
+    """URL, shown in its normal form; `wider` is its scheme, host and port.
 
     Attributes:
         scheme: In lower case, or `None`.
@@ -502,19 +502,19 @@ class Url(Part):
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """Path and query in each form that a server may read them in; as written and unescaped first."""
+        """Path and query in each form that a server may read; as written and unescaped first."""
         path, mark, query = self.path.partition("?")
         plain = unquote(unquote(path)).replace("\\", "/")
         return tuple(f"{form}{mark}{query}" for form in (path, plain, _shortened(plain)))
 
     @cached_property
     def is_certain(self) -> bool:
-        """Whether all servers read the path alike: it has no steps back, also none in an escaped form."""
+        """Whether all servers read the path alike: it has no `.`, `..` or `//`, not even escaped."""
         path, plain = (each.partition("?")[0] for each in self.paths[:2])
         return path.count("/") == plain.count("/") and not _STEPS.search(plain) and plain.isprintable()
 
     def match(self, rule: Rule) -> Match:
-        """By host first, then by the rest of the pattern."""
+        """An allow rule must cover the URL; a deny or ask rule may only touch it."""
         pattern = url_pattern(rule.pattern)
         if pattern.covers(self):
             return Match.SURELY
@@ -522,7 +522,7 @@ class Url(Part):
 
 
 def _shortened(path: str) -> str:
-    """A path without `.`, `..`, empty parts and what stands behind a `;` in one."""
+    """A path without `.`, `..`, empty parts and parameters (`;...`)."""
     parts = "/".join(part.partition(";")[0] for part in path.split("/"))
     short = posixpath.normpath(re.sub(r"//+", "/", parts))
     return f"{short}/" if path.endswith("/") and short != "/" else short
@@ -530,14 +530,14 @@ def _shortened(path: str) -> str:
 
 @frozen
 class UrlPattern:
-    """`[scheme://]host[:port][/path]`; what it leaves out may be anything, but for a scheme that isn't the web's.
+    """URL pattern, `[scheme://]host[:port][/path]`; an omitted scheme is any of the web's, anything else any at all.
 
     Attributes:
-        scheme: Of the scheme, or `None`.
-        names: Of the host, by its name, which means its subdomains, too, or by its address in its shortest form.
-        network: In place of them: a network of addresses.
-        port: Or `None`.
-        path: Of path and query, or `None`.
+        scheme: Pattern of the scheme, or `None`.
+        names: Pattern of the host's name, which includes subdomains, or of its address in the shortest form.
+        network: Network of addresses, instead of `names`.
+        port: Pattern of the port, or `None`.
+        path: Pattern of path and query, or `None`.
         has_user: Whether it names a user, which no URL that can be read has: it allows nothing.
     """
 
@@ -550,7 +550,7 @@ class UrlPattern:
 
     @classmethod
     def of(cls, pattern: str) -> UrlPattern:
-        """Reads a pattern; any text is one."""
+        """Compiles a pattern; any text is one."""
         scheme, mark, rest = pattern.strip().partition("://")
         if not mark:
             scheme, rest = "", pattern.strip().removeprefix("//")
@@ -572,7 +572,7 @@ class UrlPattern:
         )
 
     def means(self, host: Host) -> bool:
-        """Whether the host, or one that it is a subdomain of, is meant."""
+        """Whether the host or one of its parent domains matches."""
         if self.network is not None:
             return host.is_address and ipaddress.ip_address(host.name) in self.network
         labels = [] if host.is_address else host.name.split(".")
@@ -580,7 +580,7 @@ class UrlPattern:
         return any(map(self.names.matches, names))
 
     def covers(self, url: Url) -> bool:
-        """Whether the URL is surely meant."""
+        """Whether the URL surely matches."""
         if self.has_user or not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.means(url.host)):
             return False
         if not _fits(self.port, url.port, otherwise=True):
@@ -588,7 +588,7 @@ class UrlPattern:
         return self.path is None or (url.is_certain and all(map(self.path.matches, url.paths[:2])))
 
     def touches(self, url: Url) -> bool:
-        """Whether the URL may be meant."""
+        """Whether the URL may match."""
         if not (url.scheme is None or _fits(self.scheme, url.scheme, otherwise=True)):
             return False
         if not (url.port is None or _fits(self.port, url.port, otherwise=True)):

@@ -3,8 +3,8 @@
 In a pattern `*` is any run of characters, `?` is one, the rest is literal; anchored. A trailing `" *"` also matches the
 bare word: `git *` matches `git`.
 
-A text may hold holes: places that are filled in later (`$NAME` in a shell). A pattern matches such a text surely if it
-matches whatever fills the holes, and perhaps if it matches something that could fill them.
+A text may have holes, which are filled in later (`$NAME` in a shell). A pattern matches such a text surely if it
+matches for every filling of the holes, and perhaps if it matches for some.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 
 HOLE: Final = "\0"
-"""Stands in a text for anything, also for nothing. No argument of a process and no path can hold this character."""
+"""Placeholder in a text for any run of characters, even none. No argument of a process and no path can contain NUL."""
 
 _BARE: Final = " *"
 _LITERAL: Final = re.compile(r"[^*?]*")
 
 
 class Match(enum.IntEnum):
-    """Degree to which a rule applies to part of a call. An allow rule never does so perhaps: it does surely, or not."""
+    """Degree to which a rule applies to part of a call; an allow rule applies surely or not at all."""
 
     NO = 0
     PERHAPS = 1
@@ -43,18 +43,18 @@ class Match(enum.IntEnum):
 
 
 Test: TypeAlias = Callable[[str], object]
-"""Whether a text fits, by what is true and what isn't."""
+"""Returns something truthy for a text that matches."""
 
 
 @define
 class Wildcard:
-    """One pattern, compiled. What a match costs is bounded by length of pattern x length of text.
+    """Compiled pattern. The cost of a match is bounded by length of pattern x length of text.
 
     Attributes:
-        pattern: As it was written, but for stars side by side, which are one.
-        is_everything: Whether it matches whatever there is.
-        tail: A blank, where it ends with `" *"` and so matches the bare word, too: what a text is taken to end with.
-        test: Whether it matches a text without holes.
+        pattern: The pattern as written, with runs of `*` collapsed.
+        is_everything: Whether it matches every text.
+        tail: Appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too.
+        test: Matches a text without holes.
     """
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
@@ -69,57 +69,57 @@ class Wildcard:
         self.test = (lambda text: test(f"{text} ")) if self.tail else test
 
     def matches(self, text: str) -> bool:
-        """The same as a boolean."""
+        """`test` as a bool."""
         return bool(self.test(text))
 
     def match(self, text: str) -> Match:
-        """Surely, where it matches whatever fills the text's holes; perhaps, where it matches what could fill them."""
+        """`SURELY` if it matches for every filling of the text's holes, `PERHAPS` if for some."""
         if HOLE not in text:
             return Match.SURELY if self.matches(text) else Match.NO
         literal = _LITERAL.match(self.pattern)
         assert literal is not None
         if not text.startswith(literal[0][: text.index(HOLE)]):  # settles most cases
             return Match.NO
-        if self._fits(text, sure=True):
+        if self._matches_filled(text, always=True):
             return Match.SURELY
-        return Match.PERHAPS if self._fits(text, sure=False) else Match.NO
+        return Match.PERHAPS if self._matches_filled(text, always=False) else Match.NO
 
-    def _fits(self, text: str, *, sure: bool) -> bool:
-        """Whether a text matches whatever fills its holes; or else, whether something could.
+    def _matches_filled(self, text: str, *, always: bool) -> bool:
+        """Whether a text matches for every filling of its holes, or else for some.
 
-        All places of the pattern that may have been reached are followed at once.
+        Follows all positions in the pattern that may have been reached at once, as an NFA does.
         """
         pattern = f"{self.pattern}\0"
-        reached = _on(pattern, {0})
+        reached = _skip_stars(pattern, {0})
         for character in text + self.tail:
-            if character == HOLE and not sure:  # some run of characters leads to each later place
+            if character == HOLE and not always:  # some run of characters leads to each later position
                 reached = set(range(min(reached), len(pattern)))
                 continue
             passed = () if character == HOLE else {at + 1 for at in reached if pattern[at] in (character, "?")}
-            reached = _on(pattern, {at for at in reached if pattern[at] == "*"}.union(passed))
+            reached = _skip_stars(pattern, {at for at in reached if pattern[at] == "*"}.union(passed))
             if not reached:
                 return False
         return len(self.pattern) in reached
 
 
-def _on(pattern: str, reached: set[int]) -> set[int]:
-    """The places, with those behind each `*` among them: it may be empty."""
+def _skip_stars(pattern: str, reached: set[int]) -> set[int]:
+    """The positions, and those after each `*` among them, as it may match nothing."""
     return reached | {at + 1 for at in reached if pattern[at] == "*"}
 
 
 @lru_cache(maxsize=1024)
 def wildcard(pattern: str) -> Wildcard:
-    """The pattern, compiled once."""
+    """The compiled pattern, cached."""
     return Wildcard(pattern)
 
 
 Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_ask"]
 """How much is asked.
 
-- `default`: what asks, asks.
-- `plan`: only tools run that an origin that is trusted calls read-only; the others aren't offered.
+- `default`: what needs approval is asked about.
+- `plan`: only tools run that a trusted origin declares read-only; the others aren't offered.
 - `accept_edits`: tools that a trusted origin declares to edit files don't ask.
-- `bypass`: nothing asks and ordinary rules step back; forbid rules hold.
+- `bypass`: nothing asks and ordinary rules are ignored; forbid rules apply.
 - `never_ask`: what would ask is denied.
 """
 
@@ -146,27 +146,27 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
 
 @frozen
 class Rule:
-    """(permission, pattern) -> allow, ask or deny.
+    """Permission rule: (permission, pattern) -> allow, ask or deny.
 
     In permission and pattern `*` is any run of characters, `?` is one, the rest is literal; anchored. A trailing
     `" *"` also matches the bare word.
 
     Attributes:
-        permission: Of the permission's name, or of a tool's.
-        pattern: Of what the call touches.
-        action: What follows.
-        forbid: Absolute: it denies whatever other rules, grants and modes say.
-        field: The argument that the pattern looks at; `None`: those that the tool declares.
-        kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
-            nothing, and so applies to every call, also of those that can't be read for sure.
-        owner: The distribution (else the plugin) whose tools alone it is about, `""` for the host's own; `None`: any.
-        literal: Whether the pattern is exactly what was asked once, as `Evaluation.exact` has it: only grants are so.
+        permission: Pattern of the permission's name, or of a tool's.
+        pattern: Pattern of what the call touches.
+        action: What to do with the call.
+        forbid: Denies absolutely: other rules, grants and modes can't change it.
+        field: The argument that the pattern is matched with; `None`: those that the tool declares.
+        kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` applies to every
+            call, also if an argument can't be read for sure.
+        owner: The distribution (else the plugin) to whose tools it is limited, `""` for the host's own; `None`: any.
+        literal: Whether the pattern is the text of `Evaluation.exact`, compared literally: only in grants.
         reason: Why, for the model and for people.
-        allows: Whether it takes caution away.
+        allows: Whether the action is `"allow"`.
 
     Raises:
         ValueError: An unknown action or kind, a blank permission or pattern, or a forbid rule that doesn't deny.
-        TypeError: Something that is no text.
+        TypeError: A value isn't a string.
     """
 
     permission: str = attrs.field(validator=_check_text)
@@ -181,7 +181,7 @@ class Rule:
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
     )
-    # What matchers have made of the pattern, by key; kept with the rule, as links are followed once.
+    # Compiled forms of the pattern, by key; cached here, as links are followed only once.
     compiled: dict[str, Any] = attrs.field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -195,7 +195,7 @@ class Rule:
 
     @cached_property
     def is_everything(self) -> bool:
-        """Whether it looks at nothing: it applies to every call."""
+        """Whether it applies to every call, whatever the arguments."""
         return self.kind == "text" and self.field is None and self.wildcard.is_everything
 
     def names(self, *names: str) -> bool:
@@ -223,7 +223,7 @@ class Rule:
         if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
             raise ValueError(f"a rule must be a table, got {type(data).__name__}")  # noqa: TRY004  as documented
         if data.get("action") == "forbid":
-            raise ValueError("action: 'forbid' is none. Write action = \"deny\" and forbid = true.")
+            raise ValueError("action: 'forbid' is not an action. Write action = \"deny\" and forbid = true.")
         refuse_nulls({key: data[key] for key in ("pattern", "forbid") if key in data})
         return read_table(cls, {"pattern": "*", **({"action": "deny"} if data.get("forbid") else {}), **data}, "")
 
@@ -231,7 +231,7 @@ class Rule:
 def refuse_nulls(data: Mapping[str, Any]) -> None:
     """Raises `ValueError` for a key without a value, which would count as left out."""
     if nulls := [key for key, value in data.items() if value is None]:
-        raise ValueError(f"{nulls[0]}: null is no value; leave the key out")
+        raise ValueError(f"{nulls[0]}: null is not a value; leave the key out")
 
 
 _OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
@@ -239,13 +239,13 @@ _OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
 
 @frozen
 class Part:
-    """Part of a call that is decided by itself: a command of a line, a place among the files, a URL, a text.
+    """Part of a call that is decided by itself: a command of a line, a path, a URL, a text.
 
-    One of no subclass is there, but can't be read for sure: it is denied rather than allowed.
+    An instance of this class itself couldn't be read for sure: nothing allows it.
 
     Attributes:
-        shown: What people are shown of it.
-        literal: What stands for this and nothing else, or `None` where it may be something else the next time.
+        shown: Its text for people.
+        literal: Text that identifies exactly this, or `None` if it may mean something else the next time.
         wider: A pattern that allows this and more like it, to be offered to a person, or `None`.
         inside: Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it.
     """
@@ -256,7 +256,7 @@ class Part:
     inside: bool = field(default=False, kw_only=True)
 
     def match(self, rule: Rule) -> Match:
-        """Whether a rule applies to it: of what can't be read nothing is allowed; what denies or asks may mean it."""
+        """Whether a rule applies to a part that can't be read: an allow rule doesn't, a deny or ask rule may."""
         if rule.allows:
             return Match.NO
         return Match.SURELY if rule.wildcard.is_everything else Match.PERHAPS
@@ -264,10 +264,10 @@ class Part:
 
 @frozen
 class WholeCall(Part):
-    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely applies to it."""
+    """Call of a tool that declares no arguments for rules: only the pattern `*` surely applies to it."""
 
     def match(self, rule: Rule) -> Match:
-        """Any other pattern may or may not fit: that is enough to deny and to ask, and too little to allow."""
+        """Any other pattern may or may not match: enough to deny and to ask, too little to allow."""
         if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
@@ -282,11 +282,11 @@ def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Folders:
-    """Folders where relative paths and patterns start: the tool's own, to deny and to ask the call's as well.
+    """Base folders of relative paths and patterns: the tool's own; for deny and ask rules the call's as well.
 
     Attributes:
         places: The folders, made absolute; without any, paths can't be read.
-        patterns: What patterns mean there, each resolved once.
+        patterns: Cache of patterns resolved there.
     """
 
     places: tuple[str, ...] = field(converter=_absolute)
@@ -299,11 +299,11 @@ class UnreadableError(ValueError):
 
 @frozen
 class PlainText(Part):
-    """A text that is taken as it is.
+    """Text that is matched as written.
 
     Attributes:
         text: The text; it may have holes.
-        also: What else it may be, to deny and to ask; a path or a URL among it, to allow as well.
+        also: Other readings of it, for deny and ask rules; paths and URLs among them for allow rules as well.
     """
 
     text: str
@@ -311,11 +311,11 @@ class PlainText(Part):
 
     @classmethod
     def of(cls, text: str, also: tuple[Part, ...] = ()) -> PlainText:
-        """With what is shown of it."""
+        """Fills in `shown` and `literal`."""
         return cls(text, also, shown=text.replace(HOLE, "*"), literal=None if HOLE in text else text)
 
     def match(self, rule: Rule) -> Match:
-        """The pattern as it was written."""
+        """Matches the pattern with the text and its other readings."""
         match = rule.wildcard.match(self.text)
         if rule.allows:
             places = () if rule.wildcard.is_everything or "/" not in self.text else self.also
@@ -330,7 +330,7 @@ def _is_clean(name: str) -> bool:
 
 
 def is_name(permission: str) -> bool:
-    """Whether a permission is one that a rule can name: no pattern, nothing hidden in it, no blanks at its ends."""
+    """Whether a rule can name a permission: it is no pattern, and has no hidden characters or outer blanks."""
     return exactly(permission) is not None and _is_clean(permission)
 
 

@@ -1,4 +1,4 @@
-"""Files of rules, and what is wrong with rules in view of the tools that there are."""
+"""Rules files, and a linter for rules against the known tools."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_FILE: Final = 1 << 20
 
 
 def read_permissions(path: str | os.PathLike[str]) -> Permissions:
-    """Reads a file of rules.
+    """Reads a rules file.
 
     `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
-    `*`. Each `[[rule]]` has the attributes of `Rule`, and examples that it has to apply to, or must not: `match` and
+    `*`. Each `[[rule]]` has the attributes of `Rule`, and examples that it must or must not apply to: `match` and
     `not_match`, lists of values that are read as the rule's `kind`, or else as text. The lists come first, in this
-    order, so that of two that apply to the same the stricter wins; then the rules in theirs.
+    order, so that of two that match the same the stricter wins; then the rules in theirs.
 
     Args:
         path: `*.json` is JSON, anything else TOML.
 
     Raises:
-        ConfigError: It can't be read, another user can write or replace it, or it is wrong; names the file and the key.
+        ConfigError: It can't be read, is invalid, or another user can write or replace it; names the file and the key.
     """
     from pegboard.files import OTHERS_WRITE, others_can_write, read_bounded, reason, toml_of  # only where one is read
 
@@ -50,11 +50,11 @@ _INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")
 
 
 def rule_problems(permissions: Permissions, tools: Iterable[Tool], *, complete: bool = True) -> tuple[str, ...]:
-    """What rules seem to mean and don't, in view of the tools that there are.
+    """Checks rules against the known tools, for what they seem to mean and don't.
 
     Args:
         permissions: The rules.
-        tools: Those that are known.
+        tools: The known tools.
         complete: Whether there are no others, so that a name that none of them has can be reported. A permission that
             only a running tool asks for is reported too, as no listing names it.
     """
@@ -97,7 +97,7 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
 
 
 def _allows_more(rule: Rule) -> Iterator[str]:
-    """What an allow rule allows beside what it seems to."""
+    """What an allow rule allows besides what it seems to."""
     first = rule.pattern.split(" ")[0]
     for word in (rule.permission, first):
         if _INSIDE_A_WORD.fullmatch(word) and not word.endswith("__*"):  # all tools of a server, or of a prefix
@@ -106,4 +106,4 @@ def _allows_more(rule: Rule) -> Iterator[str]:
         from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
 
         if program_of([first]) in INTERPRETERS:
-            yield f"{first!r} runs whatever its arguments tell it to."
+            yield f"{first!r} can run anything, as its arguments say."

@@ -1,8 +1,8 @@
-"""Strict reader of shell command lines: what every POSIX shell takes in one way, and the rest not at all.
+"""Strict parser of shell command lines: it accepts only what every POSIX shell reads in the same way.
 
-It finds every simple command of a line, wherever it stands: between operators, in groups and control structures, in
-substitutions. Quotes, escapes, comments and escaped line ends are taken away; where only the shell knows what will
-stand (`$NAME`, `*.py`, `$(...)`), the word has a hole.
+It finds every simple command of a line: between operators, in groups and control structures, in substitutions. Quotes,
+escapes, comments and escaped line ends are removed; what only the shell can fill in (`$NAME`, `*.py`, `$(...)`) is a
+hole in the word.
 
 What can't be read for sure is refused as a whole, as a decision about what may run must not rest on a guess. (Grammars
 made for editors guess: they recover from what they don't know.) Where shells differ, more commands are found than one
@@ -24,14 +24,14 @@ MOST_COMMANDS: Final = 200
 
 @define
 class Command:
-    """One simple command; or an assignment or a redirection to or from a file, each of which is one by itself.
+    """Simple command; also an assignment, or a redirection to or from a file, each of which counts as one by itself.
 
     Attributes:
         words: Its words, without quotes, with holes; of a redirection its sign (`>`, `>>`, `<`, `<>`) and the file.
-        assignments: What stands before the words (`NAME=value`).
-        source: The words as they were written, or `None` where something else stands between them.
-        scripts: The texts that it is given to read (`<<EOF`, `<<<`), with holes.
-        inside: Whether it stands in a substitution.
+        assignments: The `NAME=value` before the words.
+        source: The words as written, or `None` if something else is between them.
+        scripts: The texts on its standard input (`<<EOF`, `<<<`), with holes.
+        inside: Whether it is in a substitution.
         is_program: Whether it runs something.
     """
 
@@ -56,21 +56,21 @@ class Line:
     is_plain: bool = True
 
     def add(self, command: Command) -> None:
-        """One command more."""
+        """Appends a command."""
         self.commands.append(command)
         if len(self.commands) > MOST_COMMANDS:
             raise UnreadableError("too many commands")
 
 
 MOST_LEVELS: Final = 16
-"""Of substitutions and groups in each other."""
+"""Nesting of substitutions and groups."""
 
 _WORD_ENDS: Final = frozenset(" \t\n;&|()<>")
 _ORDINARY: Final = re.compile(r"[A-Za-z0-9_./:,+@%^=~!#\]}-]+")
 _PARAMETER: Final = re.compile(
     r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-]|\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])\})"
 )
-"""What stands for a value and does nothing else."""
+"""Parameter expansion without side effects."""
 
 _SUM: Final = re.compile(
     r"\$\(\((?:[A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]|(?<!\$)\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\))*\)\)"
@@ -83,7 +83,7 @@ _BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
 
 
 _REST: Final = "\udfff"
-"""Stands where the shell replaces the rest of a word; no text from outside can hold it (it is no Unicode)."""
+"""Placeholder for the rest of a word if the shell replaces it: a lone surrogate, which no input contains."""
 
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _IN_QUOTES: Final = re.compile(r'[^"$`\\]+')
@@ -99,29 +99,29 @@ ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
 _FUNCTION: Final = re.compile(r"\(\)\{")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
-"""`((...))` in which nothing can hide. Some shells take it for arithmetic, others for groups."""
+"""`((...))` in which nothing can hide. Some shells read it as arithmetic, others as groups."""
 
 _AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
-"""Words that stand round commands and do nothing themselves."""
+"""Keywords around commands that do nothing themselves."""
 
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
-"""Words that start something whose parts aren't all commands: it can be looked at, but not allowed."""
+"""Keywords of a construct whose parts aren't all commands: it can be denied, but not allowed."""
 
 _TIMED: Final = frozenset({"time", "-p", "--"})
-"""Words behind which some shells still know their own words (`time { a; }`), and others don't."""
+"""Words after which some shells still recognise keywords (`time { a; }`), and others don't."""
 
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _SIGNS: Final = {">|": ">", ">&": ">", "<&": "<", "&>": ">", "&>>": ">>"}
 
 
 def read_line(text: str) -> Line:
-    """Every command of a shell's line.
+    """Parses a shell line into its commands.
 
     Raises:
         UnreadableError: It can't be read for sure.
     """
     if len(text) > MOST_LINE or HOLE in text or any("\ud800" <= each <= "\udfff" for each in text):
-        raise UnreadableError("too long, or with characters that no line has")
+        raise UnreadableError("too long, or with characters that no line contains")
     line = Line()
     _Reader(text, line).read("")
     return line
@@ -129,14 +129,14 @@ def read_line(text: str) -> Line:
 
 @define
 class _Reader:
-    """Reads the commands of a text, or of a part of it in brackets, into a line.
+    """Recursive-descent parser of a text, or of a part of it in brackets.
 
     Attributes:
-        text: What is read.
+        text: The text.
         line: Gets the commands.
-        level: How deep this text stands in others.
-        inside: Whether it stands in a substitution.
-        place: Up to where it is read.
+        level: Nesting depth.
+        inside: Whether it is in a substitution.
+        place: Current position in the text.
         waiting: Here-documents to come: the line that ends each, whether it is literal, whether it is indented by tabs,
             and the command that reads it.
     """
@@ -154,7 +154,7 @@ class _Reader:
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
     def read(self, closing: str) -> int:
-        """Reads up to `closing` or the end, and gives the place behind that."""
+        """Reads up to `closing` or the end, and returns the position after it."""
         self.deeper()
         self.renew()
         while not self.ends(closing):
@@ -165,13 +165,13 @@ class _Reader:
         return self.place + len(closing)
 
     def within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
-        """Reads what stands in brackets, or in backticks, which are a text of their own; gives the place behind it."""
+        """Reads a part in brackets, or in backticks as a text of its own; returns the position after it."""
         if self.waiting and closing:
             raise UnreadableError("a here-document before a bracket")
         return _Reader(text, self.line, self.level, inside, place).read(closing)
 
     def ends(self, closing: str) -> bool:
-        """Whether this is the end; `)` may also stand behind the pattern of a case."""
+        """Whether this is the end; a `)` may also end the pattern of a case."""
         self.must(_BLANK, "")
         if self.place < len(self.text):
             return closing != "" and self.at(closing) and not self.cases
@@ -202,7 +202,7 @@ class _Reader:
             self.take_word()
 
     def group(self) -> None:
-        """A group, or what only looks like one: a definition, an array, a pattern. All parts are taken for commands."""
+        """Reads a group, or what looks like one: a definition, an array, a pattern. All parts count as commands."""
         joined = bool(self.current.words or self.current.assignments)
         if joined or self.at("(("):
             self.line.is_plain = False
@@ -215,7 +215,7 @@ class _Reader:
         start = self.place
         self.place = self.within(self.text, start + 1, ")", inside=self.inside)
         if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
-            raise UnreadableError("a word that goes on behind a bracket")
+            raise UnreadableError("a word that goes on after a bracket")
 
     def redirection(self, sign: str) -> None:
         self.is_whole = False
@@ -235,12 +235,12 @@ class _Reader:
 
     def take_word(self) -> None:
         if self.is_closed:
-            raise UnreadableError("a word behind '&>', where some shells start another command")
+            raise UnreadableError("a word after '&>', where some shells start another command")
         start = self.place
         text, is_bare = self.word()
         words = self.current.words
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
-        if at_front and is_bare and self.is_own(text):
+        if at_front and is_bare and self.is_keyword(text):
             self.line.is_plain = self.line.is_plain and not words
             return
         if not self.current.words and ASSIGNMENT.match(text):
@@ -250,8 +250,8 @@ class _Reader:
             self.current.words.append(text)
             self.span = (start if self.span is None else self.span[0], self.place)
 
-    def is_own(self, word: str) -> bool:
-        """Whether this is one of the shell's own words, which stand round commands."""
+    def is_keyword(self, word: str) -> bool:
+        """Whether this is a keyword around commands; reads the name after `function`."""
         if word in _STRANGE:
             self.line.is_plain = False
             self.cases += word == "case"
@@ -268,7 +268,7 @@ class _Reader:
         return word in _AROUND
 
     def flush(self) -> None:
-        """The current command is complete."""
+        """Ends the current command."""
         if self.span is not None:
             self.current.source = self.text[slice(*self.span)] if self.is_whole else None
             self.line.add(self.current)
@@ -278,7 +278,7 @@ class _Reader:
         self.current, self.span, self.is_whole, self.is_closed = Command(inside=self.inside), None, True, False
 
     def documents(self) -> None:
-        """Reads the here-documents that were announced on the line before."""
+        """Reads the here-documents announced on the line before."""
         waiting, self.waiting = self.waiting, []
         for end, is_literal, has_tabs, command in waiting:
             body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
@@ -287,7 +287,7 @@ class _Reader:
             command.scripts.append(body)
 
     def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
-        """The lines of a here-document; behind it goes on what is behind its last line."""
+        """Reads a here-document; the line that ends it isn't part of it."""
         rows = list[str]()
         while self.place < len(self.text):
             end = self.text.find("\n", self.place) + 1 or len(self.text)
@@ -301,7 +301,7 @@ class _Reader:
         raise UnreadableError("where a here-document ends isn't known")
 
     def substitution(self) -> str:
-        """What stands behind `$(`, `<(` or `>(`."""
+        """Reads a `$(`, `<(` or `>(` substitution."""
         self.line.is_plain = False
         self.place = self.within(self.text, self.place + 2, ")", inside=True)
         return HOLE
@@ -309,33 +309,33 @@ class _Reader:
     # Words ---------------------------------------------------------------------------------------------------------
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Passes over what the pattern matches here."""
+        """Consumes what the pattern matches here, if anything."""
         found = pattern.match(self.text, self.place)
         if found is not None:
             self.place = found.end()
         return found
 
     def must(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """The same, where nothing else may stand."""
+        """As `take`; raises if the pattern doesn't match."""
         found = self.take(pattern)
         if found is None:
             raise UnreadableError(what)
         return found
 
     def at(self, text: str) -> bool:
-        """Whether this stands here."""
+        """Whether this text is next."""
         return self.text.startswith(text, self.place)
 
     def deeper(self) -> None:
-        """One level more."""
+        """Enters another nesting level."""
         self.level += 1
         if self.level > MOST_LEVELS:
             raise UnreadableError("too deep")
 
     def word(self) -> tuple[str, bool]:
-        """The word that starts here, without quotes, with holes; empty where none does.
+        """Reads the word that starts here, without quotes, with holes; empty if there is none.
 
-        And whether it has no quotes and no escapes, and so may be one of the shell's own words.
+        Also returns whether it has no quotes and no escapes, and so may be a keyword.
         """
         start, parts = self.place, list[str]()
         while self.place < len(self.text):
@@ -348,13 +348,13 @@ class _Reader:
         text = "".join(parts)
         source = self.text[start : self.place]
         if self.waiting and "\n" in source:
-            raise UnreadableError("a here-document behind a word of several lines")
+            raise UnreadableError("a here-document after a word of several lines")
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
         return text, not any(mark in source for mark in "\\'\"")
 
     def _special(self, *, at_start: bool) -> str:
-        """A part of a word that isn't ordinary."""
+        """Reads a special character of a word, with what belongs to it."""
         character = self.text[self.place]
         if character in "<>":
             return self.substitution()
@@ -370,7 +370,7 @@ class _Reader:
         return character
 
     def _bracket(self, character: str, *, at_start: bool) -> str:
-        """`[` and `{`: a word by themselves, or the start of something that the shell replaces by other words."""
+        """Reads `[` or `{`: a word by itself, or the start of something that the shell expands to other words."""
         if character == "{" and self.at("}"):
             return character
         if at_start and character == "[" and self.at("["):
@@ -380,7 +380,7 @@ class _Reader:
         return character if alone else _REST
 
     def escape(self) -> str:
-        r"""`\` and the character behind it."""
+        r"""Reads `\` and the character after it."""
         escaped = self.text[self.place + 1 : self.place + 2]
         if not escaped.isprintable() and escaped != "\n":
             raise UnreadableError("an escaped character that can't be seen")
@@ -390,18 +390,18 @@ class _Reader:
         return "" if escaped == "\n" else escaped
 
     def single(self) -> str:
-        """What stands in single quotes, as it is."""
+        """Reads a single-quoted text, as it is."""
         return self.must(_SINGLE, "a quote isn't closed")[1]
 
     def double(self) -> str:
-        """What stands in double quotes."""
+        """Reads a double-quoted text."""
         self.place += 1
         text = self.quoted('"')
         self.place += 1
         return text
 
     def quoted(self, end: str) -> str:
-        """What stands in double quotes, up to the end; or, with `""`, the text of a whole here-document."""
+        """Reads the inside of double quotes, up to the end; or, with `""`, a whole here-document."""
         run, parts = (_IN_QUOTES if end else _IN_DOCUMENT), list[str]()
         while self.place < len(self.text) and not (end and self.at(end)):
             if plain := self.take(run):
@@ -424,7 +424,7 @@ class _Reader:
         return escaped if escaped and escaped in f"$`\\{end}" else f"\\{escaped}"
 
     def backticks(self, *, quoted: bool = False) -> str:
-        r"""A substitution of the old kind; `\"` in one that stands in quotes isn't the same to all."""
+        r"""Reads a substitution in backticks; shells differ on a `\"` in one in double quotes."""
         inner = self.must(_BACKTICKS, "a backtick isn't closed")[1]
         if quoted and '\\"' in inner:
             raise UnreadableError("an escaped quote in backticks in quotes")
@@ -433,7 +433,7 @@ class _Reader:
         return HOLE
 
     def dollar(self, *, quoted: bool = False) -> str:
-        """What the shell fills in."""
+        """Reads an expansion."""
         if self.take(_PARAMETER) or (not quoted and self.take(_ANSI)):
             return HOLE
         if self.at("$(("):
@@ -450,7 +450,7 @@ class _Reader:
         return HOLE if self.at('"') and not quoted else "$"
 
     def _braced(self, *, quoted: bool) -> str:
-        """`${NAME...}`: what stands behind the name may hold substitutions, and shells disagree about its quotes."""
+        """Reads `${NAME...}`: the rest after the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
         self.deeper()
         self.line.is_plain = False
