@@ -626,7 +626,7 @@ def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names)
 
 
 async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
-    monkeypatch.setattr("pegboard.threads.PATIENCE", 0.01)
+    monkeypatch.setattr("pegboard.threads.STALL_SECONDS", 0.01)
     gate, begun, heard = threading.Event(), queue.SimpleQueue(), []
 
     def hang():
@@ -659,7 +659,7 @@ async def test_a_tool_of_which_many_calls_hang_is_refused():
             kinds.append("timeout")  # not all of the others had begun
         assert set(kinds) == {"timeout"}
         assert refused.kind == "not_executed"
-        assert refused.text == "stuck was not run: too many calls of stuck hang. Trying again won't help for now."
+        assert refused.text == "stuck was not run: too many calls of stuck hang. Don't try again for now."
         gate.set()
 
 

@@ -203,7 +203,7 @@ def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
     pool = WorkerPool()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="gives no thread"):
+        with pytest.raises(RuntimeError, match="can't start a thread"):
             asyncio.run(pool.run(int))
     assert asyncio.run(pool.run(int)) == 0
     pool.close()
@@ -276,7 +276,7 @@ async def test_a_function_that_no_thread_had_begun_is_named_so():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(threads_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(threads_module, "STALL_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("given_up_on", [True, False])

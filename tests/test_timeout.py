@@ -280,7 +280,7 @@ def reports():
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that is set by hand, and no thread that looks."""
-    monkeypatch.setattr(Watchdog, "look_out", lambda _self: None)
+    monkeypatch.setattr(Watchdog, "start", lambda _self: None)
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(timeout, "monotonic", lambda: clock.now)
     return clock
@@ -296,7 +296,7 @@ def watching(clock, reports):
             inside()
             for each in seconds:
                 clock.now += each
-                assert watching.look() is True
+                assert watching.check() is True
             return "done"
 
         assert watched(watching, name, work) == "done"
@@ -310,7 +310,7 @@ def test_a_long_step_is_reported_once_while_it_lasts_and_a_short_one_not(watchin
     dog = watching("slow", *seconds)
     assert [(name, round(after, 2)) for name, after, _ in reports] == expected
     assert all("timeout.py" in where for _, _, where in reports)
-    assert (dog.blocked, dog.look()) == (len(expected), False)
+    assert (dog.blocked, dog.check()) == (len(expected), False)
 
 
 def test_a_long_step_that_no_thread_saw_is_reported_at_its_end(clock, reports):
@@ -342,7 +342,7 @@ def test_each_thread_has_its_own_step(watching, reports):
 
 def test_a_thread_sees_a_blocked_loop_and_ends_when_there_is_nothing_to_see(monkeypatch):
     """One step after the other is seen, each by one thread."""
-    monkeypatch.setattr(timeout, "IDLE_LOOKS", 1)
+    monkeypatch.setattr(timeout, "IDLE_CHECKS", 1)
     seen = threading.Event()
     dog = Watchdog(limit=0.001, report=lambda *_: seen.set())
     for _ in range(2):
@@ -351,7 +351,7 @@ def test_a_thread_sees_a_blocked_loop_and_ends_when_there_is_nothing_to_see(monk
         for looking in set(threading.enumerate()) - before:
             looking.join(60)
             assert not looking.is_alive()
-        assert dog.is_looking is False
+        assert dog.is_running is False
         seen.clear()
 
 
@@ -359,16 +359,16 @@ def test_a_step_that_begins_just_before_the_thread_ends_is_looked_after():
     started = []
 
     class Late(Watchdog):
-        def look(self):
+        def check(self):
             self.steps[0] = ["late", 0.0, None]
             return False
 
-        def look_out(self):
-            started.append(self.is_looking)
+        def start(self):
+            started.append(self.is_running)
 
     dog = Late(limit=0.001)
-    dog.is_looking = True
-    dog._keep_looking()
+    dog.is_running = True
+    dog._watch()
     assert started == [False]
 
 
@@ -384,7 +384,7 @@ def test_without_a_thread_it_is_reported_at_the_end(monkeypatch, reports):
 def test_the_operator_reads_it_in_the_log(clock, caplog):
     with caplog.at_level(logging.WARNING, "pegboard"):
         watched(Watchdog(limit=-1.0), "slow", print)
-    assert caplog.messages == ["slow blocks the event loop, for 0.0 s up to now; run it off the loop"]
+    assert caplog.messages == ["slow blocks the event loop, for 0.0 s so far; run it in a thread"]
 
 
 def test_a_report_that_raises_is_logged_and_the_step_goes_on(clock, caplog):

@@ -1,4 +1,4 @@
-"""Callbacks, plain or async: the members of chains."""
+"""Callbacks, plain or async: wrappers, argument matching, and whether they may block."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from attrs import Factory, field, frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
-_BEHIND: Final = "__pegboard_behind__"
+_WRAPPED: Final = "__pegboard_wrapped__"
 ONLY: Final = "__pegboard_only__"
 
 
 def quick(function: F) -> F:
-    """Marks a plain callback as one that never waits: it is called on the event loop, which saves it a thread.
+    """Decorator for a plain callback that never blocks: it is called on the event loop, without a thread.
 
-    A callback that does wait then holds up every call of the loop. Async callbacks need no such word.
+    A marked callback that does block stops every call on the loop. Async callbacks don't need the mark.
 
         @quick
         def only_reads(tool):
             return None if tool.spec.annotations.read_only_hint else Deny("nothing may be changed now.")
 
     Raises:
-        TypeError: The function can't be marked, as one written in C; wrap it in one that can.
+        TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
     """
     try:
         setattr(function, _QUICK, True)
@@ -36,7 +36,7 @@ def quick(function: F) -> F:
 
 
 def only(where: str) -> Callable[[F], F]:
-    """Limits a hook round calls to the tools that fit a predicate; `add_callback(..., where=...)` does so for a host's.
+    """Decorator that limits a call hook to tools matching a predicate; hosts use `add_callback(..., where=...)`.
 
     @hookimpl
     @only("tag:network")
@@ -51,14 +51,14 @@ def only(where: str) -> Callable[[F], F]:
 
 
 def may_block(function: Callable[..., Any]) -> bool:
-    """Whether a callback has to be called off the event loop: it is plain, and doesn't say that it is quick."""
-    function = getattr(function, _BEHIND, function)
+    """Whether a callback has to run off the event loop: it is plain and not marked as `quick`."""
+    function = getattr(function, _WRAPPED, function)
     is_quick = any(getattr(each, _QUICK, False) for each in (function, _body_of(function)))
     return not is_quick and Flavour.of(function) is not Flavour.ASYNC
 
 
 def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a call runs: the function inside of partial ones, or an object's `__call__`."""
+    """The function that a call runs: inside any partials, or an object's `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     is_itself = inspect.isroutine(function) or isinstance(function, type)
@@ -66,7 +66,7 @@ def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Flavour(enum.Enum):
-    """Kind of a callable, by what calling it gives."""
+    """Kind of a callable, by what a call returns."""
 
     PLAIN = "plain"
     ASYNC = "async"
@@ -75,7 +75,7 @@ class Flavour(enum.Enum):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Flavour:
-        """Settled once, at definition; callable objects are classified by their `__call__`."""
+        """The kind of a function; a callable object is classified by its `__call__`."""
         function = _body_of(function)
         if inspect.iscoroutinefunction(function):
             return cls.ASYNC
@@ -86,13 +86,13 @@ class Flavour(enum.Enum):
 
 @frozen
 class Callback:
-    """One member of a chain.
+    """One callback of a chain.
 
     Attributes:
         function: Plain or async.
-        owner: What brought it, for error messages.
-        where: Whether it is asked about calls of a tool, given with the context; `None`: about all calls.
-        blocking: Whether it has to be called off the event loop; settled once, by what the function is.
+        owner: The plugin or host that registered it, for error messages.
+        where: Predicate on tool and context that selects the calls it runs for; `None` selects all.
+        blocking: Whether it has to run off the event loop; by default derived from the function.
     """
 
     function: Callable[..., Any]
@@ -102,10 +102,10 @@ class Callback:
 
 
 class ChainError(Exception):
-    """A member of a chain failed; `__cause__` is what it raised.
+    """A callback of a chain failed; `__cause__` is the exception that it raised.
 
     Attributes:
-        callback: The member.
+        callback: The callback.
     """
 
     def __init__(self, callback: Callback, error: BaseException) -> None:
@@ -114,26 +114,26 @@ class ChainError(Exception):
 
 
 async def settle(answer: Any) -> Any:
-    """The answer itself, awaited where it has to be."""
+    """The answer, awaited if it is awaitable."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """A callable that takes all of `names` in order and hands `function` those that it asks for, by name.
+    """Adapter that takes values for all of `names`, in order, and passes `function` those it has parameters for.
 
     Args:
         function: Takes some of `names`; other parameters need defaults.
-        names: What the chain offers.
+        names: The names of the values, in order.
 
     Returns:
-        `function` itself where it takes exactly `names`, in order.
+        The adapter; `function` itself if its parameters are exactly `names`, in order.
 
     Raises:
-        TypeError: A required parameter isn't among `names`, or is taken by position only.
+        TypeError: A required parameter isn't in `names`, or is positional-only.
     """
     parameters = _parameters(function)
     if len(names) == 1 and [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
-        return function  # such as a list's `append`: what there is to take is no question
+        return function  # such as a list's `append`: with one value the name doesn't matter
     there_are = f"there are {', '.join(names)}"
     for each in parameters:
         if each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -152,7 +152,7 @@ def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[...,
         return function(**{name: values[place] for name, place in places})
 
     call.__qualname__ = _name_of(function)
-    setattr(call, _BEHIND, function)
+    setattr(call, _WRAPPED, function)
     return call
 
 
@@ -163,7 +163,7 @@ _NAMED: Final = (_ORDINARY, inspect.Parameter.KEYWORD_ONLY)
 def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     try:
         return tuple(inspect.signature(function).parameters.values())
-    except ValueError as error:  # some that are written in C
+    except ValueError as error:  # some callables written in C
         raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
 
 

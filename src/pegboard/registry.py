@@ -124,7 +124,7 @@ class ToolRegistry(Contributions):
         with self._lock:
             self._permissions, self._call_services = permissions, None
             if self._dispatcher is not None:
-                self._dispatcher.rule_by(permissions)
+                self._dispatcher.set_permissions(permissions)
         if self._catalogue.tools:
             self._check_rules()
 

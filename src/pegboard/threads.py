@@ -1,4 +1,4 @@
-"""Pool of daemon threads: what may block runs outside the event loop."""
+"""Thread pool of daemon threads, for code that may block."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from attrs import define, field
 
 from pegboard.errors import cause_of
 
-PATIENCE: Final = 1.0
-"""Seconds without a thread that begins with anything, after which all of them are taken to hang."""
+STALL_SECONDS: Final = 1.0
+"""Seconds in which no thread started a job, after which all threads of a full pool count as hanging."""
 
 MOST_ABANDONED: Final = 16
-"""Threads that one owner may leave hanging; then its functions fail at once."""
+"""Abandoned threads per owner, beyond which its functions fail immediately."""
 
 
 class HangingThreadsError(RuntimeError):
-    """As many threads as there may be hang.
+    """The thread pool is exhausted by hanging functions.
 
     Attributes:
         culprit: The owner of most of them.
@@ -35,14 +35,14 @@ class HangingThreadsError(RuntimeError):
 
     def __init__(self, culprit: str, number: int) -> None:
         self.culprit = culprit
-        super().__init__(f"{number} threads hang, most of them in {culprit}, and there may be no more of them")
+        super().__init__(f"{number} threads hang, most of them in {culprit}, and no more can be started")
 
 
 _renewed: Final[WeakSet[Any]] = WeakSet()
 
 
 def renew_after_fork(thing: Any) -> None:
-    """Has `thing.renew()` called in each forked child process: threads stay behind in the parent."""
+    """Registers `thing.renew()` to run in each forked child process, where the parent's threads don't exist."""
     _renewed.add(thing)
 
 
@@ -52,12 +52,12 @@ if hasattr(os, "register_at_fork"):
 
 @define(eq=False)
 class _Share:
-    """What one owner of functions uses of a pool."""
+    """One owner's usage of a pool."""
 
     owner: str
-    working: int = 0  # its jobs that have a thread or wait for one, less the abandoned and those that wait for calls
+    working: int = 0  # jobs handed to the workers, less those abandoned or waiting for nested calls
     abandoned: int = 0
-    backlog: deque[_Job] = field(factory=deque[Any])  # has come while as many work as may
+    backlog: deque[_Job] = field(factory=deque[Any])  # jobs beyond the owner's limit
 
 
 @define(eq=False)
@@ -65,9 +65,9 @@ class _Workers:
     """The threads that take jobs from one queue."""
 
     jobs: queue.SimpleQueue[_Job | None] = field(factory=queue.SimpleQueue[Any])
-    spare: int = 0  # the idle, less the jobs that wait
+    spare: int = 0  # idle threads, less queued jobs
     threads: int = 0
-    begun: float = 0.0  # when a thread has last begun with a job
+    begun: float = 0.0  # when a thread last started a job
 
 
 @define(eq=False)
@@ -83,20 +83,19 @@ class _Job:
 
 @define(eq=False)
 class WorkerPool:
-    """Pool of daemon threads, started on demand; they never delay exit.
+    """Thread pool of daemon threads, started on demand; they never delay exit.
 
-    A hand-over by `SimpleQueue` and `call_soon_threadsafe` costs less than half of `asyncio.to_thread`.
+    `SimpleQueue` and `call_soon_threadsafe` cost less than half of `asyncio.to_thread`.
 
-    A function that hangs holds its thread until it ends. One owner never has more threads than may work for it, so that
-    one whose functions hang doesn't keep others from running; once 16 of them hang that callers have given up on, its
-    functions fail at once. So do all where there are as many threads as there may be, and none has begun with anything
-    for a second.
+    A hanging function occupies its thread until it ends. The number of threads per owner is limited, so that one
+    owner's hanging functions don't block others; once 16 of an owner's threads are abandoned, its functions fail
+    immediately. All functions fail while the pool is at its cap and no thread has started a job for a second.
 
     Attributes:
-        most: How many may work at once for one owner; further calls wait their turn. The abandoned don't count.
-        cap: How many there may be at all, the abandoned included.
-        linger: How many seconds a thread without work waits for more before it ends.
-        abandoned: How many still work for a caller that has given up on them.
+        most: Jobs that run at once for one owner; further jobs are queued. Abandoned ones don't count.
+        cap: Threads in total, abandoned ones included.
+        linger: Seconds after which an idle thread ends.
+        abandoned: Threads that still run a job whose caller was cancelled.
     """
 
     most: int = 64
@@ -111,19 +110,19 @@ class WorkerPool:
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Forgets the threads, which a forked child process doesn't have."""
+        """Drops the threads, which a forked child process doesn't have."""
         self._workers, self._lock, self.abandoned = _Workers(), threading.Lock(), 0
         self._shares = WeakValueDictionary()
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
-        """Calls the function in a thread, in a copy of this context, and gives back what it gives.
+        """Calls the function in a thread, in a copy of the current context, and returns its result.
 
-        Cancelling the wait abandons the thread: what it works at goes on, its answer is dropped.
+        Cancelling abandons the thread: the function runs on, and its result is dropped.
 
         Raises:
-            HangingThreadsError: As many threads as there may be hang.
-            RuntimeError: The system gives no thread.
-            BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
+            HangingThreadsError: The pool is exhausted by hanging functions.
+            RuntimeError: The system can't start a thread.
+            BaseException: The function's exception; a `StopIteration`, which a future can't hold, is the cause of a
                 `RuntimeError`.
         """
         owner = getattr(function, "__qualname__", type(function).__qualname__)
@@ -132,12 +131,12 @@ class WorkerPool:
     async def run_for(
         self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
     ) -> Any:
-        """`run` for an owner, such as a tool or a plugin: its hanging functions take no threads from others'.
+        """`run` on behalf of an owner, such as a tool or a plugin, whose share of the threads is limited.
 
         Args:
-            owner: By default, functions of one name have one.
-            function: Without arguments.
-            not_begun: Called where the wait is cancelled while no thread had begun, and none will.
+            owner: The owner's name.
+            function: Takes no arguments.
+            not_begun: Called if the wait is cancelled before a thread has started the job; it then never runs.
         """
         loop = asyncio.get_running_loop()
         share = self._shares.setdefault(owner, _Share(owner))
@@ -145,12 +144,12 @@ class WorkerPool:
         with self._lock:
             self._check_hanging(job)
             if share.working < self.most:
-                self._hand_over(job)
+                self._submit(job)
             else:
                 share.backlog.append(job)
-            has_to_wait = share.backlog or job.workers.spare < 0
-        if has_to_wait:
-            loop.call_later(PATIENCE, self._look_after, job)
+            is_queued = share.backlog or job.workers.spare < 0
+        if is_queued:
+            loop.call_later(STALL_SECONDS, self._check_queued, job)
         try:
             return await job.future
         except asyncio.CancelledError:
@@ -160,9 +159,9 @@ class WorkerPool:
 
     @contextmanager
     def while_waiting(self, job: _Job) -> Generator[None]:
-        """While this job waits in its thread, another of its owner's may run."""
+        """Context in which this job, blocked in its thread, doesn't count against its owner's limit."""
         with self._lock:
-            self._leave(job.share)
+            self._free(job.share)
         try:
             yield
         finally:
@@ -170,14 +169,14 @@ class WorkerPool:
                 job.share.working += 1
 
     def close(self) -> None:
-        """Lets idle threads end; working ones end after their work. A later call starts new ones."""
+        """Ends idle threads, and busy ones after their job. A later call starts new ones."""
         with self._lock:
             workers, self._workers = self._workers, _Workers()
         for _ in range(workers.threads):
             workers.jobs.put(None)
 
-    def _look_after(self, job: _Job) -> None:
-        """Fails a job that still waits for a thread where all of them hang."""
+    def _check_queued(self, job: _Job) -> None:
+        """Fails a job that is still queued while all threads hang; checks again later otherwise."""
         with self._lock:
             if job.state != "waiting":
                 return None
@@ -186,28 +185,28 @@ class WorkerPool:
             except HangingThreadsError as error:
                 job.state = "abandoned"
                 return settle_future(job.future, None, error)
-        job.future.get_loop().call_later(PATIENCE, self._look_after, job)
+        job.future.get_loop().call_later(STALL_SECONDS, self._check_queued, job)
         return None
 
     def _serve(self, workers: _Workers) -> None:
         while (job := self._next(workers)) is not None:
             if self._begin(job):
-                _here.job = job
+                _current.job = job
                 outcome = _outcome(job)
                 self._finish(job)
                 settle_from_thread(job.future, *outcome)
                 del outcome
-            _here.job = None
-            del job  # an idle thread holds nothing of its last job
+            _current.job = None
+            del job  # so that an idle thread keeps no reference to its last job
 
     def _next(self, workers: _Workers) -> _Job | None:
-        """The next job, or `None` where this thread shall end."""
+        """The next job, or `None` if this thread is to end."""
         while True:
             with suppress(queue.Empty):
                 if (job := workers.jobs.get(timeout=self.linger)) is not None:
                     return job
             with self._lock:
-                if workers.spare > 0:  # else a job is on its way
+                if workers.spare > 0:  # else a job is being enqueued
                     workers.spare -= 1
                     workers.threads -= 1
                     return None
@@ -219,7 +218,7 @@ class WorkerPool:
                 job.workers.begun = monotonic()
                 return True
             job.workers.spare += 1
-            self._leave(job.share)
+            self._free(job.share)
             return False
 
     def _finish(self, job: _Job) -> None:
@@ -230,16 +229,16 @@ class WorkerPool:
                 job.share.abandoned -= 1
             else:
                 job.state = "finished"
-                self._leave(job.share)
+                self._free(job.share)
 
     def _abandon(self, job: _Job) -> bool:
-        """Notes that the caller has given up this job; whether a thread had begun with it."""
+        """Marks a job as abandoned by its caller; returns whether a thread had started it."""
         with self._lock:
             has_begun = job.state != "waiting"
             if job.state == "working":
                 self.abandoned += 1
                 job.share.abandoned += 1
-                self._leave(job.share)
+                self._free(job.share)
             if job.state != "finished":
                 job.state = "abandoned"
             return has_begun
@@ -250,19 +249,19 @@ class WorkerPool:
         share, workers = job.share, job.workers
         if share.abandoned >= MOST_ABANDONED:
             raise HangingThreadsError(share.owner, share.abandoned)
-        if workers.spare < 1 and workers.threads >= self.cap and monotonic() - workers.begun > PATIENCE:
+        if workers.spare < 1 and workers.threads >= self.cap and monotonic() - workers.begun > STALL_SECONDS:
             culprit = max(self._shares.values(), key=lambda each: each.working + each.abandoned)
             raise HangingThreadsError(culprit.owner, workers.threads)
 
-    def _hand_over(self, job: _Job) -> None:
-        """Gives a job to a thread that is idle, to one more, or to the next that has finished."""
+    def _submit(self, job: _Job) -> None:
+        """Enqueues a job, and starts a thread for it if none is idle and the cap allows."""
         workers = job.workers
         if workers.spare < 1 and workers.threads < self.cap:
             try:
                 threading.Thread(target=self._serve, args=(workers,), name="pegboard-tool", daemon=True).start()
             except RuntimeError:
                 if not workers.threads:
-                    raise RuntimeError("the system gives no thread to run this in") from None
+                    raise RuntimeError("the system can't start a thread") from None
             else:
                 workers.spare += 1
                 workers.threads += 1
@@ -270,34 +269,34 @@ class WorkerPool:
         workers.spare -= 1
         workers.jobs.put(job)
 
-    def _leave(self, share: _Share) -> None:
-        """Lets the next job of an owner go on, as one has ended or waits."""
+    def _free(self, share: _Share) -> None:
+        """Frees a place among an owner's jobs, and starts the next of its backlog."""
         share.working -= 1
         if share.backlog and share.working < self.most:
-            self._hand_over(share.backlog.popleft())
+            self._submit(share.backlog.popleft())
 
 
-_here: Final = threading.local()  # `job`: what this thread works at, for whichever pool
+_current: Final = threading.local()  # `job`: the job that this thread runs, of any pool
 
 
 def waiting() -> AbstractContextManager[None]:
-    """While a function waits in its thread for other calls, another of its owner's may run.
+    """Context in which the current thread waits for nested calls and doesn't count against its owner's limit.
 
-    Otherwise plain tools that call themselves could take all threads, and wait for one for ever.
+    Otherwise recursive plain tools could occupy all threads and deadlock.
     """
-    job: _Job | None = getattr(_here, "job", None)
+    job: _Job | None = getattr(_current, "job", None)
     return nullcontext() if job is None else job.pool.while_waiting(job)
 
 
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
     try:
         return job.context.run(job.function), None
-    except BaseException as raised:  # noqa: BLE001  the caller gets it, whatever it is
+    except BaseException as raised:  # noqa: BLE001  the caller gets it
         return None, raised
 
 
 def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
-    """Gives a future its value or error, unless it is done; in its event loop."""
+    """Sets a future's result or exception, unless it is done; to be called in its event loop."""
     if future.done():
         return
     if error is None:
@@ -312,7 +311,7 @@ def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseExc
 
 
 def settle_from_thread(future: asyncio.Future[Any], *outcome: Any) -> bool:
-    """`settle_future` from any thread; false where its event loop is closed, so that nobody waits any more."""
+    """Thread-safe `settle_future`; returns false if the event loop is closed."""
     try:
         future.get_loop().call_soon_threadsafe(settle_future, future, *outcome)
     except RuntimeError:
@@ -321,11 +320,11 @@ def settle_from_thread(future: asyncio.Future[Any], *outcome: Any) -> bool:
 
 
 SHARED: Final = WorkerPool()
-"""The pool of what isn't a tool's: callbacks, toolsets, predicates."""
+"""The pool for callbacks, toolsets and predicates; tools have their own."""
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, or `None`."""
+    """The running event loop of this thread, or `None`."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -333,11 +332,11 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls the function in a thread of the shared pool, in a copy of this context, and gives what it gives.
+    """Calls the function in a thread of the shared pool, in a copy of the current context, and returns its result.
 
-    A thread can't be ended: where the wait is cancelled, what it does goes on, and its answer is dropped.
+    A thread can't be cancelled: if the wait is, the function runs on, and its result is dropped.
     """
     try:
         return await SHARED.run(function, *arguments)
-    except KeyboardInterrupt as raised:  # never the user's: signals reach the main thread only
+    except KeyboardInterrupt as raised:  # not Ctrl-C: signals reach the main thread only
         raise RuntimeError(f"KeyboardInterrupt: {raised}") from raised

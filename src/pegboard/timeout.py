@@ -1,4 +1,4 @@
-"""Time limits for coroutines, with pauses and a grace period; and a watchdog for what blocks the event loop."""
+"""Timeouts for coroutines, with pauses and a grace period; and a watchdog for code that blocks the event loop."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork
 
 LIMIT_SECONDS: Final = 0.1
-"""How long one step of a coroutine may take before it is reported."""
+"""Seconds that one step of a coroutine may take before it is reported."""
 
 _LOOP: Final = tuple(f"{package.__path__[0]}{os.sep}" for package in (asyncio, pegboard))
-"""Where the code that runs tools lies: below it stands a tool's own."""
+"""The packages that run tools; the frames they call are a tool's own."""
 
 WATCHDOG: Final = "pegboard-watchdog"  # the thread's name
-IDLE_LOOKS: Final = 40
-"""So many looks at nothing, and the thread that looks ends."""
+IDLE_CHECKS: Final = 40
+"""Consecutive checks without a running step, after which the thread ends."""
 
 
 def _log_blocked(name: str, seconds: float, where: str) -> None:
     import logging
 
-    text = "%s blocks the event loop, for %.1f s up to now%s; run it off the loop"
+    text = "%s blocks the event loop, for %.1f s so far%s; run it in a thread"
     logging.getLogger("pegboard").warning(text, name, seconds, where)
 
 
 _Step: TypeAlias = list[Any]
-"""One step of a coroutine, from where it goes on to where it waits again: its name, when it began (never, once it was
-reported), and the step that it stands in, where a tool calls a tool, or `None`."""
+"""One step of a coroutine, from one suspension to the next: its name, its start time (infinity once it was reported),
+and the enclosing step, where a tool calls a tool, or `None`."""
 
 
 @define(eq=False)
 class Watchdog:
-    """Looks after the steps of coroutines, of any number of event loops.
+    """Watchdog for coroutine steps that block their event loop, of any number of loops.
 
-    A thread looks every half of the limit while anything runs, and ends when nothing has for a while: a loop that is
-    blocked can't look after itself.
+    A thread checks the steps at half the limit's interval, as a blocked loop can't check itself; it ends after a while
+    without any.
 
     Attributes:
         limit: Seconds that one step may take.
-        report: Called for one that takes longer, once: who blocks, for how many seconds up to now, and where; in
-            another thread than the loop's.
-        blocked: How often that has happened.
-        given_up: How many coroutines ignored that they were cancelled, and were closed by force.
-        steps: The innermost step that is under way, by thread.
-        is_looking: Whether a thread looks.
+        report: Called once for a step that takes longer, from the watchdog's thread, with its name, the seconds so far
+            and its position; or on the loop, at the step's end.
+        blocked: Number of steps that were reported.
+        given_up: Number of coroutines that ignored cancellation and were closed.
+        steps: The innermost running step, by thread.
+        is_running: Whether the thread runs.
     """
 
     limit: float = LIMIT_SECONDS
@@ -67,66 +67,66 @@ class Watchdog:
     blocked: int = field(default=0, init=False)
     given_up: int = field(default=0, init=False)
     steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)
-    is_looking: bool = field(default=False, init=False)
+    is_running: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Forgets the thread, which a forked child process doesn't have."""
-        self.steps, self.is_looking, self._lock = {}, False, threading.Lock()
+        """Drops the thread, which a forked child process doesn't have."""
+        self.steps, self.is_running, self._lock = {}, False, threading.Lock()
 
-    def look(self) -> bool:
-        """Reports the steps that take too long; whether any step is under way."""
+    def check(self) -> bool:
+        """Reports the steps that take too long; returns whether any step is running."""
         now = monotonic()
-        under_way = list(self.steps.items())
-        for thread, step in under_way:
+        running = list(self.steps.items())
+        for thread, step in running:
             if now - step[1] > self.limit:
                 self.report_step(step, now - step[1], code_position(thread))
-        return bool(under_way)
+        return bool(running)
 
     def report_step(self, step: _Step, seconds: float, where: str = "") -> None:
-        """Reports a step that takes too long, and none of those round it, which aren't to blame."""
+        """Reports a step that takes too long, and never its enclosing steps, which only wait for it."""
         self.blocked += 1
         each: _Step | None = step
         while each is not None:
             each[1], each = inf, each[2]
         try:
             self.report(step[0], seconds, where)
-        except Exception as error:  # noqa: BLE001  the host's own fault; the looking goes on
+        except Exception as error:  # noqa: BLE001  the host's function
             log_failure("the watchdog's report", error)
 
-    def look_out(self) -> None:
-        """Starts the thread that looks, where there is none."""
+    def start(self) -> None:
+        """Starts the thread, unless it runs."""
         with self._lock:
-            if self.is_looking:
+            if self.is_running:
                 return
-            self.is_looking = True
+            self.is_running = True
         try:
-            threading.Thread(target=self._keep_looking, name=WATCHDOG, daemon=True).start()
-        except RuntimeError:  # the system gives no thread: what blocks is reported when it is over
-            self.is_looking = False
+            threading.Thread(target=self._watch, name=WATCHDOG, daemon=True).start()
+        except RuntimeError:  # no thread can be started: `watched` reports a step at its end
+            self.is_running = False
 
-    def _keep_looking(self) -> None:
+    def _watch(self) -> None:
         idle = 0
-        while idle < IDLE_LOOKS:
+        while idle < IDLE_CHECKS:
             time.sleep(self.limit / 2)
-            idle = 0 if self.look() else idle + 1
-        self.is_looking = False
-        if self.steps:  # one that began just before has started no thread
-            self.look_out()
+            idle = 0 if self.check() else idle + 1
+        self.is_running = False
+        if self.steps:  # a step that began just before saw this thread and started none
+            self.start()
 
 
 def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on the event loop, such as the next step of a coroutine, watched for blocking it."""
+    """Calls a function on the event loop, such as a coroutine's next step, under the watchdog."""
     if watchdog is None:
         return function(*arguments)
     steps, thread = watchdog.steps, get_ident()
     outer = steps.get(thread)
     step = steps[thread] = [name, monotonic(), outer]
-    if not watchdog.is_looking:
-        watchdog.look_out()
+    if not watchdog.is_running:
+        watchdog.start()
     try:
         return function(*arguments)
     finally:
@@ -135,16 +135,16 @@ def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], 
         else:
             steps[thread] = outer
         seconds = monotonic() - step[1]
-        if seconds > watchdog.limit:  # other code held the interpreter, so that the thread couldn't see it
+        if seconds > watchdog.limit:  # not reported yet, as other code held the interpreter
             watchdog.report_step(step, seconds)
 
 
 def code_position(thread: int) -> str:
-    """Where a tool's own code stands in a thread: `", at tools.py:12 in compute"`; nothing where it has gone.
+    """Position of a tool's code in a thread: `", at tools.py:12 in compute"`; `""` if the thread has ended.
 
-    What that calls, down to where it waits, is of less use to its author.
+    That is the tool's outermost frame: the library code that it calls is of less use to its author.
     """
-    frame = own = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the one way to see what another thread does
+    frame = own = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the only access to another thread's frames
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
         frame, own = frame.f_back, own if frame.f_code.co_filename == threading.__file__ else frame
     if own is None:
@@ -152,28 +152,28 @@ def code_position(thread: int) -> str:
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
 
 
-GRACE_SECONDS: Final = 1.0  # how long a coroutine, a task or an approver may take to end once it is cancelled
+GRACE_SECONDS: Final = 1.0  # for a coroutine, a task or an approver to end after its cancellation
 
 
 class LimitExpiredError(Exception):
-    """The coroutine was cancelled at its limit."""
+    """The coroutine was cancelled at its time limit."""
 
 
 @define(eq=False)
 class Deadline:
-    """Time limit of one coroutine in a task, and, once it is cancelled, the end of its grace period.
+    """Timeout of one coroutine in a task, and of the grace period after its cancellation.
 
-    It may be paused while a person is asked: that time isn't the tool's. Meanwhile its call has no deadline.
-    `asyncio.timeout` can't end a coroutine that ignores cancellation, and costs three times as much.
+    It is paused while the user is asked; the call has no deadline then. `asyncio.timeout` can't end a coroutine that
+    ignores cancellation, and costs three times as much.
 
     Attributes:
         task: The task that the coroutine runs in.
-        seconds: The limit, and after a pause what is left of it; `None` is none.
-        grace: Seconds to clean up in.
-        watchdog: Gets each step, or `None`.
-        name: What the watchdog calls it.
-        context: The `ToolContext` whose `deadline` moves with each pause, or `None`.
-        was_ignored: Whether the coroutine didn't end when it was cancelled, and so was given up.
+        seconds: The limit, after a pause the rest of it; `None` is no limit.
+        grace: Seconds to clean up after cancellation.
+        watchdog: Watches each step, or `None`.
+        name: Its name in the watchdog's reports.
+        context: The `ToolContext` whose `deadline` each pause extends, or `None`.
+        was_ignored: Whether the coroutine ignored cancellation and was closed.
     """
 
     task: asyncio.Task[Any]
@@ -193,7 +193,7 @@ class Deadline:
     _grace: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Starts the timer; a deadline that is paused waits for `resume`."""
+        """Starts the timer, or leaves that to `resume` if the deadline is paused."""
         self._runs, self._before = True, self.task.cancelling()
         self._expired = self._cancelled = 0
         self._start_timer()
@@ -210,7 +210,7 @@ class Deadline:
             self._limit = None
 
     def resume(self) -> None:
-        """Goes on with what was left, once every pause has ended."""
+        """Restarts the timer with the rest of the limit, once every pause has ended."""
         self._pauses -= 1
         if not self._pauses and self.context is not None and self._left is not None:
             self.context.deadline = time.monotonic() + self._left
@@ -219,19 +219,19 @@ class Deadline:
             self._start_timer()
 
     def is_over(self) -> bool:
-        """Whether a cancellation is the last word; the first one starts the grace period."""
+        """Whether the grace period has ended; starts it at the first cancellation."""
         if self._grace is None:
             self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
         return self._expired == 2
 
     def undo(self) -> None:
-        """Ends the grace period of a cancellation that was taken back, by a timeout inside that has been handled."""
+        """Ends the grace period of a cancellation that was undone, such as by an `asyncio.timeout` in the coroutine."""
         if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
             self._grace.cancel()
             self._grace = None
 
     def stop(self) -> bool:
-        """Stops both timers, and takes their cancellations back; whether there were any, and no others."""
+        """Stops both timers and undoes their cancellations; returns whether there were any, and no others."""
         self._runs = False
         for timer in (self._limit, self._grace):
             if timer is not None:
@@ -253,16 +253,15 @@ class Deadline:
 
 @types.coroutine
 def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
-    """Awaits the rest of a coroutine that has begun; cancels it at its limit, as `asyncio.timeout` does.
+    """Awaits the rest of a started coroutine; cancels it at its limit, as `asyncio.timeout` does.
 
-    The first step is made by hand before, as `coroutine.send(None)`: a coroutine that returns at once needs no limit,
-    and never comes here. One that doesn't end when it is cancelled, by its limit or by the caller, has a grace period;
-    then it is closed.
+    The caller makes the first step, `coroutine.send(None)`: a coroutine that returns there needs no timer. One that
+    is still running a grace period after its cancellation, by the limit or by the caller, is closed.
 
     Args:
         deadline: The limit.
-        coroutine: It has begun, and waits for something.
-        waits_for: What its first step gave.
+        coroutine: Started and suspended.
+        waits_for: The value that its first step yielded.
 
     Raises:
         LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
@@ -279,14 +278,14 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and deadline.is_over():
                     deadline.was_ignored = True
-                    with suppress(BaseException):  # it had its time to clean up
+                    with suppress(BaseException):
                         coroutine.close()
                     raise
-                step, word = coroutine.throw, error
+                step, value = coroutine.throw, error
             else:
-                step, word = coroutine.send, sent
-            waits_for = watched(watchdog, name, step, word)
-            del step, word
+                step, value = coroutine.send, sent
+            waits_for = watched(watchdog, name, step, value)
+            del step, value
             deadline.undo()
     except StopIteration as end:
         deadline.stop()
@@ -298,16 +297,16 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
 
 
 async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *, grace: float | None = None) -> Any:
-    """Awaits something for at most `seconds`; what waits for nothing costs no timer.
+    """Awaits an awaitable for at most `seconds`; one that never suspends costs no timer.
 
     Args:
-        seconds: The limit; `None` is none. A `Deadline` that can be paused brings everything else along.
-        awaitable: A coroutine, or anything else that can be awaited.
-        grace: Seconds to clean up in, once it is cancelled; by default one, or the limit where that is less.
+        seconds: The limit, `None` for none; or a `Deadline`, which has a grace period and a watchdog of its own.
+        awaitable: A coroutine or any other awaitable.
+        grace: Seconds to clean up after cancellation; by default one, or the limit if that is less.
 
     Raises:
         LimitExpiredError: It was cancelled at the limit.
-        BaseException: Whatever it raised.
+        BaseException: The exception of the awaitable.
     """
     coroutine = as_coroutine(awaitable)
     watchdog, name = (seconds.watchdog, seconds.name) if isinstance(seconds, Deadline) else (None, "")
@@ -323,14 +322,14 @@ async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *,
 
 
 def running_task() -> asyncio.Task[Any]:
-    """The task that this runs in."""
+    """The current task."""
     task = asyncio.current_task()
     assert task is not None
     return task
 
 
 def cancels_the_call(error: BaseException) -> bool:
-    """Whether `error` means that the running task was cancelled; else the code in the task raised it."""
+    """Whether `error` is the cancellation of the current task, rather than raised by code in it."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()
@@ -338,7 +337,7 @@ def cancels_the_call(error: BaseException) -> bool:
 
 
 def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
-    """Something that can be awaited, as what is stepped by hand."""
+    """An awaitable as a coroutine, whose steps can be made by `send`."""
     if type(awaitable) is CoroutineType:
         return awaitable  # pyright: ignore[reportUnknownVariableType]
     return _awaited(awaitable)

@@ -91,7 +91,7 @@ def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid)
 
 
 def test_a_mode_that_denies_says_which(prepared):
-    with pytest.raises(CallError, match="shell was not run: in plan mode only tools run that change nothing"):
+    with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
         permit(prepared("ls", mode="plan"))
     with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
         permit(prepared("ls", mode="never_ask"))
@@ -147,7 +147,7 @@ def test_a_predicate_that_never_answers_costs_its_own_call(prepared):
         )
         await permit(made)
 
-    with pytest.raises(CallError, match="probe was not run: it didn't say in time"):
+    with pytest.raises(CallError, match="probe was not run: checking whether it needs confirmation took too long"):
         asyncio.run(ask())
     never.set()
 
@@ -271,7 +271,7 @@ def test_an_answer_may_come_later():
     state = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
     assert error.kind == "confirmation_required"
-    assert "Don't call it again meanwhile" in error.text
+    assert "Don't call it again before that" in error.text
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
     again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")

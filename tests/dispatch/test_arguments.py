@@ -520,7 +520,7 @@ def test_what_is_no_call_is_a_call_marked_invalid(tools, raw):
 
 
 def test_an_object_that_lies_about_its_class_is_a_call_marked_invalid(tools):
-    text = "This is no call of a tool: a call is an object with name, arguments and id."
+    text = "This is not a tool call: a call is an object with name, arguments and id."
     assert parse_call(Liar(), tools) == ToolCall("", error=CallFault("unknown_tool", text))
     assert parse_call({**WHOLE, "arguments": Liar()}, tools).invalid
 
@@ -941,7 +941,7 @@ def test_a_tools_check_and_wording_run_off_the_loop_unless_they_are_quick(make, 
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ("checks", ({"query": "q"}, "tool_failure", "didn't say within 0.01 s")),
+        ("checks", ({"query": "q"}, "tool_failure", "check of the arguments took longer than 0.01 s")),
         ("format_validation_error", ({"query": 1}, "invalid_arguments", "Invalid arguments for probe:\n- query:")),
     ],
 )

@@ -57,8 +57,7 @@ def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(state):
     operation = operations.begin(call)
     assert call.result.content[0] == TextContent("job 7")
     assert call.result.content[1].text == (
-        f"This is pending as operation {operation.id}. Its result comes later by itself: "
-        "don't call build again for it meanwhile."
+        f"This is pending as operation {operation.id}. Its result will follow by itself: don't call build again for it."
     )
     assert call.result.metadata == {"pending": True, "operation": operation.id}
     assert (operation.call_id, operation.tool, operation.session) == ("c1", "build", "s1")
@@ -503,5 +502,5 @@ async def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):
     await registry.aclose()
     started, bought = refused
     assert (started.kind, bought.kind) == ("limit", "limit")
-    assert started.text.startswith("start can't go on in the background: 1 operations go on already")
-    assert bought.text.startswith("order ran, but 1 operations go on already")
+    assert started.text.startswith("start can't run in the background: 1 operations are already running")
+    assert bought.text.startswith("order ran, but 1 operations are already running")

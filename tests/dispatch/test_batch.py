@@ -481,7 +481,7 @@ def test_calls_that_wait_for_each_other_end_with_their_time_limits():
     locked(registry, "outer", 2)
     made = [ToolCall("outer", {"key": one, "inner": other}, one) for one, other in ("ab", "ba")]
     texts = [result.text for result in dispatched(registry, made).results]
-    refused = "timeout: write was not run: it waited 0.05 s for calls that it can't run beside. Try again later."
+    refused = "timeout: write was not run: it waited 0.05 s for conflicting calls to end. Try again later."
     assert refused in texts
     assert set(texts) <= {refused, "None: wrote a", "None: wrote b"}
     assert registry._get_dispatcher().shared.locks.is_idle

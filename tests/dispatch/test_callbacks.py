@@ -313,7 +313,7 @@ def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_onl
     callbacks = {stage: [later(nothing), later(raising(error)), diary.callback("next")]}
     state = send(make(function), **callbacks)
     assert state.result.kind == "callback_failure"
-    assert state.result.text == "probe was not completed: a check round it failed."
+    assert state.result.text == "probe was not completed: a callback failed."
     assert "plugin 1" in state.result.detail
     assert "secret" in state.result.detail
     assert told() == [("callback of plugin 1", error)]
@@ -464,7 +464,7 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps
     seen = []
     state = prepare(make(lambda: "fine"), before=[callback])
     dog = Watchdog(limit=-1.0, report=lambda name, *_: seen.append(name))
-    dog.is_looking = True
+    dog.is_running = True
     state.services = state.services.evolve(watchdog=dog)
     asyncio.run(run_stages(state))
     assert seen.count("callback of plugin 0") >= steps
@@ -719,7 +719,7 @@ def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wr
     with pytest.raises(CallError) as caught:
         wrap(notes.tool, notes.wrapper("one"), broken)
     assert caught.value.kind == "callback_failure"
-    assert caught.value.text == "probe was not completed: a check round it failed."
+    assert caught.value.text == "probe was not completed: a callback failed."
     assert "broken of plugin 1" in caught.value.detail
     assert [who for who, _ in told()] == ["callback of plugin 1"]
 
@@ -830,7 +830,7 @@ def test_it_runs_nothing_when_its_wrapper_is_done(wrap, notes):
 
     with pytest.raises(CallError) as caught:
         wrap(notes.tool, runs_it_later, keeps)
-    assert "call_next() runs nothing any more" in caught.value.detail
+    assert "call_next() was called after its wrapper had returned" in caught.value.detail
     assert notes == []
 
 

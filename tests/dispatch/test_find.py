@@ -66,7 +66,7 @@ def test_a_name_that_is_no_text_is_an_unknown_one(name, make):
     registry = ToolRegistry()
     registry.register(make(lambda: "found"))
     (_, unnamed), (_, found) = asyncio.run(registry.dispatch([ToolCall(name), ToolCall("probe")]))
-    assert (unnamed.kind, found.text, "its name is no text" in unnamed.text) == ("unknown_tool", "found", True)
+    assert (unnamed.kind, found.text, "its name isn't a string" in unnamed.text) == ("unknown_tool", "found", True)
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "\u202e", "a\nb", "no such" * 10_000])
@@ -139,7 +139,7 @@ def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):
     ("error", "text"),
     [
         (StaleSpecError("files", "probe differs"), "probe has changed since it was listed and was not run."),
-        (PluginError("files", "ImportError: no module x"), "probe can't be run: what brings it failed to load."),
+        (PluginError("files", "ImportError: no module x"), "probe can't be run: its plugin failed to load."),
         (RuntimeError("no module x"), "probe failed: RuntimeError."),
     ],
 )
@@ -480,7 +480,7 @@ def test_a_mended_name_is_validated(state_of):
 
 def test_a_repairer_that_names_what_there_is_not_is_no_way_round(state_of):
     left = travel(state_of(ToolCall("x"), repairers=[lambda *_: ToolCall(3)]))
-    assert (left.kind, left.text) == ("unknown_tool", "The call names no tool: its name is no text.")
+    assert (left.kind, left.text) == ("unknown_tool", "The call names no tool: its name isn't a string.")
 
 
 @pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No."), RuntimeError("no")])

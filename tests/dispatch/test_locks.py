@@ -740,14 +740,14 @@ def test_the_key_depends_on_nothing_but_the_values(arguments, random):
 
 
 class Calls:
-    """The calls of a batch; those that have come wait for their turn."""
+    """The calls of a batch; those that have come wait for the scheduler."""
 
     def __init__(self, number):
         self.scheduler, self.tasks = BatchScheduler(number), {}
 
     async def come(self, *places):
         for place in places:
-            self.tasks[place] = asyncio.ensure_future(self.scheduler.turn(place))
+            self.tasks[place] = asyncio.ensure_future(self.scheduler.wait(place))
         await steps()
 
     @property
@@ -795,8 +795,8 @@ def place(path, access="write"):
 async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothing_is_known(earlier, later, waits):
     calls = Calls(2)
     if earlier is not None:
-        calls.scheduler.know(0, earlier)
-    calls.scheduler.know(1, later)
+        calls.scheduler.set_request(0, earlier)
+    calls.scheduler.set_request(1, later)
     await calls.come(0, 1)
     assert calls.ready == ({0} if waits else {0, 1})
     calls.scheduler.passed(0)
@@ -807,8 +807,8 @@ async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothin
 
 async def test_where_paths_conflict_a_call_waits_for_the_end_of_the_earlier_one():
     calls = Calls(2)
-    calls.scheduler.know(0, place("/a"))
-    calls.scheduler.know(1, place("/a/b", "read"))
+    calls.scheduler.set_request(0, place("/a"))
+    calls.scheduler.set_request(1, place("/a/b", "read"))
     await calls.come(0, 1)
     calls.scheduler.passed(0, has_ended=False)
     await steps()
@@ -821,10 +821,10 @@ async def test_where_paths_conflict_a_call_waits_for_the_end_of_the_earlier_one(
 async def test_what_is_known_may_change_with_the_arguments():
     calls = Calls(3)
     for place, request in enumerate([WRITE, WRITE, READ_B]):
-        calls.scheduler.know(place, request)
+        calls.scheduler.set_request(place, request)
     await calls.come(1, 2)
     assert calls.ready == {2}
-    calls.scheduler.know(0, WRITE_B)
+    calls.scheduler.set_request(0, WRITE_B)
     await steps()
     assert calls.ready == {1, 2}
 
@@ -843,7 +843,7 @@ def test_calls_go_on_exactly_when_no_earlier_one_that_conflicts_is_left(requests
     async def main():
         calls, left = Calls(len(requests)), set(range(len(requests)))
         for place, request in enumerate(requests):
-            calls.scheduler.know(place, request)
+            calls.scheduler.set_request(place, request)
         await calls.come(*left)
         for place, cancels in events:
             if cancels and place in left:

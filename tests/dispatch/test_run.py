@@ -360,7 +360,7 @@ def test_a_tool_that_cancels_itself_through_another_task_is_aborted_not_cancelle
 def test_a_thread_that_had_not_begun_is_not_said_to_go_on(make, send, threads):
     threads.most = 0
     result = send(make(lambda: None), limits=TINY).result
-    assert result.text == "probe gave no result within 0.001 s. It had not begun."
+    assert result.text == "probe gave no result within 0.001 s. It had not started."
 
 
 def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
@@ -403,7 +403,7 @@ def test_what_a_generator_gives_is_counted_as_it_comes(make, send, monkeypatch, 
     result = send(make(endless if kind == "generator" else endless_async)).result
     assert result.kind == "limit"
     assert result.text == (
-        "The tool gave more than 100 values, of which 64 characters are one, and was ended. Ask for less."
+        "The tool gave more than 100 values, of which 64 characters are one, and was stopped. Ask for less."
     )
     assert len(given) == most
 
@@ -563,7 +563,7 @@ async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_en
     held = Held(timeout=1.0)
     first = await held.registry.call("held")
     assert first.kind == "timeout"
-    assert first.text.endswith("Its work may still be going on, and calls that can't run beside it wait for its end.")
+    assert first.text.endswith("Its work may still be going on, and conflicting calls wait for its end.")
     waiting = asyncio.ensure_future(held.registry.call("quick"))
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -594,5 +594,5 @@ async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_ag
     while (result := await held.registry.call("quick")).is_error:
         assert result.kind == "timeout"
     assert result.text == "beside 1"
-    assert "held failed\nTimeoutError: runs on in its thread; others no longer wait for its end" in caplog.text
+    assert "held failed\nTimeoutError: still running in its thread; its locks were released" in caplog.text
     held.gate.set()

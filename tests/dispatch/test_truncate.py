@@ -73,7 +73,7 @@ def test_2000_lines_or_50_kib_stay_by_default():
     ],
 )
 def test_the_text_says_what_was_left_out(keep, text):
-    note = "The rest was not kept; ask for less at once."
+    note = "The rest was not stored; ask for less at once."
     assert text_of(NUMBERS, lines=3, keep=keep) == text.format(note)
 
 
@@ -86,7 +86,7 @@ def test_the_text_says_what_was_left_out(keep, text):
     ],
 )
 def test_of_one_enormous_line_a_part_stays(keep, text):
-    note = "The rest was not kept; ask for less at once."
+    note = "The rest was not stored; ask for less at once."
     assert text_of("x" * 100, bytes=10, keep=keep) == text.format(note)
 
 
@@ -97,7 +97,7 @@ def test_sizes_stand_in_the_unit_that_people_would_choose():
 
 def test_where_nothing_at_all_fits_only_the_words_stay():
     assert text_of("漢字", bytes=2) == (
-        "[Only the end is shown: 0 bytes of 6 bytes, 1 line in all. The rest was not kept; ask for less at once.]"
+        "[Only the end is shown: 0 bytes of 6 bytes, 1 line in all. The rest was not stored; ask for less at once.]"
     )
 
 
@@ -504,7 +504,7 @@ def test_a_text_that_is_too_long_by_itself_is_not_kept(tmp_path):
 def test_where_nothing_can_be_written_nothing_is_kept_and_the_operator_learns_why(tmp_path, told):
     keeping = ResultStore(parent=str(tmp_path / "missing"))
     assert keeping.keep("a") is None
-    assert [(who, type(error)) for who, error in told()] == [("keeping a result", FileNotFoundError)]
+    assert [(who, type(error)) for who, error in told()] == [("storing a result", FileNotFoundError)]
 
 
 def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
@@ -526,7 +526,7 @@ def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "fdopen", opened)
     assert kept.keep("a" * 100) is None
-    assert [(who, type(error)) for who, error in told()] == [("keeping a result", OSError)]
+    assert [(who, type(error)) for who, error in told()] == [("storing a result", OSError)]
     (folder,) = tmp_path.iterdir()
     assert list(folder.iterdir()) == []
     assert len(kept) == 0
@@ -587,7 +587,7 @@ def test_reading_never_begins_inside_a_character(kept):
     ("place", "message"),
     [
         ({"line": 0}, "there are lines 1 to 2"),
-        ({"line": 3}, "nothing stands at line 3"),
+        ({"line": 3}, "got line 3, byte 0"),
         ({"byte": -1}, "bytes from 0"),
         ({"byte": 4}, "line 1 has fewer than 4 bytes"),
         ({"line": 2, "byte": 5}, "line 2 has fewer than 5 bytes"),
@@ -741,4 +741,4 @@ def test_without_a_tool_that_reads_them_the_model_is_told_so():
     registry.register(Tool.from_function(lambda: NUMBERS, name="count"))
     registry.provide(ResultTexts, Shelf({}))
     result = registry.call_sync("count")
-    assert f"kept as {result.metadata['kept']}, and can't be read here; ask for less at once.]" in result.text
+    assert f"stored as {result.metadata['kept']}, but no tool here reads it; ask for less at once.]" in result.text

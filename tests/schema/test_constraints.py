@@ -37,7 +37,7 @@ class Duck:
         """A method, as data frames have it."""
 
 
-class Said:
+class WithSchema:
     def __init__(self, json_schema):
         self.json_schema = json_schema
 
@@ -54,7 +54,7 @@ class Predicate:
         (Annotated[int, Doc("Documented.")], {"type": "integer", "description": "Documented."}),
         (Annotated[int, {"examples": [1]}], {"type": "integer", "examples": [1]}),
         (
-            Annotated[int, Said({"examples": [1]})] | None,
+            Annotated[int, WithSchema({"examples": [1]})] | None,
             {"anyOf": [{"type": "integer", "examples": [1]}, {"type": "null"}]},
         ),
         (Annotated[int, Marker(ge=1, lt=5.0)], {"type": "integer", "minimum": 1, "exclusiveMaximum": 5}),
@@ -84,16 +84,16 @@ class Predicate:
         (Annotated[int, object(), 3, Marker], INTEGER),
     ],
 )
-def test_what_stands_in_annotated(annotation, schema):
+def test_annotated_metadata_becomes_keywords(annotation, schema):
     assert schema_of(annotation) == schema
 
 
-def test_annotations_with_equal_markers_are_kept_apart():
+def test_annotations_with_equal_markers_have_separate_schemas():
     assert schema_of(Annotated[int, Marker(ge=1)]) != schema_of(Annotated[int, Marker(ge=2)])
     assert schema_of(Annotated[int, "one"]) != schema_of(Annotated[int, "two"])
 
 
-def test_a_demand_on_an_alias_made_of_itself_is_made_of_what_it_stands_for():
+def test_a_constraint_on_a_recursive_alias_applies_to_the_aliased_type():
     schema = schema_of(Annotated[Json, Marker(min_length=1)])
 
     assert schema["anyOf"][1] == {"type": "array", "items": {"$ref": "#/$defs/Json"}, "minItems": 1}
@@ -108,7 +108,7 @@ def test_a_demand_on_an_alias_made_of_itself_is_made_of_what_it_stands_for():
         (attrs.validators.in_([1, 2]), {"enum": [1, 2]}, 3),
     ],
 )
-def test_validators_of_attrs_demand_in_annotated_what_they_do_on_a_field(validator, keywords, refused):
+def test_attrs_validators_in_annotated_mean_what_they_do_on_a_field(validator, keywords, refused):
     """None of them is passed over in silence."""
     schema = schema_of(Annotated[int, validator])
     assert {name: schema[name] for name in keywords} == keywords
@@ -117,7 +117,7 @@ def test_validators_of_attrs_demand_in_annotated_what_they_do_on_a_field(validat
 
 
 @pytest.mark.parametrize("validator", [validators.or_(validators.lt(0), validators.gt(9)), validators.in_("ab")])
-def test_validators_that_no_schema_says_are_refused_in_annotated_where_nothing_would_run_them(validator):
+def test_attrs_validators_without_keywords_are_refused_in_annotated(validator):
     with pytest.raises(DefinitionError, match="doesn't apply to int"):
         schema_of(Annotated[int, validator])
     with pytest.raises(DefinitionError, match="doesn't apply to int"):
@@ -127,8 +127,6 @@ def test_validators_that_no_schema_says_are_refused_in_annotated_where_nothing_w
 # --- validators of attrs on fields ---
 
 NONE = type(None)
-INTEGER = {"type": "integer"}
-TEXT = {"type": "string"}
 
 
 def check_even(_instance, _attribute, value):
@@ -230,7 +228,7 @@ Half.__name__ = "_InValidator"
         (Node, validators.ge(1), {"$ref": "#/$defs/Node"}),
     ],
 )
-def test_validators_of_attrs_are_keywords_where_there_are_any(annotation, validator, schema):
+def test_attrs_validators_of_fields_become_keywords(annotation, validator, schema):
     cls = attrs.make_class("Made", {"x": attrs.field(type=annotation, validator=validator)})
 
     assert schema_of(cls)["properties"]["x"] == schema
@@ -253,7 +251,7 @@ def test_validators_of_attrs_are_keywords_where_there_are_any(annotation, valida
         (re.escape("a-b c@d") + r"[\w\@\-]", r"a-b c@d[\w@\-]"),
     ],
 )
-def test_patterns_that_are_read_alike_everywhere(pattern, text):
+def test_portable_patterns_are_written_into_the_schema(pattern, text):
     assert portable(re.compile(pattern), "search") == text
 
 
@@ -268,12 +266,12 @@ def test_patterns_that_are_read_alike_everywhere(pattern, text):
         *(("a", flag) for flag in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.VERBOSE)),
     ],
 )
-def test_patterns_that_arent_are_left_to_python(pattern, flags):
+def test_other_patterns_are_left_to_python(pattern, flags):
     assert portable(re.compile(pattern, flags), "search") is None
 
 
 @given(st.from_regex(r"[ab][*+?]?(?:\|[ab]{1,2})?\.?", fullmatch=True), st.text("ab.", max_size=5))
 def test_a_portable_pattern_matches_as_in_python(pattern, text):
     for way in ("search", "match", "fullmatch"):
-        said = portable(re.compile(pattern), way)
-        assert matcher(said, linear=True)(text) == (getattr(re, way)(pattern, text) is not None)
+        portable_pattern = portable(re.compile(pattern), way)
+        assert matcher(portable_pattern, linear=True)(text) == (getattr(re, way)(pattern, text) is not None)

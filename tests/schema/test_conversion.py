@@ -47,7 +47,7 @@ class Loop:
 
 
 @given(json_values())
-def test_json_is_left_as_it_is(value):
+def test_json_is_unchanged(value):
     assert json.dumps(to_json_data(value)) == json.dumps(value)
 
 
@@ -87,7 +87,7 @@ def test_json_is_left_as_it_is(value):
         (frozenset([frozenset([1])]), [[1]]),
     ],
 )
-def test_values_are_written_by_what_they_are(value, expected):
+def test_values_are_written_by_their_class(value, expected):
     assert to_json_data(value) == expected
 
 
@@ -105,7 +105,7 @@ def deep(levels):
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "says"),
+    ("value", "error", "message"),
     [
         (object(), TypeError, "(root): builtins.object has no JSON form; return text"),
         ({"a": [1, 2j]}, TypeError, "a[1]: builtins.complex has no JSON form"),
@@ -121,11 +121,11 @@ def deep(levels):
         (deep(65), ValueError, "nested more than 64 levels deep"),
     ],
 )
-def test_what_isnt_json_is_named_by_its_path(value, error, says):
+def test_values_without_a_json_form_are_named_by_path(value, error, message):
     with pytest.raises(error) as caught:
         to_json_data(value)
 
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_attribute_that_isnt_set_is_named():
@@ -136,11 +136,11 @@ def test_an_attribute_that_isnt_set_is_named():
         to_json_data([value])
 
 
-def test_what_is_nested_as_deep_as_a_tool_may_be_called_with_is_written():
+def test_values_are_written_up_to_64_levels():
     assert to_json_data(deep(64)) == deep(64)
 
 
-def test_one_value_in_two_places_is_no_cycle():
+def test_a_shared_value_is_not_a_cycle():
     shared = [1]
 
     assert to_json_data([shared, {"a": shared}]) == [[1], {"a": [1]}]

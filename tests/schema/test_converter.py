@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
-import subprocess
-import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,17 +37,7 @@ from pegboard.schema.types import Property, object_schema, schema_of
 T = TypeVar("T")
 
 
-class Money:
-    def __init__(self, cents: int) -> None:
-        self.cents = cents
-
-
-converter().register_structure_hook(Money, lambda text, _: Money(int(text.removesuffix(" ct"))))
-
-
-converter().register_unstructure_hook(Money, lambda money: f"{money.cents} ct")
-
-Price = Annotated[Money, {"type": "string", "pattern": "^[0-9]+ ct$"}]
+class Money: ...
 
 
 class Person(pydantic.BaseModel):
@@ -124,7 +112,7 @@ class Checked(msgspec.Struct):
             raise ValueError("must be even")
 
 
-class Kept(msgspec.Struct):
+class Stored(msgspec.Struct):
     key: uuid.UUID
     at: dict[str, list[dt.date | None]] = {}
 
@@ -187,14 +175,8 @@ def refused(annotation: Any, value: Any) -> str:
     return str(caught.value)
 
 
-def test_a_class_with_hooks_is_a_type_like_others():
-    assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
-    assert to_json_data({"a": [Money(7)]}) == {"a": ["7 ct"]}
-    assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
-
-
 @pytest.mark.parametrize("decorate", [frozen, dataclasses.dataclass])
-def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorate):
+def test_a_registered_hook_wins_over_fields_if_a_schema_is_given(decorate):
     class Sum:
         cents: int
 
@@ -212,7 +194,8 @@ def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorat
     assert structure({"cents": 5}, cls).cents == 5
 
 
-def test_a_class_without_schema_is_refused_with_what_to_do():
+def test_a_class_without_a_schema_is_refused_with_a_hint():
+    converter().register_structure_hook(Money, lambda _text, _: Money())
     with pytest.raises(DefinitionError, match=r"register a hook with pegboard\.schema\.converter") as caught:
         schema_of(Money, tool="pay", path="amount")
     assert caught.value.parameter == "amount"
@@ -252,14 +235,14 @@ def test_a_class_without_schema_is_refused_with_what_to_do():
         (dict[str, Point], {"a": {"x": 1, "y": 0}}),
     ],
 )
-def test_a_model_is_made_by_its_own_schema_and_written_back(annotation, value):
+def test_models_are_structured_and_written_back(annotation, value):
     made = structure(value, annotation)
 
     assert to_json_data(made) == value
     assert structure(value, annotation) == made
 
 
-def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself():
+def test_definitions_of_models_are_inlined_unless_recursive():
     assert "$ref" not in str(schema_of(Kennel))
     assert "discriminator" not in str(schema_of(Kennel))
     assert schema_of(list[Person])["items"]["properties"]["friends"]["items"] == {"$ref": "#/$defs/Person"}
@@ -267,7 +250,7 @@ def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself()
     assert schema_of(Tree)["type"] == "object"
 
 
-def test_models_of_one_name_have_definitions_of_their_own():
+def test_models_with_the_same_name_have_separate_definitions():
     other = pydantic.create_model("Tree", leaf=(str, ...), parts=(list["Tree"], []))
     schema = schema_of(tuple[Tree, other, list[Tree], dict[str, other]])
 
@@ -279,7 +262,7 @@ def test_models_of_one_name_have_definitions_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "says"),
+    ("annotation", "value", "message"),
     [
         (Person, {"fullName": ""}, "fullName: must have at least 1 character, got 0"),
         (Person, {"fullName": 5}, "fullName: must be a string, got number 5"),
@@ -290,14 +273,14 @@ def test_models_of_one_name_have_definitions_of_their_own():
             [{"street": "Elm", "key": "1" * 32}],
             f'[0].key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"',
         ),
-        (Kept, {"key": "1" * 32}, f'key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"'),
+        (Stored, {"key": "1" * 32}, f'key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"'),
         (
-            Kept,
+            Stored,
             {"key": KEY, "at": {"a": [None, "2024-02"]}},
             f'at.a[1]: {WRONG} "date" of JSON Schema, got "2024-02"',
         ),
         (
-            pydantic.create_model("Kept", days=dict[dt.date, int]),
+            pydantic.create_model("Stored", days=dict[dt.date, int]),
             {"days": {"5": 1}},
             f'days: {WRONG} "date" of JSON Schema, got "5"',
         ),
@@ -311,16 +294,16 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Rows, {"rows": {"x": "a"}}, "(root): Expected `int`, got `str` - at `key` in `$.rows`"),
     ],
 )
-def test_what_a_model_refuses_is_refused_at_its_path(annotation, value, says):
-    assert refused(annotation, value) == says
+def test_errors_of_models_have_a_path(annotation, value, message):
+    assert refused(annotation, value) == message
 
 
-def test_a_whole_number_is_an_integer_to_models_too():
+def test_models_accept_whole_floats_as_integers():
     assert structure({"item": 3.0}, Box[int]) == Box[int](item=3)
     assert structure({"x": 1.0}, Point) == Point(1)
 
 
-def test_integers_as_keys_of_a_model_are_written_in_one_way():
+def test_integer_keys_of_models_have_one_spelling():
     cls = pydantic.create_model("Rows", rows=dict[int, str])
 
     assert structure({"rows": {"1": "a", "-20": "b", "0": "c"}}, cls).rows == {1: "a", -20: "b", 0: "c"}
@@ -362,7 +345,7 @@ def test_models_are_parameters_and_results_of_tools():
     assert registry.call_sync("marry", {"one": {"fullName": "robot"}}).kind == "invalid_arguments"
 
 
-def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result():
+def test_a_model_with_a_different_output_form_is_a_result():
     @tool
     def echo(one: Written, two: list[Worded]) -> tuple[Written, list[Worded]]:
         """Echoes."""
@@ -386,7 +369,7 @@ def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result(
     assert (schema["where"]["type"], schema["when"]["type"]) == ("string", "integer")
 
 
-def test_the_default_of_a_parameter_is_shown_where_the_model_takes_what_it_is_written_as():
+def test_a_default_model_is_shown_if_its_output_is_valid_input():
     born = Property("one", Person | None, default=Person(fullName="Ann"))
     other = Property("two", Worded | None, default=Worded(count=5))
 
@@ -394,16 +377,6 @@ def test_the_default_of_a_parameter_is_shown_where_the_model_takes_what_it_is_wr
 
     assert properties["one"]["default"] == {"fullName": "Ann", "born": None, "friends": []}
     assert "default" not in properties["two"]
-
-
-def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_none():
-    code = (
-        "import sys; from pegboard.schema.structure import strict_structurer;"
-        "types = [int, list[str], dict[str, int | None], tuple[int, str]];"
-        "[strict_structurer(each) for each in types];"
-        "print([name for name in ('cattrs', 'pydantic', 'msgspec', 'jsonschema') if name in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 @frozen
@@ -420,38 +393,36 @@ class Branch:
 
 
 @frozen
-class MoneyRecords:
+class Cost:
     cents: int
 
 
 @frozen
-class TreeRecords:
+class Plant:
     name: str
     kind: Literal["oak", "elm"] = "oak"
     old: bool = False
     facts: Mapping[str, Any] = field(factory=dict)
-    price: MoneyRecords | None = None
+    price: Cost | None = None
     part: Leaf | Branch = field(default=Factory(Leaf), metadata=json_key("mainPart"))
     secret: object = field(default="kept", metadata=json_key(""))
 
 
-def money(data: Mapping[str, Any]) -> MoneyRecords:
+def money(data: Mapping[str, Any]) -> Cost:
     if not isinstance(data.get("cents"), int):
         raise ValueError("cents: no money")  # noqa: TRY004  (as readers of data do)
-    return MoneyRecords(data["cents"])
+    return Cost(data["cents"])
 
 
 read_by(Leaf | Branch, tagged(Leaf, Branch))
 
 
-read_by(MoneyRecords, money)
+read_by(Cost, money)
 
 
-def test_what_is_missing_or_null_takes_its_default_and_other_keys_are_passed_over():
-    assert read_record(TreeRecords, {"name": "a"}, "tree") == TreeRecords("a")
-    assert read_record(
-        TreeRecords, {"name": "a", "kind": None, "facts": None, "x": 1, "secret": "y"}, "tree"
-    ) == TreeRecords("a")
+def test_missing_and_null_take_the_default_and_other_keys_are_ignored():
+    assert read_record(Plant, {"name": "a"}, "tree") == Plant("a")
+    assert read_record(Plant, {"name": "a", "kind": None, "facts": None, "x": 1, "secret": "y"}, "tree") == Plant("a")
 
 
 def test_values_are_read_by_their_types():
@@ -464,11 +435,11 @@ def test_values_are_read_by_their_types():
         "mainPart": {"type": "branch", "leaves": [{"size": 1}, {}], "note": "n"},
     }
     branch = Branch((Leaf(1), Leaf()), "n")
-    assert read_record(TreeRecords, data, "tree") == TreeRecords("a", "elm", True, {"b": [1]}, MoneyRecords(5), branch)  # noqa: FBT003
+    assert read_record(Plant, data, "tree") == Plant("a", "elm", True, {"b": [1]}, Cost(5), branch)  # noqa: FBT003
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (None, "tree: must be an object, got NoneType"),
         ([], "tree: must be an object, got list"),
@@ -493,10 +464,10 @@ def test_values_are_read_by_their_types():
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(data, says):
+def test_wrong_data_is_named_by_path(data, message):
     with pytest.raises(ValueError, match=":") as caught:
-        read_record(TreeRecords, data, "tree")
-    assert str(caught.value) == says
+        read_record(Plant, data, "tree")
+    assert str(caught.value) == message
     assert not isinstance(caught.value, UnreadError)
 
 
@@ -513,7 +484,7 @@ def test_a_table_of_settings_is_read_by_its_class():
 
 
 @pytest.mark.parametrize(
-    ("table", "says"),
+    ("table", "message"),
     [
         ([], "plugins.shelf: must be a table, got list"),
         ({}, "plugins.shelf.folder: missing"),
@@ -524,7 +495,7 @@ def test_a_table_of_settings_is_read_by_its_class():
         ({"folder": "a", "most": True}, "plugins.shelf.most: must be a whole number, got bool"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_table(table, says):
+def test_a_wrong_setting_is_named_with_its_table(table, message):
     with pytest.raises(ValueError, match=":") as caught:
         read_table(ShelfSettings, table, "plugins.shelf")
-    assert str(caught.value) == says
+    assert str(caught.value) == message

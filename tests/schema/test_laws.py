@@ -66,24 +66,24 @@ def check_same_taken(case: TypeCase, value: Any) -> None:
 
 
 @pytest.mark.parametrize("case", EACH_KIND, ids=str)
-def test_each_kind_of_type_comes_back_as_it_was(case):
+def test_each_kind_of_type_round_trips(case):
     given(case.values)(settings(few)(lambda value: check_round_trip(case, value)))()
 
 
 @pytest.mark.parametrize("case", EACH_KIND, ids=str)
-def test_each_kind_of_type_is_structured_where_its_schema_takes_it(case):
+def test_each_kind_of_type_is_structured_if_its_schema_accepts(case):
     given(near(case))(settings(few)(lambda value: check_same_taken(case, value)))()
 
 
 @wide
 @given(st.data(), type_cases())
-def test_types_made_of_others_come_back_as_they_were(data, case: TypeCase):
+def test_composed_types_round_trip(data, case: TypeCase):
     check_round_trip(case, data.draw(case.values))
 
 
 @wide
 @given(st.data(), type_cases())
-def test_types_made_of_others_are_structured_where_their_schema_takes_them(data, case: TypeCase):
+def test_composed_types_are_structured_if_their_schema_accepts(data, case: TypeCase):
     check_same_taken(case, data.draw(near(case)))
 
 
@@ -95,7 +95,7 @@ def test_schemas_are_valid(case: TypeCase):
 
 @wide
 @given(st.data(), st.dictionaries(NAMES, type_cases(textual=False, leaves=2), max_size=3))
-def test_an_object_is_taken_where_each_of_its_properties_is(data, cases: dict[str, TypeCase]):
+def test_an_object_is_accepted_if_its_properties_are(data, cases: dict[str, TypeCase]):
     optional = data.draw(st.sets(st.sampled_from(sorted(cases)))) if cases else set()
     schema = object_schema(
         [
@@ -117,7 +117,7 @@ def test_an_object_is_taken_where_each_of_its_properties_is(data, cases: dict[st
 
 
 @pytest.mark.parametrize(("annotation", "validator"), VALIDATED)
-def test_a_validator_and_its_schema_take_the_same(annotation, validator):
+def test_a_validator_and_its_schema_accept_the_same(annotation, validator):
     cls = attrs.make_class("Made", {"x": attrs.field(type=annotation, validator=validator)})
     short = st.integers(-6, 12) | st.sampled_from(["a", "b", "c", "bb", "abc", "red", 0.5, 1.0, 2.5, True, None])
     items = short | st.lists(short, max_size=3) | st.dictionaries(st.sampled_from(["", "k", "l", "m"]), short)

@@ -15,7 +15,7 @@ from schema_strategies import SCHEMAS, VALUES
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
-def told(schema, value):
+def problems(schema, value):
     return [problem(path, reason) for path, reason in explained(schema, value)]
 
 
@@ -78,9 +78,9 @@ def told(schema, value):
         ({"$schema": DRAFT_7, "dependencies": {"a": {"required": ["b"]}}}, {"a": 1}, "b: required, missing"),
     ],
 )
-def test_each_keyword_is_worded(schema, value, text):
+def test_each_keyword_has_a_message(schema, value, text):
     assert not compiled(json.dumps(schema)).is_valid(value)
-    assert told(schema, value) == [text]
+    assert problems(schema, value) == [text]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_each_keyword_is_worded(schema, value, text):
         ({"anyOf": [{"$ref": "#/$defs/a"}, {"const": 1}], "$defs": {"a": {"$ref": "#/$defs/a"}}}, 1),
     ],
 )
-def test_nothing_is_said_of_what_fits(schema, value):
-    assert told(schema, value) == []
+def test_fitting_values_have_no_problems(schema, value):
+    assert problems(schema, value) == []
 
 
 FILTER = {
@@ -128,8 +128,8 @@ FILTER = {
     ],
 )
 def test_of_alternatives_the_nearest_is_described(alternatives, value, text):
-    assert told({"anyOf": alternatives}, value)[0].startswith(text)
-    assert told({"oneOf": alternatives}, value)[0].startswith(text)
+    assert problems({"anyOf": alternatives}, value)[0].startswith(text)
+    assert problems({"oneOf": alternatives}, value)[0].startswith(text)
 
 
 def shape(kind, **properties):
@@ -156,17 +156,17 @@ TAGGED = {
         ({"side": 1}, ['kind: required, missing (one of "circle", "square")']),
     ],
 )
-def test_a_tag_picks_the_alternative(value, texts):
-    found = told(TAGGED, value)
+def test_a_tag_selects_the_alternative(value, texts):
+    found = problems(TAGGED, value)
     assert len(found) == len(texts)
     assert all(each.startswith(text) for each, text in zip(found, texts, strict=True))
 
 
-def test_what_only_some_alternatives_know_is_no_tag():
+def test_a_property_of_only_some_alternatives_is_not_a_tag():
     first = {"properties": {"a": True, "mode": {"const": "x"}, "size": {"minimum": 2}}}
     second = {"properties": {"mode": {"const": "y"}, "shape": {"const": "z"}, "size": {"minimum": 3}}}
-    assert told({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
-    assert told({"anyOf": [second, first]}, {"size": 1}) == [
+    assert problems({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
+    assert problems({"anyOf": [second, first]}, {"size": 1}) == [
         "size: must be at least 3, got 1; or must be at least 2, got 1"
     ]
 
@@ -196,18 +196,18 @@ def test_a_recursive_union_is_diagnosed_in_few_steps():
         ({"additionalProperties": False}, {f"a{index}": 1 for index in range(100)}, 50),
     ],
 )
-def test_every_part_of_a_rule_is_paid_for(schema, value, steps):
+def test_every_part_of_a_rule_counts_as_a_step(schema, value, steps):
     """Else a large schema times a large value would take minutes."""
     assert explained(schema, value, steps) is None
 
 
-def test_what_was_found_before_the_budget_ended_is_said():
+def test_problems_found_before_the_budget_ends_are_listed():
     assert [path for path, _ in explained({"items": {"type": "string"}}, [1, 2, 3, 4, 5], 4)] == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_an_alternative_whose_check_has_not_ended_counts_neither_as_fitting_nor_as_refused(keyword):
-    """It said: must fit exactly one of 3 alternatives, fits 2."""
+def test_an_alternative_with_an_unfinished_check_is_undecided(keyword):
+    """A wrong answer would be: must fit exactly one of 3 alternatives, fits 2."""
     costly = {"items": {"properties": {f"p{index}": {} for index in range(100)}}, "contains": {"const": "x"}}
     schema = {keyword: [{"type": "string"}, costly, {**costly, "minItems": 1}]}
     value = [{str(index): 1} for index in range(2000)]
@@ -217,7 +217,7 @@ def test_an_alternative_whose_check_has_not_ended_counts_neither_as_fitting_nor_
     assert Validator(schema).problems(value) == ("(root): doesn't fit the schema",)
 
 
-def test_a_value_and_a_schema_that_are_both_deep_are_refused_all_the_same():
+def test_a_deep_value_of_a_deep_schema_is_refused():
     """It raised a RecursionError, for which the tool was blamed."""
     inner = {"$ref": "#/$defs/node"}
     for _ in range(40):
@@ -231,9 +231,9 @@ def test_a_value_and_a_schema_that_are_both_deep_are_refused_all_the_same():
 
 
 def test_a_schema_that_refers_to_itself_ends():
-    assert told({"allOf": [{"$ref": "#"}], "minimum": 1}, 0) == ["(root): must be at least 1, got 0"]
+    assert problems({"allOf": [{"$ref": "#"}], "minimum": 1}, 0) == ["(root): must be at least 1, got 0"]
     loop = {"$ref": "#/$defs/a", "required": ["b"]}
-    assert told({"anyOf": [loop, loop], "$defs": {"a": loop}}, {}) == ["b: required, missing"]
+    assert problems({"anyOf": [loop, loop], "$defs": {"a": loop}}, {}) == ["b: required, missing"]
 
 
 def deep(errors):
@@ -243,7 +243,7 @@ def deep(errors):
 
 
 @given(SCHEMAS, VALUES)
-def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
+def test_there_are_problems_exactly_if_the_validator_refuses(schema, value):
     """And only of places that jsonschema names too, in one of its branches."""
     found = explained(schema, value)
     assert bool(found) == (not compiled(json.dumps(schema)).is_valid(value))
@@ -253,7 +253,7 @@ def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
 
 @pytest.mark.parametrize(("count", "end"), [(20, "18 or 19, got null"), (500, "18 or 19 or 480 others, got null")])
 def test_of_many_alternatives_twenty_are_named(count, end):
-    (found,) = told({"anyOf": [{"const": index} for index in range(count)]}, None)
+    (found,) = problems({"anyOf": [{"const": index} for index in range(count)]}, None)
     assert found.startswith("(root): must be 0 or 1 or ")
     assert found.endswith(end)
 

@@ -11,7 +11,7 @@ OFFSETS = st.none() | st.integers(-86399, 86399).map(lambda seconds: dt.timezone
 
 
 @given(st.datetimes(timezones=OFFSETS))
-def test_datetimes_come_back_with_their_offset_or_without(value):
+def test_datetimes_round_trip_with_and_without_offset(value):
     back = temporal.read_datetime(dt.datetime, temporal.write_iso(value))
 
     assert back == value
@@ -19,7 +19,7 @@ def test_datetimes_come_back_with_their_offset_or_without(value):
 
 
 @given(st.timedeltas())
-def test_durations_come_back(value):
+def test_durations_round_trip(value):
     assert temporal.read_duration(dt.timedelta, temporal.write_duration(value)) == value
 
 
@@ -55,7 +55,7 @@ def test_other_durations_are_refused(text):
         temporal.read_duration(dt.timedelta, text)
 
 
-def test_a_duration_beyond_python_s_is_refused():
+def test_a_duration_beyond_pythons_limit_is_refused():
     with pytest.raises(OverflowError):
         temporal.read_duration(dt.timedelta, "P9999999999D")
 

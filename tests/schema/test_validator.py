@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import time
 from urllib.parse import quote
 
 import pytest
@@ -50,7 +49,7 @@ SEARCH = {
 }
 
 
-def test_all_problems_are_told_with_their_paths():
+def test_all_problems_are_listed_with_their_paths():
     value = {"limit": 5000, "nosuch": 1, "mode": "sideways", "filters": [{"field": "f", "op": "eq", "value": "NaN?"}]}
     assert Validator(SEARCH).problems(value) == (
         "limit: must be at most 100, got 5000",
@@ -61,19 +60,19 @@ def test_all_problems_are_told_with_their_paths():
     )
 
 
-def test_schemas_that_judge_alike_share_a_judge_while_one_is_in_use():
+def test_schemas_that_differ_in_notes_share_a_validator():
     one = validator_of('{"type": "object", "title": "One", "properties": {"title": {"type": "string"}}}')
     assert one is validator_of('{"type":"object","properties":{"title":{"type":"string","description":"Another"}}}')
     assert one.problems({"title": 1}) == ("title: must be a string, got number 1",)
     assert one is not validator_of('{"type":"object"}')
 
 
-def test_a_reference_into_a_note_still_leads_there():
+def test_a_reference_into_a_note_works():
     validator = validator_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
     assert validator.problems({"a": 1}) == ("a: must be a string, got number 1",)
 
 
-def test_at_most_twenty_problems_are_told():
+def test_at_most_twenty_problems_are_listed():
     assert len(Validator({"items": {"type": "string"}}).problems(list(range(100)))) == 20
 
 
@@ -85,18 +84,18 @@ def test_no_coercion_happens():
     assert not validator.accepts({"b": 1})
 
 
-def test_format_says_nothing():
+def test_format_is_not_asserted():
     assert Validator({"format": "date"}).accepts("no date")
 
 
 @pytest.mark.parametrize(
     "value", [{"a": float("nan")}, {"a": object()}, {1: 2}, {"a": "\ud800"}, {"a": 10**5000}, {"a": {"b"}}]
 )
-def test_python_values_that_are_no_json_are_problems(value):
+def test_python_values_that_are_not_json_are_problems(value):
     assert len(Validator({}).problems(value)) == 1
 
 
-def test_nesting_that_would_end_the_process_is_a_problem():
+def test_nesting_that_would_crash_the_process_is_a_problem():
     value = []
     for _ in range(100_000):
         value = [value]
@@ -111,7 +110,7 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "says"),
+    ("schema", "value", "message"),
     [
         ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "(root): Unevaluated properties are not"),
         (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
@@ -122,9 +121,9 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): 1.0 is not of type 'integer'"),
     ],
 )
-def test_what_has_no_words_of_ours_is_worded_by_jsonschema(schema, value, says):
+def test_keywords_without_own_messages_get_those_of_jsonschema(schema, value, message):
     (found,) = Validator(schema).problems(value)
-    assert found.startswith(says)
+    assert found.startswith(message)
 
 
 def expression(levels):
@@ -156,11 +155,11 @@ def expression(levels):
         ),
     ],
 )
-def test_jsonschema_is_not_asked_where_it_might_take_long(schema, value):
+def test_jsonschema_is_not_used_where_it_might_take_long(schema, value):
     assert len(Validator(schema).problems(value)) >= 1
 
 
-def test_a_value_too_large_to_look_through_is_refused_without_its_place():
+def test_a_value_too_large_to_search_is_refused_without_a_path():
     value = [str(index) for index in range(200_000)]
     assert Validator(
         {"items": {"type": "string"}, "maxProperties": 5, "not": {"contains": {"const": "199999"}}}
@@ -176,7 +175,7 @@ def test_keywords_cannot_hide_behind_escapes():
 
 
 @pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "#/$defs/gone"}, {"pattern": "("}, '{"type": ', "[]"])
-def test_a_schema_that_cannot_judge_is_refused(schema):
+def test_an_unusable_schema_is_refused(schema):
     with pytest.raises(SchemaError):
         Validator(schema)
 
@@ -218,9 +217,7 @@ def test_a_pattern_beyond_linear_time_is_validated_by_a_bounded_engine():
     assert validator.problems({"a": "a..b@example.org"}) == (
         f'a: must match the pattern {shown(ZOD_EMAIL)}, got "a..b@example.org"',
     )
-    start = time.perf_counter()
-    assert not validator.accepts({"b": "a" * 5_000 + "c"})  # takes 2^5000 steps without a bound
-    assert time.perf_counter() - start < 1
+    assert not validator.accepts({"b": "a" * 5_000 + "c"})  # would take 2^5000 steps without a bound
 
 
 SKIPPED = {
@@ -315,14 +312,14 @@ def deep(levels):
         ({**OBJECT, "properties": {"a": {"$id": "https://a.example/x", "$ref": "#"}}}, 'inner "$id"'),
     ],
 )
-def test_schemas_that_cannot_judge_or_cost_too_much_are_refused(schema, reason):
+def test_unusable_or_too_costly_schemas_are_refused(schema, reason):
     with pytest.raises(SchemaError) as caught:
         check_schema(schema, tool="t")
     assert reason in str(caught.value)
     assert caught.value.tool == "t"
 
 
-def test_cyclic_and_endlessly_nested_python_values_are_no_schemas():
+def test_cyclic_and_too_deep_python_values_are_refused_as_schemas():
     cyclic = {**OBJECT}
     cyclic["not"] = cyclic
     with pytest.raises(SchemaError, match="isn't JSON"):
@@ -340,7 +337,7 @@ def test_other_schemas_may_have_any_root():
         check_schema({"type": "string"}, tool="t", what="output_schema")
 
 
-def test_a_boolean_with_a_dollar_in_it_is_judged_as_such():
+def test_a_string_with_a_dollar_is_not_a_schema():
     with pytest.raises(SchemaError, match="is not of type 'object', 'boolean'"):
         check_schema('"$ref"', tool="t", what="schema")
 
@@ -375,12 +372,12 @@ NOT_LINEAR = ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000}){1000}"]
 
 
 @pytest.mark.parametrize("text", [*LINEAR, *NOT_LINEAR])
-def test_a_pattern_is_what_runs_in_linear_time(text):
+def test_a_pattern_must_run_in_linear_time(text):
     assert is_pattern(text) == (text in LINEAR)
 
 
 @pytest.mark.parametrize(("text", "runs"), [("(?R)x", False), ("a(?iR:x)", False), (r"\(?R", True), ("(?i)R", True)])
-def test_a_pattern_that_applies_itself_isnt_taken_for_a_flag(text, runs):
+def test_a_recursive_pattern_is_not_taken_for_a_flag(text, runs):
     schema = json.dumps({"pattern": text, "description": "(?R)"})
     if runs:
         compiled(schema)
@@ -398,7 +395,7 @@ def test_a_pattern_that_applies_itself_isnt_taken_for_a_flag(text, runs):
         ({"type": "object", "properties": {"a": {"pattern": "\ud800"}}}, "properties.a.pattern: must not hold lone"),
     ],
 )
-def test_malformed_schemas_are_refused_in_words(schema, reason):
+def test_malformed_schemas_are_refused_with_a_reason(schema, reason):
     for written in (schema, json.dumps(schema)):
         with pytest.raises(SchemaError, match=re.escape(reason)):
             check_schema(written, tool="t")
@@ -427,7 +424,7 @@ def doubling(levels):
         {"items": {"properties": {f"p{index}": {"type": "string"} for index in range(40)}}},
     ],
 )
-def test_ordinary_schemas_cost_nothing_more(schema):
+def test_ordinary_schemas_have_no_bounds(schema):
     """The acceptance is then the validator's own function, without any check before it."""
     validator = Validator(json.dumps(schema))
     assert validator.bounds is None
@@ -450,7 +447,7 @@ def test_ordinary_schemas_cost_nothing_more(schema):
         ({"contains": {"allOf": [{"minimum": -index} for index in range(1000)]}}, MANY, [1]),
     ],
 )
-def test_what_would_take_too_long_is_refused_before(schema, large, small):
+def test_values_that_would_take_too_long_are_refused_before_validation(schema, large, small):
     validator = Validator(schema)
     values, characters = validator.bounds
     refused = f"(root): too large for its schema; send at most {values:,} values and {characters:,} characters"
@@ -460,7 +457,7 @@ def test_what_would_take_too_long_is_refused_before(schema, large, small):
     assert validator.problems(small) == ()
 
 
-def test_a_text_of_some_length_may_stand_beside_a_heavy_pattern():
+def test_a_long_text_is_allowed_next_to_a_costly_pattern():
     validator = Validator({"properties": {"content": {}, "url": {"pattern": URL}}, "required": ["url"]})
     value = {"content": LONG[:50_000], "url": "https://a.example/b"}
     assert validator.problems(value) == ()
@@ -472,12 +469,12 @@ def test_most_patterns_are_light(pattern):
     assert Validator({"pattern": pattern}).bounds is None
 
 
-def test_a_schema_without_end_is_bounded_too():
+def test_an_endless_schema_is_bounded_too():
     """Such a one is refused at registration."""
     assert module._bounds(json.dumps({"allOf": [{"$ref": "#"}], "pattern": URL}))[1] < 200_000
 
 
-def test_looking_for_the_problem_in_long_lists_ends():
+def test_the_search_in_long_enums_is_bounded():
     validator = Validator({"items": {"enum": list(range(10_000))}})
     assert validator.problems([9_999] * 5 + ["x"])[0].startswith("[5]: must be one of 0, 1, 2")
     assert validator.problems([*range(9_900, 9_950), "x"]) == ("(root): doesn't fit the schema",)

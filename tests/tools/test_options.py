@@ -16,7 +16,7 @@ def search(query: str, limit: int = 10) -> str:
     return query * limit
 
 
-def test_every_option_finds_its_place():
+def test_every_option_is_stored():
     def preview(arguments): ...
     def check(arguments): ...
     def write(problems): ...
@@ -75,7 +75,7 @@ def test_every_option_finds_its_place():
     )
 
 
-def test_options_that_say_nothing_leave_the_defaults():
+def test_empty_options_leave_the_defaults():
     made = Tool.from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
     assert made.spec == Tool.from_function(search).spec
     assert made.policy is DEFAULT_POLICY
@@ -90,7 +90,7 @@ async def wait(arguments):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"readonly": True}, "unknown option 'readonly'. Did you mean 'read_only'?"),
         ({"timeout": 0}, "'timeout' must be > 0"),
@@ -135,10 +135,10 @@ async def wait(arguments):
         ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),
     ],
 )
-def test_wrong_options_are_refused_at_definition(options, said):
+def test_wrong_options_are_refused_at_definition(options, message):
     with pytest.raises(DefinitionError) as caught:
         Tool.from_function(search, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.tool == "search"
 
 
@@ -148,7 +148,7 @@ class Script:
 
 
 @pytest.mark.parametrize("type_", [bytes, list[bytes], str | bytes, dict[str, bytes], Script, list[Script] | None])
-def test_rules_look_at_no_argument_that_comes_as_base64(type_):
+def test_rules_cannot_match_base64_arguments(type_):
     def shell(line: type_, other: str, script: Script | None = None) -> None: ...
 
     shell.__annotations__["line"] = type_
@@ -169,7 +169,7 @@ def test_rules_look_at_no_argument_that_comes_as_base64(type_):
         {"process_request": lambda request, n=1: None},
     ],
 )
-def test_functions_beside_the_tool_may_take_more_than_they_get(options):
+def test_option_functions_may_have_more_parameters(options):
     assert Tool.from_function(search, **options).name == "search"
 
 
@@ -179,12 +179,12 @@ def test_options_of_functions_only_are_refused_elsewhere():
 
 
 @pytest.mark.parametrize("thing", [5, "name", None])
-def test_options_go_by_name(thing):
+def test_positional_options_are_refused(thing):
     with pytest.raises(DefinitionError, match=r"isn't a function\. Pass options by name"):
         tool()(thing) if thing is None else tool(thing)
 
 
-def test_rules_may_look_at_what_only_kwargs_take():
+def test_rules_may_match_arguments_of_kwargs():
     def fetch(**rest: str): ...
 
     assert Tool.from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}

@@ -73,7 +73,7 @@ async def test_waiting_ends_when_the_call_is_stopped():
         await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
 
 
-def test_a_cancellation_that_is_not_the_calls_stays_what_it_is():
+def test_a_cancellation_of_the_awaitable_is_passed_on():
     async def cancelled():
         raise asyncio.CancelledError
 
@@ -86,17 +86,17 @@ def test_a_cancellation_that_is_not_the_calls_stays_what_it_is():
     assert in_a_thread(wait) == ("CancelledError", False)
 
 
-def test_a_loop_that_is_closed_is_the_end_of_the_call():
-    async def bridge():
+def test_a_closed_loop_stops_the_call():
+    async def portal():
         return LoopPortal(asyncio.get_running_loop())
 
-    closed = asyncio.run(bridge())
+    closed = asyncio.run(portal())
     with pytest.raises(CallStoppedError):
         closed.wait(value(), lambda: None)
-    closed.emit(print, "nobody hears it")
+    closed.emit(print, "ignored")
 
 
-def test_variables_of_the_thread_are_seen_by_what_it_waits_for():
+def test_context_variables_of_the_thread_are_passed_on():
     name = contextvars.ContextVar("name", default="outside")
 
     async def read():
@@ -119,14 +119,14 @@ def test_waiting_in_the_event_loop_is_refused():
     asyncio.run(run(ToolContext()))
 
 
-def test_without_a_call_waiting_makes_a_loop_of_its_own():
+def test_without_a_call_waiting_uses_a_new_loop():
     assert ToolContext().wait(value()).is_closed()
 
 
-async def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
-    heard, loop_thread = [], threading.get_ident()
+async def test_updates_of_a_thread_arrive_in_the_loop_in_order():
+    received, loop_thread = [], threading.get_ident()
 
-    context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
+    context = ToolContext(listener=lambda update: received.append((update, threading.get_ident() == loop_thread)))
     context.internals.portal = LoopPortal(asyncio.get_running_loop())
 
     def work():
@@ -136,41 +136,41 @@ async def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
     await asyncio.to_thread(work)
     await asyncio.sleep(0)
     context.emit("from the loop")
-    assert heard == [(0, True), (1, True), (2, True), ("from the loop", True)]
+    assert received == [(0, True), (1, True), (2, True), ("from the loop", True)]
 
 
-async def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_heard():
-    heard = []
+async def test_only_updates_of_an_abandoned_thread_are_dropped():
+    received = []
 
-    context = ToolContext(listener=heard.append)
+    context = ToolContext(listener=received.append)
     context.internals.portal = LoopPortal(asyncio.get_running_loop())
     context.cancelled = True
     context.internals.portal.close()
     await asyncio.to_thread(context.emit, "too late")
     await asyncio.sleep(0)
     context.emit("after")
-    assert heard == ["after"]
+    assert received == ["after"]
 
 
-def test_waiting_goes_on_where_the_calls_clock_stood_still():
+def test_waiting_continues_if_the_calls_clock_was_paused():
     """What is left is asked for again when it has passed."""
     asked = iter([0.001, 0.001, None])
 
     async def run():
-        bridge, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
+        portal, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
 
         def remaining():
             left = next(asked)
             if left is None:
-                bridge.loop.call_soon_threadsafe(gate.set)
+                portal.loop.call_soon_threadsafe(gate.set)
             return left
 
-        return await asyncio.to_thread(bridge.wait, gate.wait(), remaining)
+        return await asyncio.to_thread(portal.wait, gate.wait(), remaining)
 
     assert asyncio.run(run()) is True
 
 
-def test_a_time_limit_of_its_own_stays_what_it_is():
+def test_a_timeout_error_of_the_awaitable_is_passed_on():
     async def late():
         raise TimeoutError("mine")
 

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from pegboard.errors import MissingServiceError, PegboardError
-from pegboard.tools import services as opened_services
+from pegboard.tools import services as services_module
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Services, _provided, name_of_kind
 
@@ -36,7 +36,7 @@ class Searches(Protocol):
 
 
 class Index:
-    """Searches too, but nobody said that it is what is meant."""
+    """Has the method, but doesn't inherit from the protocol."""
 
     def search(self):
         return "wrong"
@@ -75,14 +75,14 @@ def test_several_that_inherit_from_it_are_ambiguous():
         use(services, Base)
 
 
-def test_a_protocol_is_found_by_inheritance_not_by_likeness():
+def test_a_protocol_is_found_by_inheritance_not_by_structure():
     services = Services({Index: Index()})
     assert Searches not in services
     services.provide(Meant, Meant())
     assert use(services, Searches).search() == "right"
 
 
-def test_what_nobody_provides_is_named_with_the_fix():
+def test_a_missing_service_is_named_with_the_fix():
     with pytest.raises(MissingServiceError, match=r"registry\.provide\(First, \.\.\.\)") as caught:
         use(Services(), First)
     assert caught.value.kind is First
@@ -90,7 +90,7 @@ def test_what_nobody_provides_is_named_with_the_fix():
     assert isinstance(caught.value, PegboardError)
 
 
-def test_providing_again_replaces_and_withdrawing_takes_back_only_its_own():
+def test_providing_again_replaces_and_withdrawing_removes_only_its_own():
     services = Services()
     one, two = services.provide(int, 1), services.provide(int, 2)
     services.withdraw(one)
@@ -99,7 +99,7 @@ def test_providing_again_replaces_and_withdrawing_takes_back_only_its_own():
     assert int not in services
 
 
-def test_services_over_others_win():
+def test_overlaid_services_win():
     below = Services({int: 1, str: "a"})
     above = below.over({int: 2})
     assert (use(above, int), use(above, str), use(below, int)) == (2, "a", 1)
@@ -109,14 +109,14 @@ def test_services_over_others_win():
     assert use(below.over(Services({str: "b"})), str) == "b"
 
 
-def test_what_is_open_for_all_calls_is_shared_with_services_over_them():
+def test_registry_wide_instances_are_shared_with_overlays():
     below = Services()
     below.provide(list, list, scope="registry")
     above = below.over({int: 1})
     assert use(below, list) is use(above, list)
 
 
-def test_what_is_open_for_all_calls_is_closed_with_the_registry_and_opened_anew():
+def test_registry_wide_instances_are_closed_and_can_be_opened_again():
     log = []
 
     async def factory():
@@ -171,7 +171,7 @@ def function():
         (Database, DATABASE),
         (Database, CallableDatabase()),
         (Database, Mock(spec=Database)),
-        (Database, "a stand-in for a test"),
+        (Database, "not an instance"),
         (Database, None),
         (Clock, CallableClock()),
         (Repository[int], Repository()),
@@ -179,13 +179,13 @@ def function():
         (type(function), function),
     ],
 )
-def test_a_value_of_the_type_or_what_cannot_be_called_is_kept(kind, value):
+def test_instances_and_objects_that_are_not_callable_are_values(kind, value):
     found = _provided(kind, value)
     assert found.value is value
     assert found.make is None
 
 
-def test_a_factory_gets_the_context_where_it_asks_for_it():
+def test_a_factory_gets_the_context_if_it_has_a_parameter_for_it():
     factories = [
         lambda context: context,
         lambda anything: anything,
@@ -199,25 +199,25 @@ def test_a_factory_gets_the_context_where_it_asks_for_it():
     assert _provided(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
 
 
-def test_one_without_a_readable_signature_gets_nothing():
+def test_a_factory_without_a_signature_gets_no_context():
     assert _provided(Database, dict).make(CONTEXT) == {}
 
 
-def test_a_factory_that_asks_for_more_is_refused():
+def test_a_factory_with_other_required_parameters_is_refused():
     def factory(url, context): ...
 
     with pytest.raises(TypeError, match="the factory of Database takes url, context; only the context is passed"):
         _provided(Database, factory)
 
 
-def test_what_is_made_for_all_calls_gets_no_calls_context():
+def test_a_registry_wide_factory_gets_no_context():
     with pytest.raises(TypeError, match="the factory of Database takes context; it makes one for all calls"):
         _provided(Database, lambda context: context, scope="registry")
     assert _provided(Database, function, scope="registry").scope == "registry"
 
 
 @pytest.mark.parametrize("kind", ["Database", 5, T, None, int | str, Annotated[int, 1]])
-def test_only_a_type_can_be_asked_for(kind):
+def test_only_types_can_be_provided(kind):
     with pytest.raises(TypeError, match="a service is provided for a class or protocol"):
         _provided(kind, 1)
 
@@ -268,11 +268,11 @@ class Log(list):
 
 @pytest.fixture
 def log():
-    """What happened, and what the logger `pegboard` was told of it."""
-    told, handler = Log(), logging.Handler()
-    handler.emit = lambda record: told.append(f"{record.getMessage().removesuffix(' failed')}: {record.exc_info[1]!r}")
+    """What happened, including messages of the logger `pegboard`."""
+    lines, handler = Log(), logging.Handler()
+    handler.emit = lambda record: lines.append(f"{record.getMessage().removesuffix(' failed')}: {record.exc_info[1]!r}")
     logging.getLogger("pegboard").addHandler(handler)
-    yield told
+    yield lines
     logging.getLogger("pegboard").removeHandler(handler)
 
 
@@ -344,19 +344,19 @@ def test_every_kind_of_factory_makes_its_value(factory):
 
 
 @pytest.mark.parametrize("factory", [plain, generator, managed, Manager])
-def test_what_needs_no_loop_is_had_without_waiting(factory):
+def test_plain_factories_need_no_event_loop(factory):
     assert ToolContext(services={str: factory}).service(str) == "made"
 
 
 @pytest.mark.parametrize("factory", [asynchronous, async_generator, async_managed, gives_a_coroutine])
-def test_what_needs_a_loop_has_to_be_awaited(factory):
+def test_async_factories_have_to_be_awaited(factory):
     context = ToolContext(services={str: factory})
     with pytest.raises(MissingServiceError, match=r"write 'await context.use\(str\)'.*'context.wait\(context.use"):
         context.service(str)
     assert context.wait(context.use(str)) == "made"
 
 
-def test_one_that_is_both_kinds_of_manager_is_entered_as_it_is_asked_for():
+def test_a_manager_of_both_kinds_is_entered_by_the_way_of_use():
     class Both:
         async def __aenter__(self):
             return "async"
@@ -408,13 +408,13 @@ def test_a_service_is_opened_once_a_call_and_closed_after_it_in_reverse(asynchro
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_failing_call_is_told_to_what_it_used(asynchronous, log):
+def test_services_get_the_error_of_the_call(asynchronous, log):
     services = Services({A: log.service("a", asynchronous=asynchronous)})
     call(services, A, error=ValueError("broken"))
     assert log == ["open a", "a saw broken", "close a"]
 
 
-def test_an_error_that_is_passed_on_is_no_failure_of_the_service(log):
+def test_a_reraised_error_is_not_a_failure_of_the_service(log):
     class PassesOn(Manager):
         def __exit__(self, kind, error, trace):
             raise error
@@ -424,7 +424,7 @@ def test_an_error_that_is_passed_on_is_no_failure_of_the_service(log):
 
 
 @pytest.mark.parametrize("error", [ValueError("stuck"), SystemExit(1), KeyboardInterrupt(), StopIteration()])
-def test_what_fails_while_it_is_closed_costs_nothing_else(error, log):
+def test_an_error_on_close_does_not_affect_other_services(error, log):
     services = Services({A: log.service("a"), B: log.service("b", fails=error)})
     assert call(services, A, B) == ["a", "b"]
     assert log[:3] == ["open a", "open b", "close b"]
@@ -432,8 +432,8 @@ def test_what_fails_while_it_is_closed_costs_nothing_else(error, log):
     assert log[4:] == ["close a"]
 
 
-def test_what_hangs_while_it_is_closed_costs_nothing_else(monkeypatch, log):
-    monkeypatch.setattr(opened_services, "CLOSE_SECONDS", 0.01)
+def test_a_hanging_close_does_not_affect_other_services(monkeypatch, log):
+    monkeypatch.setattr(services_module, "CLOSE_SECONDS", 0.01)
 
     async def hangs():
         yield "b"
@@ -443,7 +443,7 @@ def test_what_hangs_while_it_is_closed_costs_nothing_else(monkeypatch, log):
     assert log == ["open a", "closing B: TimeoutError()", "close a"]
 
 
-async def test_the_others_are_closed_though_who_waits_is_cancelled(log):
+async def test_a_cancelled_close_still_closes_the_others(log):
     leaving = asyncio.Event()
 
     async def slow():
@@ -462,12 +462,12 @@ async def test_the_others_are_closed_though_who_waits_is_cancelled(log):
     assert log == ["open a", "closing B: CancelledError()", "close a"]
 
 
-def test_a_cancellation_of_its_own_is_a_failure_like_others(log):
+def test_a_cancellation_raised_by_a_service_is_logged(log):
     call(Services({A: log.service("a", fails=asyncio.CancelledError())}), A)
     assert log == ["open a", "close a", "closing A: CancelledError()"]
 
 
-def test_a_service_that_is_closed_is_not_opened_again_by_a_call_that_is_over():
+def test_a_finished_call_opens_no_services():
     log = Log()
     context = ToolContext(services={A: log.service("a")})
     context.service(A)
@@ -493,7 +493,7 @@ async def test_concurrent_first_uses_open_one(scope):
     assert log == ["open a", "close a"]
 
 
-def test_threads_that_ask_at_once_get_one():
+def test_concurrent_threads_share_one_instance():
     opened, barrier = [], threading.Barrier(8)
     services = Services()
     services.provide(A, lambda: opened.append(1) or A(), scope="registry")
@@ -512,7 +512,7 @@ def test_threads_that_ask_at_once_get_one():
     assert len(set(got)) == 1
 
 
-async def test_what_is_being_opened_is_waited_for_in_a_thread_and_not_in_the_loop():
+async def test_a_thread_waits_for_an_opening_service_and_the_loop_does_not():
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow():
@@ -531,7 +531,7 @@ async def test_what_is_being_opened_is_waited_for_in_a_thread_and_not_in_the_loo
     assert await opening == await in_a_thread == "made"
 
 
-async def test_a_factory_that_fails_fails_for_all_who_wait_and_is_tried_again_later():
+async def test_a_failed_factory_fails_all_waiters_and_is_retried_later():
     tries = []
 
     async def factory():
@@ -548,7 +548,7 @@ async def test_a_factory_that_fails_fails_for_all_who_wait_and_is_tried_again_la
 
 
 @pytest.mark.parametrize("waits_in_a_thread", [False, True])
-async def test_who_waits_opens_it_himself_where_the_first_was_cancelled(waits_in_a_thread):
+async def test_a_waiter_opens_the_service_if_the_first_was_cancelled(waits_in_a_thread):
     begun, tries = asyncio.Event(), []
 
     def factory():
@@ -573,7 +573,7 @@ async def test_who_waits_opens_it_himself_where_the_first_was_cancelled(waits_in
         await opening
 
 
-async def test_who_waits_and_is_cancelled_takes_nothing_from_the_others():
+async def test_a_cancelled_waiter_does_not_affect_the_others():
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow():
@@ -591,7 +591,7 @@ async def test_who_waits_and_is_cancelled_takes_nothing_from_the_others():
     assert await opening == "made"
 
 
-def test_a_factory_that_asks_for_itself_is_refused():
+def test_circular_factories_are_refused():
     async def a(context):
         return await context.use(B)
 
@@ -604,7 +604,7 @@ def test_a_factory_that_asks_for_itself_is_refused():
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
+async def test_a_service_opened_after_the_call_is_closed_at_once(asynchronous):
     """The call ended while a thread, or another task, was still opening it."""
     log = Log()
 
@@ -635,7 +635,7 @@ async def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
     assert log == ["open a", "close a"]
 
 
-def test_what_is_made_too_late_is_not_handed_out():
+def test_a_service_made_after_the_call_is_not_returned():
     async def closes(context):
         await context.internals.close_services()
 
@@ -664,7 +664,7 @@ class Session:
         self.closed = True
 
 
-def test_what_lived_in_a_loop_that_is_closed_is_opened_anew(log):
+def test_a_service_of_a_closed_loop_is_opened_again(log):
     services = Services()
     services.provide(Session, Session, scope="registry")
     (first,), (second,) = call(services, Session), call(services, Session)
@@ -678,7 +678,7 @@ def test_what_lived_in_a_loop_that_is_closed_is_opened_anew(log):
         asyncio.run(in_a_thread())
 
 
-def test_what_can_no_longer_be_closed_is_told(log):
+def test_a_service_that_can_no_longer_be_closed_is_logged(log):
     services = Services()
     services.provide(Session, Session, scope="registry")
     services.provide(A, log.service("a", asynchronous=True), scope="registry")

@@ -50,7 +50,7 @@ def annotations(function, **options):
     return {each.name: each.annotation for each in signature_of(function, tool="t", **options).parameters}
 
 
-def test_types_defined_on_the_spot_are_found():
+def test_local_types_are_found():
     class Local: ...
 
     def function(a: Local, b: list[Local]) -> Local: ...
@@ -59,7 +59,7 @@ def test_types_defined_on_the_spot_are_found():
     assert signature_of(function, tool="t").returns is Local
 
 
-def test_types_of_a_surrounding_function_are_found_after_it_has_returned():
+def test_types_of_an_enclosing_function_are_found_after_it_has_returned():
     def make():
         class Local: ...
 
@@ -72,7 +72,7 @@ def test_types_of_a_surrounding_function_are_found_after_it_has_returned():
     assert annotations(function) == {"a": local}
 
 
-def test_names_that_the_surrounding_function_has_not_assigned_yet_are_passed_over():
+def test_unassigned_names_of_the_enclosing_function_are_ignored():
     def function(a: int):
         return later
 
@@ -81,7 +81,7 @@ def test_names_that_the_surrounding_function_has_not_assigned_yet_are_passed_ove
     assert function(1) == later
 
 
-def test_names_nested_in_types_are_worked_out():
+def test_names_nested_in_types_are_resolved():
     def function(a, b, c, d, e): ...
 
     function.__annotations__ = {
@@ -100,7 +100,7 @@ def test_names_nested_in_types_are_worked_out():
     }
 
 
-def test_a_name_for_type_checkers_only_is_told_with_the_fix():
+def test_a_name_for_type_checkers_only_is_refused_with_the_fix():
     def function(good: int, bad: list[Missing]): ...
 
     with pytest.raises(DefinitionError) as caught:
@@ -119,7 +119,7 @@ def test_the_return_type_is_named_as_such():
 
 
 @pytest.mark.parametrize("text", ["list[", "typing.Nothing", "int[str]"])
-def test_a_text_that_is_no_type_is_refused(text):
+def test_a_string_that_is_not_a_type_is_refused(text):
     def function(a): ...
 
     function.__annotations__["a"] = text
@@ -127,7 +127,7 @@ def test_a_text_that_is_no_type_is_refused(text):
         signature_of(function, tool="t")
 
 
-def test_a_union_with_a_schema_beside_a_member_is_taken_or_refused_with_what_to_do():
+def test_a_union_with_an_annotated_schema_works_or_is_refused_with_a_hint():
     def function(a: Annotated[int, {"minimum": 1}] | None): ...
 
     Price = typing_extensions.TypeAliasType("Price", Annotated[int, {"minimum": 1}])  # noqa: N806  (a type)
@@ -160,7 +160,7 @@ def test_the_context_is_found_however_it_is_written(annotation):
     assert [each.name for each in signature.visible] == ["a"]
 
 
-def test_types_of_everything_that_is_running_around_are_found():
+def test_types_of_enclosing_classes_and_functions_are_found():
     class Outer: ...
 
     def define():
@@ -177,7 +177,7 @@ def test_types_of_everything_that_is_running_around_are_found():
     assert thing.found == {"a": Outer, "b": thing.Inner}
 
 
-def test_a_type_of_the_surroundings_hides_one_of_the_module():
+def test_a_local_type_hides_one_of_the_module():
     class Row: ...
 
     def function(a: Row): ...
@@ -185,7 +185,7 @@ def test_a_type_of_the_surroundings_hides_one_of_the_module():
     assert annotations(function) == {"a": Row}
 
 
-def test_types_of_whoever_merely_calls_are_not_taken():
+def test_types_of_callers_are_not_used():
     """A type of the same name there would be another one."""
 
     class Missing: ...
@@ -228,7 +228,7 @@ class Own(ToolContext): ...
         ("**db: Injected[Result]", "db", r"a service can't be \*args"),
     ],
 )
-def test_what_no_parameter_can_be_is_refused(parameters, name, message):
+def test_invalid_parameters_are_refused(parameters, name, message):
     names = {each.__name__: each for each in (ToolContext, ReadonlyContext, Own, Result)}
     names |= {"Injected": Injected, "Literal": Literal, "Unpack": Unpack}
     exec(f"def function({parameters}): ...", names)
@@ -237,7 +237,7 @@ def test_what_no_parameter_can_be_is_refused(parameters, name, message):
     assert caught.value.parameter == name
 
 
-def test_names_that_are_bound_or_hidden_are_taken_where_any_key_is():
+def test_bound_and_hidden_names_cannot_go_to_kwargs():
     class Thing:
         def method(self, a, b, context: ToolContext, /, c, **rest): ...
 
@@ -263,7 +263,7 @@ class Service:
     def wrapped(*args): ...
 
 
-def test_methods_are_told_from_functions():
+def test_methods_are_distinguished_from_functions():
     def function(self): ...
 
     assert is_method(Service.method)
@@ -343,7 +343,7 @@ def test_objects_are_the_structured_result_themselves(annotation, schema):
         (Result | None, f'{{"anyOf":[{RESULT},{{"type":"null"}}]}}'),
     ],
 )
-def test_everything_else_stands_under_result(annotation, schema):
+def test_other_types_are_wrapped_in_result(annotation, schema):
     assert output_of(annotation, tool="t") == (wrapped(schema), True)
 
 
@@ -389,7 +389,7 @@ async def async_generator():
         (async_generator, EMPTY, Flavour.ASYNC_GENERATOR, EMPTY),
     ],
 )
-def test_what_a_call_gives_is_settled_by_code_and_type(function, annotation, flavour, value):
+def test_the_flavour_is_decided_by_code_and_type(function, annotation, flavour, value):
     assert returned_by(function, annotation) == (flavour, value)
 
 

@@ -67,13 +67,13 @@ def test_a_spec_survives_json(spec):
 
 
 @given(SPECS, SPECS)
-def test_specs_are_equal_exactly_where_they_say_the_same(one, other):
+def test_specs_are_equal_exactly_if_their_json_is(one, other):
     assert (one == other) == (one.to_json() == other.to_json())
     assert one != other or hash(one) == hash(other)
     assert one != one.name
 
 
-def test_a_spec_says_little_where_all_is_default():
+def test_defaults_are_not_written():
     assert ToolSpec("ping").to_json() == {
         "name": "ping",
         "description": "",
@@ -116,7 +116,7 @@ def test_every_fact_is_in_the_digest():
     assert len(digests | {plain.digest}) == len(changed) + 1
 
 
-def test_nobody_can_change_a_spec_by_what_it_gave():
+def test_changing_a_returned_value_does_not_change_the_spec():
     spec = ToolSpec("a", input_schema={"type": "object", "properties": {}}, meta={"a": []}, examples=({},))
     spec.input_schema["properties"]["x"] = {}
     spec.meta["a"].append(1)
@@ -126,12 +126,12 @@ def test_nobody_can_change_a_spec_by_what_it_gave():
     assert spec.examples == ({},)
 
 
-def test_tags_are_sorted_and_each_is_there_once():
+def test_tags_are_sorted_and_unique():
     assert ToolSpec("a", tags=["b", "a", "b"]).tags == ("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"nmae": "a"}, "nmae: unknown key"),
         ({"name": ...}, "name: missing"),
@@ -155,13 +155,13 @@ def test_tags_are_sorted_and_each_is_there_once():
         ({"longRunning": 1}, "longRunning: expected bool, found int"),
     ],
 )
-def test_data_from_outside_is_checked(change, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_untrusted_data_is_checked(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         ToolSpec.from_json({key: value for key, value in {"name": "a", **change}.items() if value is not ...})
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "said"),
+    ("make", "error", "message"),
     [
         *(
             (lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be a collection of strings")
@@ -180,8 +180,8 @@ def test_data_from_outside_is_checked(change, said):
         (lambda: ToolSpec("a", provider_id=""), ValueError, "provider_id: a provider tool needs"),
     ],
 )
-def test_facts_of_a_wrong_form_are_refused(make, error, said):
-    with pytest.raises(error, match=said):
+def test_attributes_of_the_wrong_form_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
         make()
 
 
@@ -193,7 +193,7 @@ def test_only_hints_that_are_set_are_written():
     assert ToolAnnotations.from_json({"readOnlyHint": True, "title": "x"}) == ToolAnnotations(read_only_hint=True)
 
 
-def test_a_key_is_written_only_where_it_means_something():
+def test_a_concurrency_key_is_written_only_if_it_is_used():
     assert Concurrency("exclusive", ("a",)).to_json() == {"mode": "exclusive"}
     assert Concurrency("key", ["a"], "read").to_json() == {"mode": "key", "key": ["a"], "access": "read"}
     assert Concurrency("path", ["a"]).to_json() == {"mode": "path", "key": ["a"], "access": "write"}
@@ -206,7 +206,7 @@ def test_lone_surrogates_of_free_texts_are_replaced():
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"input_schema": {"type": "object", "title": "\ud800"}}, "input_schema: title: must not hold"),
         ({"output_schema": {"type": "object", "default": {"\ud800": 1}}}, "output_schema: default: keys must not hold"),
@@ -222,13 +222,13 @@ def test_lone_surrogates_of_free_texts_are_replaced():
         ({"kind": "provider", "provider_id": "\ud800"}, "provider_id: "),
     ],
 )
-def test_lone_surrogates_elsewhere_are_refused(facts, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_lone_surrogates_elsewhere_are_refused(facts, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         ToolSpec("a", **facts)
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("given", "kind", "message"),
     [
         (["path"], TypeError, "must be a mapping of names to kinds"),
         ("path", TypeError, "must be a mapping of names to kinds"),
@@ -237,16 +237,16 @@ def test_lone_surrogates_elsewhere_are_refused(facts, said):
         ({"a": []}, ValueError, "permission_arguments.a: unknown kind []"),
     ],
 )
-def test_the_arguments_that_rules_look_at_are_of_known_kinds(given, kind, said):
-    with pytest.raises(kind, match=re.escape(said)):
+def test_permission_arguments_have_known_kinds(given, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
         ToolSpec("a", permission_arguments=given)
     if isinstance(given, dict) and kind is ValueError:
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             ToolSpec.from_json({"name": "a", "permissionArguments": given})
 
 
 @pytest.mark.parametrize("definition", ["(", "(?=a)", "a{1000}{1000}{1000}"])
-def test_a_grammar_is_refused_that_no_engine_runs(definition):
+def test_a_grammar_that_no_engine_runs_is_refused(definition):
     with pytest.raises(ValueError, match="isn't a regular expression that runs in linear time"):
         Grammar("regex", definition)
     assert Grammar("lark", definition).definition == definition
@@ -263,7 +263,7 @@ VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @pytest.mark.parametrize("name", ["", "1a", "-a", "a b", "a.b", "größe", "a" * 65, "a\n", "٣", "a\u0000"])
-def test_what_some_provider_refuses_is_no_name(name):
+def test_names_that_a_provider_refuses_are_invalid(name):
     with pytest.raises(InvalidNameError) as caught:
         check_name(name)
     assert caught.value.name == name
@@ -271,7 +271,7 @@ def test_what_some_provider_refuses_is_no_name(name):
 
 
 @given(st.text(max_size=70))
-def test_validity_is_the_written_rule(name):
+def test_valid_names_match_the_documented_pattern(name):
     assert is_valid_name(name) == bool(VALID.fullmatch(name))
 
 
@@ -281,12 +281,12 @@ def test_every_foreign_name_gets_a_valid_one(foreign):
 
 
 @given(st.lists(st.text(alphabet="ab_-. ", max_size=6), unique=True))
-def test_two_foreign_names_get_two_names(foreign):
+def test_different_foreign_names_get_different_names(foreign):
     assert len({mapped_name(each) for each in foreign}) == len(foreign)
 
 
 @pytest.mark.parametrize("name", ["pegboard_x", "Pegboard_request_confirmation", "PEGBOARD_x"])
-def test_names_of_the_registry_are_taken_in_any_case(name):
+def test_reserved_names_are_invalid_in_any_case(name):
     assert not is_valid_name(name)
     assert mapped_name(name).startswith(f"_{name}_")
 
@@ -301,7 +301,7 @@ def test_a_name_that_looks_like_a_mapped_one_cannot_take_its_place():
     assert mapped_name(mapped) != mapped
 
 
-def test_long_names_that_differ_at_the_end_stay_apart():
+def test_long_names_that_differ_at_the_end_are_distinct():
     assert mapped_name("a" * 100 + "b") != mapped_name("a" * 100 + "c")
 
 
@@ -315,11 +315,11 @@ def test_long_names_that_differ_at_the_end_stay_apart():
         (Origin("files", toolset="disk"), "plugin 'files', toolset 'disk'"),
     ],
 )
-def test_an_origin_says_who_brought_a_tool(origin, text):
+def test_an_origin_has_a_readable_text(origin, text):
     assert str(origin) == text
 
 
-def test_the_defaults_are_2000_lines_and_50_kib_of_which_the_head_stays():
+def test_the_default_limits_are_2000_lines_and_50_kib():
     limits = DEFAULT_RESULT_LIMITS
     assert (limits.lines, limits.bytes, limits.tokens, limits.keep) == (2_000, 50 * 1024, None, "head")
 
@@ -335,7 +335,7 @@ def test_the_defaults_are_2000_lines_and_50_kib_of_which_the_head_stays():
         *((Policy, options) for options in ({"max_concurrency": 0}, {"executor": ""}, {"memory_limit": 1 << 20})),
     ],
 )
-def test_limits_that_make_no_sense_are_refused_when_made_and_not_at_each_call(kind, options):
+def test_invalid_limits_are_refused_at_once(kind, options):
     with pytest.raises((ValueError, TypeError), match=rf"{next(iter(options))}|>="):
         kind(**options)
 
@@ -344,6 +344,6 @@ def test_limits_that_make_no_sense_are_refused_when_made_and_not_at_each_call(ki
     ("options", "small"),
     [({}, 2_000), ({"bytes": 100}, 25), ({"tokens": 40}, 10), ({"lines": 3}, 3)],
 )
-def test_small_texts_are_known_to_fit_without_a_look(options, small):
+def test_small_texts_fit_without_measuring(options, small):
     """Of four bytes, and so of four tokens, is the largest character; each a line, at worst."""
     assert ResultLimits(**options).small == small

@@ -30,7 +30,7 @@ def of(user=None, session=None, services=None):
     return ToolContext(ReadonlyContext(user=user, session=session), services=services or Services())
 
 
-def test_versions_are_counted_and_kept():
+def test_versions_are_counted_and_stored():
     context = of()
     assert run(context.artifacts.save("a.txt", "one")) == 1
     assert run(context.artifacts.save("a.txt", ImageContent(b"two"))) == 2
@@ -39,7 +39,7 @@ def test_versions_are_counted_and_kept():
     assert run(context.artifacts.list()) == ("a.txt",)
 
 
-def test_saving_is_told_to_the_host():
+def test_saving_is_reported_to_the_host():
     context = of()
     run(context.artifacts.save("a.txt", "one"))
     run(context.artifacts.save("a.txt", "two"))
@@ -61,7 +61,7 @@ def test_artifacts_belong_to_a_conversation_and_some_to_its_user():
         run(of("ann", "2", services).artifacts.load("a.txt"))
 
 
-def test_what_is_not_there_is_named():
+def test_a_missing_version_is_named():
     context = of()
     run(context.artifacts.save("a.txt", "one"))
     with pytest.raises(ArtifactError, match=r"there is no version 2 of artifact 'a.txt'") as caught:
@@ -69,7 +69,7 @@ def test_what_is_not_there_is_named():
     assert caught.value.name == "a.txt"
 
 
-def test_deleting_forgets_all_versions():
+def test_deleting_removes_all_versions():
     context = of()
     for text in ("one", "two"):
         run(context.artifacts.save("a.txt", text))
@@ -81,7 +81,7 @@ def test_deleting_forgets_all_versions():
 
 
 @pytest.mark.parametrize("name", ["a.txt", "charts/2026 (1).png", "user:photo.jpg", "größe", "a" * 255, ".env"])
-def test_plain_names_are_taken(name):
+def test_plain_names_are_valid(name):
     assert _checked_name(name) == name
 
 
@@ -118,7 +118,7 @@ def test_unsafe_names_are_refused_with_the_reason(name, reason):
 
 
 @given(st.text(alphabet=st.sampled_from("a./\\: ~\n\u202e"), max_size=8) | st.text(max_size=8))
-def test_a_name_that_is_taken_stays_below_its_folder_on_every_system(name):
+def test_a_valid_name_stays_below_its_folder_on_every_system(name):
     try:
         bare = _checked_name(name).removeprefix("user:")
     except ArtifactError:
@@ -130,18 +130,18 @@ def test_a_name_that_is_taken_stays_below_its_folder_on_every_system(name):
         assert path.as_posix() == bare
 
 
-def test_only_content_is_kept():
+def test_only_content_is_stored():
     with pytest.raises(TypeError, match="not dict"):
         run(of().artifacts.save("a.txt", {"a": 1}))
 
 
-def test_what_is_too_large_is_refused():
+def test_a_too_large_artifact_is_refused():
     artifacts = _InMemoryArtifacts(1000)
     with pytest.raises(ArtifactError, match=r"a\.txt is too large to store: over 1,000 bytes"):
         run(artifacts.save("a.txt", TextContent("x" * 1000)))
 
 
-def test_a_full_store_costs_the_conversation_with_the_most():
+def test_a_full_store_drops_from_the_largest_conversation():
     artifacts = _InMemoryArtifacts(2000)
     run(artifacts.save("ann.txt", TextContent("x" * 300), session="ann"))
     for number in range(5):
@@ -150,7 +150,7 @@ def test_a_full_store_costs_the_conversation_with_the_most():
     assert run(artifacts.list(session="bob")) == ("3", "4") or run(artifacts.list(session="bob")) == ("2", "3", "4")
 
 
-def test_what_was_just_saved_is_kept():
+def test_the_latest_save_is_not_dropped():
     artifacts = _InMemoryArtifacts(1000)
     run(artifacts.save("small", TextContent("x" * 300), session="1"))
     run(artifacts.save("large", TextContent("x" * 700), session="2"))
@@ -222,7 +222,7 @@ def test_entries_are_ranked_by_shared_words_then_the_newest_first():
     assert texts(asyncio.run(memory.search("cat", limit=1))) == ["the dog, the cat!"]
 
 
-def test_users_never_meet():
+def test_users_are_isolated():
     memory = filled("cat of ann", user="ann")
     asyncio.run(memory.add("cat of nobody"))
     assert texts(asyncio.run(memory.search("cat", user="bob"))) == []
@@ -230,14 +230,14 @@ def test_users_never_meet():
     assert texts(asyncio.run(memory.search("cat"))) == ["cat of nobody"]
 
 
-def test_a_search_may_keep_to_one_conversation():
+def test_a_search_may_be_limited_to_one_conversation():
     memory = filled("cat one", session="1")
     asyncio.run(memory.add("cat two", session="2"))
     assert texts(asyncio.run(memory.search("cat", session="1"))) == ["cat one"]
     assert texts(asyncio.run(memory.search("cat"))) == ["cat two", "cat one"]
 
 
-def test_a_full_memory_costs_the_one_who_fills_it():
+def test_a_full_memory_drops_from_the_user_with_the_most_entries():
     memory = filled("cat of ann", user="ann", most=3)
     for number in range(9):
         asyncio.run(memory.add(f"cat {number}", user="bob"))
@@ -251,8 +251,8 @@ def test_long_texts_are_cut():
 
 def test_a_call_remembers_for_its_user_and_conversation():
     context = ToolContext(ReadonlyContext(user="ann", session="s", agent="writer"))
-    entry = asyncio.run(context.memory.add("the cat", metadata={"why": "told"}))
-    assert (entry.user, entry.session, entry.author, entry.metadata) == ("ann", "s", "writer", {"why": "told"})
+    entry = asyncio.run(context.memory.add("the cat", metadata={"source": "chat"}))
+    assert (entry.user, entry.session, entry.author, entry.metadata) == ("ann", "s", "writer", {"source": "chat"})
     assert entry.time > 0
     assert asyncio.run(context.memory.search("cat")) == (entry,)
     assert asyncio.run(context.memory.add("x", author="ann")).author == "ann"
@@ -283,7 +283,7 @@ def test_the_hosts_own_is_found_by_the_protocol_memory(kind):
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y x", "z"])), max_size=12), st.integers(0, 5))
-def test_at_most_so_many_are_kept(entries, most):
+def test_the_memory_is_bounded(entries, most):
     memory = _InMemoryMemory(most)
     for user, text in entries:
         asyncio.run(memory.add(text, user=user))

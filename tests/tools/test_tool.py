@@ -36,7 +36,7 @@ def made():
     return Tool.from_function(function)
 
 
-def test_a_check_judges_structures_and_asks_the_tool(made):
+def test_a_check_validates_then_structures_then_calls_the_tools_own(made):
     asked = []
 
     def own(arguments):
@@ -66,7 +66,7 @@ def test_without_its_code_a_tool_is_checked_by_its_schema(handler):
     assert made.check({"x": 1}) == ("x: unknown key (no keys are known here)",)
 
 
-def test_a_changed_tool_is_judged_anew(made):
+def test_a_changed_tool_has_a_new_validator(made):
     assert made.check({"day": "2026-01-02"}) == ()
     closed = made.with_spec(input_schema={"type": "object", "maxProperties": 0})
     assert closed.check({"day": "2026-01-02"}) == ("(root): must have at most 0 keys, got 1",)
@@ -105,13 +105,13 @@ def search(
 
     Args:
         query: What to look for.
-        limit: Told by the docstring.
+        limit: From the docstring.
         filters: Conditions.
     """
     return [query, str(limit), mode, *(each.field for each in filters or ()), context.call_id]
 
 
-def test_a_function_says_all_that_a_tool_needs():
+def test_the_spec_is_derived_from_the_function():
     made = Tool.from_function(search)
     assert made.spec.to_json() == {
         "name": "search",
@@ -156,26 +156,26 @@ def test_a_function_says_all_that_a_tool_needs():
 class Described:
     """As pydantic's Field has it."""
 
-    description = "Said beside the type."
+    description = "From the annotation."
 
 
 @pytest.mark.parametrize(
     "marker",
     [
-        "Said beside the type.",
-        {"description": "Said beside the type."},
-        typing_extensions.Doc("Said beside the type."),
+        "From the annotation.",
+        {"description": "From the annotation."},
+        typing_extensions.Doc("From the annotation."),
         Described(),
     ],
 )
-def test_what_is_said_beside_the_type_wins_over_the_docstring(marker):
+def test_annotated_descriptions_win_over_the_docstring(marker):
     def function(a, b): ...
 
-    function.__doc__ = "Do.\n\nArgs:\n    a: Said by the docstring.\n    b: Said by the docstring."
+    function.__doc__ = "Do.\n\nArgs:\n    a: From the docstring.\n    b: From the docstring."
     function.__annotations__ = {"a": Annotated[int, marker], "b": Annotated[int, 5, {"minimum": 1}, math]}
     properties = Tool.from_function(function).spec.input_schema["properties"]
-    assert properties["a"]["description"] == "Said beside the type."
-    assert properties["b"]["description"] == "Said by the docstring."
+    assert properties["a"]["description"] == "From the annotation."
+    assert properties["b"]["description"] == "From the docstring."
 
 
 def test_a_call_reaches_the_function():
@@ -185,7 +185,7 @@ def test_a_call_reaches_the_function():
     assert run(made, arguments) == ["q", "1", "exact", "f", "c1"]
 
 
-def test_a_decorated_function_stays_what_it_was():
+def test_a_decorated_function_can_be_called_as_before():
     def add(a: int, b: int = 1) -> int:
         return a + b
 
@@ -251,7 +251,7 @@ def test_a_lambda_needs_a_name():
     assert Tool.from_function(lambda a: a, name="same").name == "same"
 
 
-def test_what_cannot_become_or_carry_a_tool_is_refused_with_the_other_way():
+def test_classes_and_bound_methods_cannot_be_decorated():
     with pytest.raises(DefinitionError, match="Adder is a class"):
         tool(Adder)
     with pytest.raises(DefinitionError, match=r"Tool\.from_function"):
@@ -262,33 +262,13 @@ class Socket:
     """No JSON becomes one."""
 
 
-def test_a_type_that_json_cannot_say_is_refused_with_its_place():
-    def function(good: int, bad: dict[str, list[Socket]]): ...
-
-    with pytest.raises(DefinitionError) as caught:
-        Tool.from_function(function)
-    assert caught.value.tool == "function"
-    assert caught.value.parameter.startswith("bad")
-    assert caught.value.hint
-
-
-def test_a_return_type_that_json_cannot_say_is_refused_with_the_way_out():
+def test_a_return_type_without_a_schema_is_refused_with_a_hint():
     def function() -> Socket: ...
 
     with pytest.raises(DefinitionError, match="output_schema=None") as caught:
         Tool.from_function(function)
     assert caught.value.parameter == "return"
     assert Tool.from_function(function, output_schema=None).spec.output_schema is None
-
-
-def test_a_nan_default_never_reaches_a_schema():
-    def function(a: float = math.nan, b: float = math.inf):
-        return a, b
-
-    made = Tool.from_function(function)
-    assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
-    assert "required" not in made.spec.input_schema
-    assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
 
 
 def test_stars_are_arrays_and_open_objects():
@@ -312,7 +292,7 @@ def test_a_function_without_types_takes_anything():
     assert run(made, {"a": None, "c": [1]}) == (None, 1, {"c": [1]})
 
 
-def test_a_method_may_say_of_each_call_what_it_does_and_how_it_shares():
+def test_options_may_be_functions_of_the_arguments():
     class Disk:
         full = True
 
@@ -369,7 +349,7 @@ def test_schemas_may_be_given():
     assert made.check({"query": "q"}) == ("query: must have at least 3 characters, got 1",)
 
 
-def test_the_types_judge_too_where_the_given_schema_lets_more_through():
+def test_the_types_validate_too_if_the_given_schema_is_wider():
     made = Tool.from_function(search, input_schema={"type": "object", "properties": {}, "required": ["query"]})
     assert made.check({"query": 5}) == ("query: must be a string, got number 5",)
 
@@ -459,8 +439,8 @@ def test_class_and_static_methods_are_tools_in_either_order():
     assert (Store.kind("?"), Store.kind_too("?"), Store.twice(1), Store.thrice(1)) == ("Store?", "Store?", 2, 3)
 
 
-def test_errors_in_methods_are_told_when_the_class_is_written():
-    with pytest.raises(DefinitionError, match="bad"):
+def test_errors_in_methods_are_raised_with_the_class_definition():
+    with pytest.raises(DefinitionError, match=r"tool 'method': 'bad\[\]': Store has no JSON Schema\. Pass"):
 
         class Broken:
             @tool
@@ -472,12 +452,12 @@ def test_errors_in_methods_are_told_when_the_class_is_written():
 
 def test_a_raw_schema_has_a_handler_on_a_mapping():
     def handler(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Told by the handler."""
+        """From the handler."""
         return {**arguments, "id": context.call_id}
 
     made = Tool.from_schema("raw", INPUT, handler, read_only=True)
     assert made.spec.input_schema == INPUT
-    assert made.spec.description == "Told by the handler."
+    assert made.spec.description == "From the handler."
     assert made.spec.output_schema == {"type": "object", "additionalProperties": True}
     assert run(made, {"query": "abc"}) == {"query": "abc", "id": "c1"}
     assert made.check({}) == ("query: required, missing",)
@@ -510,7 +490,7 @@ def test_a_pattern_that_cannot_be_run_is_refused_in_the_hosts_own_tools_and_skip
         assert registry.exporter("mcp").tools([made.spec]).entries[0]["inputSchema"] == ATOMIC
 
 
-def test_a_freeform_tool_gets_its_text():
+def test_a_freeform_tool_gets_the_text():
     grammar = Grammar("regex", "^a+$")
     made = Tool.freeform("note", lambda text: text.upper(), grammar=grammar, title="Note")
     assert (made.spec.kind, made.spec.grammar, made.spec.title) == ("freeform", grammar, "Note")
@@ -532,7 +512,7 @@ def test_a_provider_tool_may_have_a_handler():
 
 
 @pytest.mark.parametrize("handler", [lambda: None, lambda a, b: None, lambda *a: None, lambda **a: None])
-def test_a_handler_takes_exactly_one_thing(handler):
+def test_a_handler_takes_exactly_one_parameter(handler):
     with pytest.raises(DefinitionError, match="exactly one parameter, the arguments as a mapping"):
         Tool.from_schema("raw", INPUT, handler)
     with pytest.raises(DefinitionError, match="exactly one parameter, the text"):
@@ -540,29 +520,9 @@ def test_a_handler_takes_exactly_one_thing(handler):
 
 
 @pytest.mark.parametrize("handler", [lambda a, n=1: (a, n), lambda a, /, *, n=1: (a, n), lambda n=1, *, a: (a, n)])
-def test_a_handlers_parameters_with_defaults_are_its_own(handler):
+def test_other_parameters_of_a_handler_need_defaults(handler):
     assert run(Tool.from_schema("raw", INPUT, handler), {"query": "que"}) == ({"query": "que"}, 1)
     assert run(Tool.freeform("note", handler), {"input": "text"}) == ("text", 1)
-
-
-@pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
-def test_a_long_default_is_left_out(default):
-    """Every request would carry it."""
-
-    def long(x: Any = default):
-        return x
-
-    schema = Tool.from_function(long).spec.input_schema
-    assert schema["properties"]["x"] == {}
-    assert "required" not in schema
-
-
-def test_a_default_that_utf_8_cannot_say_is_refused():
-    def odd(x: str = "\ud800"):
-        return x
-
-    with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
-        Tool.from_function(odd)
 
 
 def remember(request):
@@ -572,7 +532,7 @@ def remember(request):
     """
 
 
-def test_one_that_only_processes_requests_has_no_handler_and_is_never_offered():
+def test_a_request_processor_has_no_handler_and_is_never_offered():
     made = Tool.processor("memory", remember, tags=["memory"])
     assert (made.name, made.handler, made.offered, made.process_request) == ("memory", None, False, remember)
     assert made.spec.description == "Adds what is remembered.\n\nAnd more."
@@ -583,12 +543,12 @@ def test_one_that_only_processes_requests_has_no_handler_and_is_never_offered():
     ("name", "function", "error"),
     [("memory", 5, DefinitionError), ("memory", None, DefinitionError), ("a b", remember, InvalidNameError)],
 )
-def test_what_is_none_is_refused(name, function, error):
+def test_an_invalid_request_processor_is_refused(name, function, error):
     with pytest.raises(error):
         Tool.processor(name, function)
 
 
-def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
+def test_request_processing_is_not_in_the_digest():
     """A tool's digest is over its spec."""
     plain = Tool.from_schema("a", {"type": "object"})
     made = Tool.from_schema("a", {"type": "object"}, process_request=remember, instructions="x", offered=False)
@@ -597,7 +557,7 @@ def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
     assert (plain.process_request, plain.instructions, plain.offered) == (None, None, True)
 
 
-def test_each_name_that_a_tool_had_stays_known_however_it_is_changed():
+def test_former_names_survive_every_change():
     wipe = Tool.from_schema("wipe", {"type": "object"})
     tidy = wipe.evolve(spec=wipe.spec.evolve(name="tidy"))
     swept = tidy.evolve(spec=tidy.spec.evolve(name="sweep"), former_names=())
@@ -631,7 +591,7 @@ def test_a_lazy_tool_is_imported_at_its_first_call(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("change", [lambda made: made, lambda made: wrap(StaticToolset("t", [made])).prefixed("x")])
-async def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_calls(change):
+async def test_a_lazy_tool_is_loaded_once_for_all_calls(change):
     opened = []
 
     async def connect():
@@ -652,7 +612,7 @@ async def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_c
     assert [each.structured_content for each in outcome.results] == [[n + 1, name] for n in range(20)]
 
 
-def test_a_plain_function_may_give_the_code_and_runs_off_the_loop():
+def test_a_plain_loader_runs_off_the_loop():
     threads = []
 
     def load():
@@ -663,7 +623,7 @@ def test_a_plain_function_may_give_the_code_and_runs_off_the_loop():
     assert threads[0] is not threading.main_thread()
 
 
-async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tries_again(caplog):
+async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_retries(caplog):
     tries = []
 
     async def load():
@@ -681,12 +641,12 @@ async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tri
     assert answered.text == "5"
 
 
-def test_what_is_compiled_for_a_lazy_tool_is_kept():
+def test_a_loaded_lazy_tool_is_cached():
     made, handler = Tool.lazy(LATE, lambda: None), Tool.from_function(lambda a: a, name="late").handler
     assert made.handler.completed(made, handler) is made.handler.completed(made, handler)
 
 
-def test_what_the_spec_declares_counts_for_a_lazy_tool():
+def test_a_lazy_tool_runs_by_its_spec():
     spec = LATE.evolve(output_schema={"type": "object", "required": ["b"]})
     assert called(Tool.lazy(spec, lambda: lambda a: {"a": a})).kind == "invalid_output"
     assert called(Tool.lazy(spec, lambda: lambda a: {"b": a})).structured_content == {"b": 1}
@@ -695,6 +655,6 @@ def test_what_the_spec_declares_counts_for_a_lazy_tool():
 
 
 @pytest.mark.parametrize("load", ["module", ":f", "m:", 5, None])
-def test_what_finds_no_code_is_refused_at_once(load):
+def test_an_invalid_loader_is_refused_at_once(load):
     with pytest.raises(DefinitionError, match="neither 'module:function' nor a function"):
         Tool.lazy(LATE, load)

@@ -71,7 +71,7 @@ def run(made, arguments):
     return made.handler.function(*args, **kwargs)
 
 
-def test_a_class_says_all_that_a_tool_needs():
+def test_the_spec_is_derived_from_the_class():
     spec = Weather().as_tool().spec
     assert (spec.name, spec.title, spec.tags) == ("weather", "The weather", ("outside",))
     assert spec.description == "Tell the weather.\n\nFor one day."
@@ -96,7 +96,7 @@ def test_its_methods_get_the_input_too():
     assert made.check({"city": "Nowhere"}) == ("city: no such place",)
 
 
-def test_arguments_that_make_no_input_are_a_problem_for_its_check_and_no_crash_for_the_others():
+def test_methods_handle_arguments_that_cannot_be_structured():
     made = Weather().as_tool()
     bad = {"city": "Rome", "day": "never"}
     assert made.checks(bad)[0].startswith("day: ")
@@ -173,18 +173,18 @@ class Nearer(OfPlaces):
     """Nearer."""
 
     name = "near"
-    description = "Said by the attribute."
+    description = "From the attribute."
 
 
 def test_types_are_found_through_generic_classes():
     made = Nearer().as_tool()
-    assert (made.name, made.spec.description) == ("near", "Said by the attribute.")
+    assert (made.name, made.spec.description) == ("near", "From the attribute.")
     assert made.spec.input_schema["properties"]["items"]["items"]["required"] == ["city"]
     assert made.spec.output_schema["required"] == ["text"]
     assert OfPlaces().as_tool().spec.description == "Something else."
 
 
-def test_missing_types_are_told_with_the_fix():
+def test_missing_types_are_refused_with_the_fix():
     class Bare(TypedTool):
         def call(self, context: ToolContext, value: int) -> int: ...
 
@@ -208,7 +208,7 @@ def test_a_call_is_needed():
         Idle().call(CONTEXT, 1)
 
 
-def test_own_schemas_are_checked_and_the_type_judges_too():
+def test_own_schemas_are_checked_and_the_type_validates_too():
     class Own(TypedTool[Place, Forecast]):
         input_schema = {"type": "object", "properties": {"city": {"minLength": 3}}}  # noqa: RUF012
         output_schema = None
@@ -301,26 +301,26 @@ def names(tools):
     return [each.name for each in tools]
 
 
-def test_what_carries_no_tool_has_none():
+def test_objects_without_a_tool_have_none():
     assert tool_of(plain) is None
     assert tool_of(5) is None
     assert tool_of(Base().helper) is None
     assert tool_of(Base) is None
 
 
-def test_what_is_or_carries_a_tool_has_one():
+def test_tools_and_decorated_objects_have_a_tool():
     made = Tool(ToolSpec("a"))
     assert tool_of(made) is made
     assert tool_of(add) is tool_of(add)
     assert tool_of(Echo()).name == "echo"
 
 
-def test_a_method_without_an_instance_is_told():
+def test_a_method_without_an_instance_is_refused():
     with pytest.raises(DefinitionError, match=r"tool_of\(instance\.method\)"):
         tool_of(Base.first)
 
 
-def test_a_method_whose_first_parameter_has_another_name_is_told():
+def test_a_method_whose_first_parameter_has_another_name_is_refused():
     class Odd:
         @tool
         def method(this, a: int): ...  # noqa: N805  (that is the point)
@@ -351,7 +351,7 @@ def test_the_tools_of_a_module_are_those_that_it_defines():
     assert names(found) == ["inside", "made"]
 
 
-def test_everything_that_is_or_holds_tools_becomes_tools():
+def test_as_tools_accepts_every_kind_of_object():
     made = Tool(ToolSpec("made"))
     assert as_tools(made) == [made]
     assert as_tools(add) == [tool_of(add)]
@@ -366,6 +366,6 @@ def test_everything_that_is_or_holds_tools_becomes_tools():
     assert names(as_tools(Echo())) == ["echo"]
 
 
-def test_a_class_that_cannot_be_made_without_arguments_is_told():
+def test_a_class_that_cannot_be_made_without_arguments_is_refused():
     with pytest.raises(DefinitionError, match=r"Needy can.t be made without arguments.*Register an instance"):
         as_tools(Needy)

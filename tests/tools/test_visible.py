@@ -19,7 +19,7 @@ from pegboard.tools.visible import printable, visible, visible_json, visible_spe
     "text",
     ["", "plain", "naïve café", "é ü 漢字 עברית العربية", "日本語です", "👍🏽", "हिन्दी", "각", "x\u0301", "\\u202e \\"],
 )
-def test_what_is_visible_stays(text):
+def test_visible_text_is_unchanged(text):
     assert visible(text) == text
 
 
@@ -52,11 +52,11 @@ def test_what_is_visible_stays(text):
         ("\u202e\u0301 \u0301", r"\u{202e}\u{301} \u{301}"),
     ],
 )
-def test_what_hides_is_written_out(text, seen):
+def test_hidden_characters_are_escaped(text, seen):
     assert visible(text) == seen
 
 
-def test_line_ends_and_tabs_stay_where_they_may():
+def test_line_ends_and_tabs_stay_if_allowed():
     assert visible("a\r\nb\n\tc\rd", newlines=True) == "a\\u{d}\nb\n\tc\\u{d}d"
 
 
@@ -82,7 +82,7 @@ def test_joiners_stay_where_scripts_need_them(text):
         ("a\ufe0f\u200d", r"a\u{fe0f}\u{200d}"),
     ],
 )
-def test_joiners_hide_nowhere_else(text, seen):
+def test_other_joiners_are_escaped(text, seen):
     assert visible(text) == seen
 
 
@@ -92,7 +92,7 @@ texts = st.text(max_size=30) | st.text(
 
 
 @pytest.mark.parametrize("part", ["a", "\\u{", "❤\u200d", "\u0301", "\u202e"])
-def test_a_long_word_costs_no_more_than_its_length(part):
+def test_a_long_word_takes_linear_time(part):
     """Milliseconds; were it the square, minutes."""
     assert len(visible(part * 100_000 + "\n", newlines=True)) >= 100_000
 
@@ -159,7 +159,7 @@ def spec_of(schema=None, **facts):
         ),
     ],
 )
-def test_what_is_hidden_in_a_definition_is_escaped(given, seen):
+def test_hidden_characters_in_a_definition_are_escaped(given, seen):
     assert visible_spec(spec_of(**given)) == spec_of(**seen)
 
 
@@ -191,7 +191,7 @@ def test_a_definition_with_something_hidden_in_names_or_values_is_refused(given,
         {"description": "👩‍👩‍👧 हिन्दी 日本語", "schema": {"title": "م‌ن", "pattern": "\\u200b\\x00"}},
     ],
 )
-def test_a_definition_in_which_all_is_visible_stays(given):
+def test_a_visible_definition_is_unchanged(given):
     spec = spec_of(**given)
     assert visible_spec(spec) == spec
 
@@ -237,7 +237,7 @@ def test_definitions_of_plugins_and_toolsets_are_made_visible_and_the_hosts_own_
         ("\U000e0001", "\\U000e0001"),
     ],
 )
-def test_what_cannot_be_printed_is_escaped(name, seen):
+def test_unprintable_characters_of_names_are_escaped(name, seen):
     assert printable(name) == seen
 
 

@@ -1,4 +1,4 @@
-"""The stages `permit` and `approve`, and what a running call asks: it runs, is denied, or waits for a person."""
+"""The stages `permit` and `approve`, and requests of a running call: it runs, is denied, or asks the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pegboard.tools.tool import Tool
 
 
 def permit(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.asks` where a person has to be asked.
+    """Decides by the permission rules; fills in `state.asks` if the user has to be asked.
 
     Raises:
         CallError: `denied`.
@@ -48,25 +48,25 @@ def permit(state: CallState) -> Awaitable[None] | None:
     if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
         return None
     if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
-        return _decide_in_time(state, permissions, policy)
-    if _is_long(state.arguments):
+        return _decide_off_loop(state, permissions, policy)
+    if _are_large(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)
     _decide(state, permissions, policy)
     return None
 
 
-async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    """Decides in a thread, as the tool's own functions are asked, which may take long."""
+async def _decide_off_loop(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
+    """Decides in a thread within a time limit, as the tool's own functions are called."""
     try:
         async with asyncio.timeout(state.services.limits.callback_timeout):
             await state.services.threads.run(_decide, state, permissions, policy)
     except TimeoutError:
-        text = f"{policy.spec.name} was not run: it didn't say in time whether the call has to be confirmed."
+        text = f"{policy.spec.name} was not run: checking whether it needs confirmation took too long."
         raise CallError("denied", text) from None
 
 
-def _is_long(arguments: Mapping[str, Any]) -> bool:
-    """Whether there is much to look at."""
+def _are_large(arguments: Mapping[str, Any]) -> bool:
+    """Whether the arguments are too large to match against rules on the event loop."""
     left = MOST_AT_ONCE
     for value in arguments.values():
         items: Sequence[Any] = cast("list[Any]", value) if isinstance(value, list) else (value,)
@@ -84,7 +84,7 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
     if decision.action == "ask":
         facts = policy.request(state.judged, arguments, context, granted)
         requests.append(request_of(state, reason=decision.reason, **facts))
-    if len(requests) > 1:  # under the permission of the first, so that nothing that answers the call's own answers both
+    if len(requests) > 1:  # named by the first, so that a grant for the call's own permission doesn't cover both
         state.asks = attrs.evolve(
             requests[0],
             patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
@@ -98,7 +98,7 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
 
 
 def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
-    """What the rules say of what a call, or a callback round it, asks; and the text for exactly this."""
+    """The rules' decision on an `Ask` of a call or its callback; and the pattern that matches exactly it."""
     policy = policy_of(state.services.current.permissions, asking_tool(state))
     folders = policy.folders(state.arguments, state.context.request)
     return policy.asked(asked.permission, asked.patterns, folders, granted)
@@ -107,7 +107,7 @@ def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tu
 def _request_for(
     state: CallState, asked: Ask, granted: tuple[Rule, ...], subject: RequestKind = "call", **facts: Any
 ) -> ApprovalRequest | None:
-    """What a person is asked; `None` where the rules allow it. An answer to a question is for that one alone.
+    """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
 
     Raises:
         RefusedError: `denied`.
@@ -133,17 +133,17 @@ def _request_for(
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> RefusedError:
-    """The error of a call that is denied: the model learns that much, the operator which rule it was.
+    """The error of a denied call: its text is for the model; its detail, with the rule, for the operator.
 
     Args:
-        permissions: Who decided.
-        tool: What was called.
-        decision: What was decided.
-        permission: What was asked for, where it isn't the tool's own.
+        permissions: The permissions that decided.
+        tool: The called tool.
+        decision: The decision.
+        permission: The requested permission, if it isn't the tool's own.
     """
     permission = permission or tool.spec.permission or tool.name
     if decision.rule is None and permissions.mode == "plan":
-        why = "in plan mode only tools run that change nothing"
+        why = "in plan mode only read-only tools run"
     elif decision.rule is None or decision.rule.action == "ask":
         why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
     else:
@@ -156,18 +156,18 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
 
 
 def asking_tool(state: CallState) -> Tool:
-    """The tool, which every call has that asks."""
+    """The call's tool, which is found before anything is asked."""
     assert state.tool is not None
     return state.tool
 
 
 def granted_to(state: CallState) -> tuple[Rule, ...]:
-    """What people have allowed in this call's session."""
+    """The grants of this call's session, as rules."""
     return state.services.grants.rules(session_key(state.context.request), tool_key(asking_tool(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
-    """What a person is asked about this call; its arguments are written down as text, so that they can't change.
+    """The approval request for this call; it holds the arguments as JSON text, so that they can't change.
 
     Args:
         state: The call.
@@ -187,7 +187,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
 
 
 def deadline_of(state: CallState) -> Deadline:
-    """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
+    """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
     if state.deadline is None:
         grace, watchdog = state.services.limits.grace, state.services.watchdog
         state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
@@ -195,15 +195,15 @@ def deadline_of(state: CallState) -> Deadline:
 
 
 @contextmanager
-def time_stands_still(state: CallState) -> Generator[None]:
-    """The time limits of a call, of a callback round it and of the calls that it stands in, are paused.
+def paused_deadlines(state: CallState) -> Generator[None]:
+    """Context that pauses the time limits of a call, its callback and its enclosing calls.
 
-    Those of another event loop, where a thread of a tool has one, are not.
+    Those in another event loop, such as one that a tool runs in its thread, go on.
     """
     loop, paused, call = asyncio.get_running_loop(), list[Deadline](), state
     while call is not None:
         if call.since is not None and call.context.internals.portal is None:
-            deadline_of(call)  # in its first step, which is in this task, it has none yet
+            deadline_of(call)  # in its first step it has none yet
         paused += [each for each in (call.deadline, call.callback) if each and each.task.get_loop() is loop]
         call = call.around
     for deadline in paused:
@@ -218,18 +218,18 @@ def time_stands_still(state: CallState) -> Generator[None]:
 async def ask_person(
     state: CallState, request: ApprovalRequest, decide: Callable[[tuple[Rule, ...]], Decision]
 ) -> Answer:
-    """Asks, and fills in `state.pending` and `state.ends`, and `state.context.confirmation`.
+    """Asks the user; fills in `state.context.confirmation`, or `state.pending` and `state.ends`.
 
     Args:
         state: The call.
-        request: What is asked.
-        decide: What the rules say, with what has been granted to the session.
+        request: The request.
+        decide: Gives the rules' decision under the session's grants.
 
     Returns:
         `Once`, `Always`; for a question also `Reject`.
 
     Raises:
-        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
+        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, if the answer
             comes later.
     """
     if state.held is not None:
@@ -238,13 +238,13 @@ async def ask_person(
     approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
     before = granted_to(state), services.current.permissions
 
-    def covered() -> bool:  # by now, though not when the request was made
+    def covered() -> bool:  # by rules or grants added since the request
         granted = granted_to(state)
         return (granted, services.current.permissions) != before and decide(granted).action == "allow"
 
     facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
     emit(state, ApprovalRequested, request=request.id, **facts)
-    with time_stands_still(state):
+    with paused_deadlines(state):
         answer, shown = await services.approvals.ask(
             request,
             state.context,
@@ -260,21 +260,21 @@ async def ask_person(
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
         raise rejected(request.call.name, answer)
-    if not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
+    if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
             permissions = services.current.permissions
             raise denial(permissions, asking_tool(state), decision, request.permission)
     state.context.confirmation = (
-        confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
+        confirmation_of(shown, answer, _history(state), _stored(state)) or state.context.confirmation
     )
     return answer
 
 
 def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> CallError:
-    """Fills in `state.pending`: the answer to this request comes later.
+    """Fills in `state.pending`, as the answer to this request comes later.
 
-    The error is no `ToolError`: a tool that goes on without a permission would go on before the answer.
+    The error isn't a `ToolError`, which tools may catch to continue without the permission.
     """
     state.pending = PendingCall.of(
         request,
@@ -284,21 +284,21 @@ def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> 
         earlier=_history(state),
         once=_once(state, request),
         own_rules=state.services.current.are_own,
-        kept=_kept(state) if kept is None else kept,
+        kept=_stored(state) if kept is None else kept,
     )
-    text = f"{request.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
+    text = f"{request.call.name} is waiting for the user's answer. Don't call it again before that."
     return CallError("confirmation_required", text)
 
 
-def _kept(state: CallState) -> Any:
-    """What the call has kept for this run; it stays until the call keeps something else."""
+def _stored(state: CallState) -> Any:
+    """The value that the call stored when it was suspended; it stays until the call stores another."""
     return None if state.context.confirmation is None else state.context.confirmation.kept
 
 
 def _once(state: CallState, request: ApprovalRequest) -> str:
-    """As in `PendingCall`. Ids that are made here for a provider without any come again with each message.
+    """See `PendingCall.once`: `""` if the call can't be identified, as generated ids repeat in each message.
 
-    A call without an id is known by its place in its message.
+    A call without an id is identified by its place in its message.
     """
     context, call = state.context.request, state.call.id or state.index
     message = None if (context.message or "").startswith(BATCH) else context.message
@@ -310,28 +310,28 @@ def _once(state: CallState, request: ApprovalRequest) -> str:
 
 
 def _history(state: CallState) -> tuple[Confirmation, ...]:
-    """What was answered to this call so far, the latest first."""
+    """The answers to this call so far, the latest first."""
     return () if state.context.confirmation is None else state.context.confirmation.history()
 
 
 _MADE_ID: Final = re.compile(r"call_\d+")
 QUESTION: Final = "confirmation"
-"""The permission that a question asks for; its pattern is the tool's name."""
+"""The permission of a question; its pattern is the tool's name."""
 
 MOST_HINT: Final = 10_000
 
 
 async def ask_inside(state: CallState, asked: Ask) -> None:
-    """Comes back where the rules, or a person, let a running call go on.
+    """Returns if the rules or the user allow a running call's `Ask`.
 
-    Where the call runs again because an answer came later, that answer is used, once.
+    If the call was resumed with a later answer, that answer is used, once.
 
     Args:
         state: The call.
-        asked: What is asked for; without `arguments`.
+        asked: The request; without `arguments`.
 
     Raises:
-        RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
+        RefusedError: `denied` or `rejected`; a `ToolError`, so that the tool may continue without it.
         CallError: `confirmation_required`: the answer comes later.
     """
     request = _request_for(state, asked, granted_to(state), "permission")
@@ -349,20 +349,20 @@ def allows_inside(state: CallState, permission: str, subject: str) -> bool:
 
 
 async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
-    """A person's answer to a question of a running call; a no is an answer too.
+    """The user's answer to a question of a running call, yes or no.
 
-    Where the call runs again because an answer came later, that answer is given.
+    If the call was resumed with a later answer, that answer is returned.
 
     Args:
         state: The call.
-        hint: The question. Of several questions of one call each has its own.
-        payload: JSON data for the person.
+        hint: The question; different for each question of a call.
+        payload: JSON data for the user.
 
     Raises:
-        RefusedError: `denied`: there is no approver.
+        RefusedError: `denied`, as by a rule or without an approver.
         CallError: `confirmation_required`: the answer comes later.
         ValueError: An empty or very long hint, or a payload that isn't JSON.
-        TypeError: A hint that is no text.
+        TypeError: A hint that isn't a string.
     """
     hint = _checked_question(hint, payload)
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
@@ -378,10 +378,11 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
 
 
 def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-    """Ends a running call until a question is answered, which is not asked now; see `ToolContext.suspend`.
+    """Suspends a running call until a question is answered, without asking it now; see `ToolContext.suspend`.
 
     Raises:
-        CallError: `confirmation_required`, always, but for what can't be asked: then as `confirm_inside`.
+        CallError: `confirmation_required`, always.
+        ValueError, TypeError: As `confirm_inside`.
     """
     hint = _checked_question(hint, {"payload": payload, "kept": kept})
     facts = {"permission": QUESTION, "patterns": (asking_tool(state).name,), "subject": "question"}
@@ -399,7 +400,7 @@ def _checked_question(hint: str, payload: Any) -> str:
 
 
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
-    """Whether an answer that came with the call allows this; each is good for one ask."""
+    """Whether an answer that the call was resumed with allows this; each is used once."""
     if state.answers is None:
         state.answers = list(reversed(_history(state)))
     for answer in state.answers:
@@ -410,9 +411,9 @@ def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -
 
 
 def approve(state: CallState) -> Awaitable[None] | None:
-    """Asks a person where `permit` says so; fills in `state.approval`, or `state.pending` and `state.ends`.
+    """Asks the user if `permit` requires it; fills in `state.approval`, or `state.pending` and `state.ends`.
 
-    A call that comes with the approval of an earlier turn isn't asked about again.
+    A call that was approved in an earlier turn isn't asked about again.
 
     Raises:
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
@@ -424,12 +425,12 @@ def approve(state: CallState) -> Awaitable[None] | None:
 
 
 def consume_approval(state: CallState) -> Awaitable[None] | None:
-    """Uses the approval up, right before the call runs; the arguments become those that were approved.
+    """Consumes the approval right before the call runs; the arguments become the approved ones.
 
-    It is decided again: while a call waits, permissions, grants, places and what the tool says of it may change.
+    The rules decide again, as permissions, grants and paths may have changed while the call waited.
 
     Raises:
-        CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
+        CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is missing.
     """
     if state.approval is not None:
         assert state.tool is not None
@@ -440,7 +441,7 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 
 
 def decide_again(state: CallState) -> Awaitable[None] | None:
-    """Decides right before the tool runs, for the first time or once more, as anything may be otherwise by now."""
+    """Repeats the decision of `permit` right before the tool runs, as anything may have changed since."""
     state.asks = None
     deciding = permit(state)
     return _check_approved(state) if deciding is None else _check_approved_after(deciding, state)
@@ -454,11 +455,11 @@ async def _check_approved_after(deciding: Awaitable[None], state: CallState) -> 
 def _check_approved(state: CallState) -> None:
     name, approval = state.call.name, state.approval
     if state.asks is not None and approval is None:
-        text = f"{name} was not run: by what has changed meanwhile it needs approval. Call it again."
+        text = f"{name} was not run: it needs approval after a change of permissions or files. Call it again."
         raise CallError("denied", text)
     shown = () if approval is None else approval.patterns
     if state.asks is not None and shown and not {*state.asks.patterns} <= {*shown}:
-        text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."
+        text = f"{name} was not run: what it would access is no longer what was approved. Ask again."
         raise CallError("denied", text)
 
 

@@ -36,37 +36,37 @@ from pegboard.tools.tool import Tool
 # Parse ----------------------------------------------------------------------------------------------------------------
 
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
-"""Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
-an e), or very many digits."""
+"""Maps all digits, exponents and brackets to one character each, to find text that may be too deep, or may hold a
+number beyond a double's range: an exponent (a digit before an e), or very many digits."""
 
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-"""A string that isn't closed goes on to the end: nothing is looked at twice."""
+"""An unclosed string extends to the end, so that matching takes linear time."""
 
 
-_HALF_A_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
+_INCOMPLETE_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 
 _DICT: Final[type[Any]] = dict
 
 
 def parse(state: CallState) -> None:
-    """Fills in `state.arguments`, which are the call's own and plain JSON afterwards; blank text means `{}`.
+    """Parses the call's arguments into `state.arguments`, a copy in plain JSON types; blank text means `{}`.
 
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
     state.parsed = True
     given, limits = state.call.arguments, state.services.limits
-    if type(given) is str:  # what models write
+    if type(given) is str:  # the usual case
         most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
         state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
     else:
-        state.arguments = _taken(given, limits)
+        state.arguments = _parsed_or_copied(given, limits)
 
 
 def parse_arguments(
     text: str | bytes, *, most_bytes: int, most_nodes: int = DEFAULT_LIMITS.argument_nodes
 ) -> dict[str, Any]:
-    """A JSON object's text as a mapping.
+    """Strict parser of a JSON object.
 
     Refuses duplicate keys, NaN and infinities (written out or by overflow), lone surrogates, more than
     64 levels, more than 4,300 digits in one number (jiter's limit, and Python's own), more than `most_bytes`
@@ -75,7 +75,7 @@ def parse_arguments(
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
-    if len(text) > most_bytes:  # before anything else is done with it
+    if len(text) > most_bytes:  # before encoding it
         unit = "bytes" if isinstance(text, bytes) else "characters"
         _refuse(f"{len(text):,} {unit} of JSON, at most {most_bytes:,} bytes are taken")
     try:
@@ -94,7 +94,7 @@ def parse_arguments(
         _refuse(f"not JSON: {str(error)[:200]}")
     if type(value) is not _DICT:
         _refuse(f"expected a JSON object, found {kind_shown(value)}")
-    # What a look at the text can't rule out is looked for in the value.
+    # Where the text doesn't rule out a breach of the limits, the value is checked.
     marks = data.translate(_MARKS)
     brackets = marks.count(b"{")
     if (
@@ -107,11 +107,10 @@ def parse_arguments(
     return value
 
 
-def _taken(given: object, limits: Limits) -> dict[str, Any]:
-    """What a host passes on as arguments, whatever it is: text of a type of its own, a mapping, or neither.
+def _parsed_or_copied(given: object, limits: Limits) -> dict[str, Any]:
+    """Arguments from any value that a host may pass: parsed if text, deep-copied if a mapping.
 
-    A mapping is copied, as deep as it goes: what is validated, approved and run stays the same, and a tool that changes
-    its arguments changes no others.
+    The copy ensures that what is validated, approved and run is the same, and that a tool changes only its own.
 
     Raises:
         CallError: `invalid_arguments`, with the reasons.
@@ -123,16 +122,16 @@ def _taken(given: object, limits: Limits) -> dict[str, Any]:
         return _plain_object(given, most_nodes)
     except CallError:
         raise
-    except Exception as error:  # a mapping of the host's own may do anything when it is read
+    except Exception as error:  # reading a host's own mapping may raise anything
         raise _refused((problem((), "they can't be read"),), detail=detail_of(error)) from error
 
 
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
-    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types.
+    """A deep copy of a mapping, whose values have to be of JSON's own types.
 
     Raises:
-        CallError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
-        Exception: Whatever a mapping of another type raises when it is read.
+        CallError: It isn't a mapping, isn't JSON, is too large or too deep, or contains itself.
+        Exception: What a mapping of another type raises when it is read.
     """
     if type(given) is not dict:
         if not isinstance(given, Mapping):
@@ -152,7 +151,7 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
-    """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
+    """Whether a JSON text has more values, by its number of commas; in linear time, without parsing it."""
     if data.count(b",") <= most_nodes:
         return False
     return _STRINGS.sub(b"", data).count(b",") > most_nodes
@@ -163,7 +162,7 @@ def _too_many(most_nodes: int) -> str:
 
 
 def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError:
-    """The error of a call whose arguments can't be taken, whatever its tool wants."""
+    """The error of arguments that aren't one JSON object within the limits."""
     if len(problems) == 1:
         listed = f" {problems[0].removeprefix('(root): ')}. "
     else:
@@ -180,16 +179,16 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def validate(state: CallState) -> Awaitable[None] | None:
-    """Validates `state.arguments`; converts them first where they may be and have to be.
+    """Validates `state.arguments`; converts invalid ones first if coercion is on.
 
-    What the tool's author has written, its check and its wording, may block, and so is asked in a thread.
+    The tool's own `check` and `format_validation_error` may block, and so run in a thread.
 
     Raises:
-        CallError: `invalid_arguments`, with every problem; `tool_failure`, where the tool's check takes too long.
+        CallError: `invalid_arguments`, with every problem; `tool_failure`, if the tool's check takes too long.
     """
     tool = state.tool
     assert tool is not None
-    # The short way is for plain JSON; the validator looks at anything else with more care.
+    # The fast check is for plain JSON only.
     is_valid = state.parsed and tool.validator.accepts(state.arguments)
     problems = () if is_valid else tool.validator.problems(state.arguments)
     if problems and _coerces(tool, state.services.limits):
@@ -205,7 +204,7 @@ def validate(state: CallState) -> Awaitable[None] | None:
 
 
 def revalidate(state: CallState) -> Awaitable[None] | None:
-    """Validates again what a callback changed."""
+    """Validates the arguments again if a callback changed them."""
     return validate(state) if state.changed else None
 
 
@@ -215,17 +214,17 @@ def _coerces(tool: Tool, limits: Limits) -> bool:
 
 async def _check(state: CallState, tool: Tool, check: Checker) -> None:
     try:
-        problems = await _asked(state, partial(own_problems, check, state.arguments), check)
+        problems = await _call_author(state, partial(own_problems, check, state.arguments), check)
     except LimitExpiredError:
         seconds = state.services.limits.callback_timeout
-        text = f"{tool.name} was not run: it didn't say within {seconds:g} s whether it takes these arguments."
+        text = f"{tool.name} was not run: its check of the arguments took longer than {seconds:g} s."
         raise CallError("tool_failure", text) from None
     if problems:
         await refused(state, tool, problems)
 
 
-async def _asked(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
-    """What a function of the tool's author gives, off the loop and within the time of a callback."""
+async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
+    """Calls a function of the tool's author, in a thread and within the time limit of callbacks."""
     if not may_block(asked):
         return ask()
     limits = state.services.limits
@@ -235,74 +234,74 @@ async def _asked(state: CallState, ask: Callable[[], Any], asked: Callable[..., 
 
 
 async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:
-    """Refuses the arguments, in words of the tool's own where it has some.
+    """Raises the error of `arguments_error`, within a time limit.
 
     Raises:
-        CallError: `invalid_arguments`, which lists what is wrong.
+        CallError: `invalid_arguments`, with the problems.
     """
     write = tool.format_validation_error
     if write is None:
         raise arguments_error(tool, problems)
     try:
-        error = await _asked(state, partial(arguments_error, tool, problems), write)
+        error = await _call_author(state, partial(arguments_error, tool, problems), write)
     except LimitExpiredError:
         error = arguments_error(tool.evolve(format_validation_error=None), problems)
     raise error
 
 
 def arguments_error(tool: Tool, problems: tuple[str, ...]) -> CallError:
-    """The error that lists what is wrong with the arguments, in the tool's own words where it has some."""
-    most = 1000  # characters that the model reads; a union of a thousand members would fill pages
+    """The error for invalid arguments, worded by the tool's `format_validation_error` if it has one."""
+    most = 1000  # characters per problem; a union of a thousand members would fill pages
     problems = tuple(each if len(each) <= most else f"{each[:most]}..." for each in problems)
     detail = None
     if tool.format_validation_error is not None:
         try:
             return CallError("invalid_arguments", f"{tool.format_validation_error(problems)}", problems=problems)
-        except Exception as error:  # noqa: BLE001  its wording failed; the problems are still what they are
+        except Exception as error:  # noqa: BLE001  fall back to our text
             detail = detail_of(error)
     listed = "\n".join(f"- {problem}" for problem in problems)
     text = f"Invalid arguments for {tool.name}:\n{listed}\nCorrect them and call the tool again."
     return CallError("invalid_arguments", text, detail=detail, problems=problems)
 
 
-# Calls as they come -------------------------------------------------------------------------------------------------
+# Foreign calls ------------------------------------------------------------------------------------------------------
 
 _OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "toolName"),
-    "id": ("call_id", "toolCallId", "toolUseId", "id"),  # an item of OpenAI's has an id of its own beside the call's
+    "id": ("call_id", "toolCallId", "toolUseId", "id"),  # OpenAI's items have an id besides the call's
     "arguments": ("arguments", "input", "args"),
     "provider_executed": ("providerExecuted", "provider_executed"),
     "provider_metadata": ("providerMetadata", "provider_metadata"),
 }
-"""Where a mapping may have what a call knows, if not by its name; the first that is there counts."""
+"""Alternative keys of a call's attributes in a mapping; the first that exists counts."""
 
 _HOLDERS: Final = ("function", "custom", "functionCall", "toolUse")
-"""Where a mapping may have name and arguments, if not directly."""
+"""Keys under which a mapping may nest name and arguments."""
 
 _A_CALL: Final = "a call is an object with name, arguments and id."
-_NO_CALL: Final = CallFault("unknown_tool", f"This is no call of a tool: {_A_CALL}")
+_NO_CALL: Final = CallFault("unknown_tool", f"This is not a tool call: {_A_CALL}")
 _NO_NAME: Final = CallFault("unknown_tool", f"The call names no tool: {_A_CALL}")
 
 
 def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAULT_LIMITS) -> ToolCall:
-    """A call as dispatch takes it. Never raises: one that can't run is marked invalid, with its error.
+    """Parser of tool calls in several formats. Never raises: a call that can't run is marked invalid, with its error.
 
     A valid call has its arguments as a mapping, validated by the tool's schema. (The tool's own check, conversions and
-    repairs are for dispatch.) An invalid one keeps the arguments that were written, where they are text or JSON. A call
-    that the provider has executed is not validated here, and one that is marked already keeps its mark.
+    repairs are left to dispatch.) An invalid one has the given arguments if they are text or JSON. A call that the
+    provider has executed isn't validated, and one that is marked invalid stays so.
 
     Args:
-        raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, or as the AI SDK, OpenAI, Anthropic, Gemini or
-            Bedrock write one; arguments as text or as an object.
-        find: Gives the tool of a name, or raises `CallError`.
-        limits: What the arguments may use.
+        raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}` or in the format of the AI SDK, OpenAI, Anthropic,
+            Gemini or Bedrock; arguments as text or as an object.
+        find: Returns the tool of a name, or raises `CallError`.
+        limits: Limits on the arguments.
     """
     try:
         call = _read_call(raw)
         if call.error is not None or call.provider_executed:
-            return attrs.evolve(call, arguments=_kept(call.arguments, limits))
+            return attrs.evolve(call, arguments=_given_arguments(call.arguments, limits))
         return _validated_call(call, find, limits)
-    except Exception:  # noqa: BLE001  a host's object may do anything when it is looked at
+    except Exception:  # noqa: BLE001  a host's object may raise anything
         return ToolCall("", error=_NO_CALL)
 
 
@@ -310,24 +309,24 @@ def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits)
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
-        arguments = _taken(call.arguments, limits)
+        arguments = _parsed_or_copied(call.arguments, limits)
         if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
         error = arguments_error(tool, tool.validator.problems(arguments))
     except CallError as raised:
         error = raised
-    except Exception as raised:  # noqa: BLE001  a schema that was never compiled before
+    except Exception as raised:  # noqa: BLE001  such as of a schema that is compiled only now
         error = CallError("tool_failure", f"{call.name[:80]} can't be called: {type(raised).__name__}.")
     fault = CallFault(error.kind, error.text, error.problems)
-    return attrs.evolve(call, arguments=_kept(call.arguments, limits), error=fault)
+    return attrs.evolve(call, arguments=_given_arguments(call.arguments, limits), error=fault)
 
 
-def _kept(given: Any, limits: Limits) -> Any:
-    """The arguments of a call that won't run: text as it is, a mapping of JSON as a copy, `{}` for anything else."""
+def _given_arguments(given: Any, limits: Limits) -> Any:
+    """The arguments of an invalid or executed call: text as it is, a JSON mapping as a copy, else `{}`."""
     if isinstance(given, str | bytes):
         return given
     try:
-        return _taken(given, limits)
+        return _parsed_or_copied(given, limits)
     except CallError:
         return {}
 
@@ -349,39 +348,38 @@ def _read_call(raw: object) -> ToolCall:
     return ToolCall(
         name,
         {} if arguments is None else arguments,
-        id_ if isinstance(id_, str) else f"{id_}" if type(id_) is int else "",  # some count their calls
+        id_ if isinstance(id_, str) else f"{id_}" if type(id_) is int else "",  # some providers number their calls
         title=title if isinstance(title, str) else None,
         dynamic=facts["dynamic"] is True,
-        error=_fault(facts["error"]) if name else _NO_NAME,
+        error=_given_fault(facts["error"]) if name else _NO_NAME,
         provider_executed=facts["provider_executed"] is True,
         provider_metadata=facts["provider_metadata"],
     )
 
 
-def _fault(given: Any) -> CallFault | None:
+def _given_fault(given: Any) -> CallFault | None:
     if given is None or isinstance(given, CallFault):
         return given
     try:
         return CallFault.from_json(given)
-    except ValueError:  # a mark that can't be read is a mark
+    except ValueError:  # an unreadable error still marks the call as invalid
         return CallFault("invalid_arguments", "The call was marked invalid.")
 
 
-# Arguments that are still being written -------------------------------------------------------------------------------
+# Partial arguments ---------------------------------------------------------------------------------------------------
 
-_READ_EACH_TIME: Final = 4096  # bytes up to which every look reads the text anew: some 10 us for a kibibyte
-_PART: Final = 16
-"""Beyond that, a look reads once a sixteenth has come to what was read: all looks together read 16 times the text."""
+_ALWAYS_PARSED: Final = 4096  # bytes up to which each access parses the text again: some 10 us for a kibibyte
+_GROWTH: Final = 16
+"""Beyond that, the text is parsed again once it has grown by a sixteenth: all parses read some 16 times the text."""
 
 
 @frozen
 class Partial:
-    """Partial arguments of a call whose text is still coming.
+    """Partial arguments of a call that is still streamed.
 
     Attributes:
-        value: What has come in: members as far as they go, a text up to where it stops. `{}` where nothing of an
-            object can be read yet.
-        complete: Whether the text is whole, and one that would be run as it is.
+        value: The members so far, with a string up to its last character. `{}` if there are none yet.
+        complete: Whether the text is complete and valid for a call.
     """
 
     value: dict[str, Any]
@@ -394,15 +392,15 @@ def parse_partial(
     most_bytes: int = DEFAULT_LIMITS.argument_bytes,
     most_nodes: int = DEFAULT_LIMITS.argument_nodes,
 ) -> Partial:
-    """Reads as much of a JSON object's text as there is. Never raises; of what is no text nothing can be read.
+    """Parser of an incomplete JSON object. Never raises; anything that can't be parsed gives `{}`.
 
-    What was begun and can't be shown yet (a name, `tru`) is left out; what was shown stays, a number may still grow.
-    What is more than the limits allow isn't shown at all.
+    An incomplete token (a name, `tru`) is left out until it is complete; a number or string may still grow. Text
+    beyond the limits gives `{}`.
 
     Args:
-        text: The beginning of a JSON object, cut anywhere, inside a character too.
-        most_bytes: How long it may be.
-        most_nodes: How many values it may hold.
+        text: The beginning of a JSON object, cut anywhere, also inside a character.
+        most_bytes: Maximum length.
+        most_nodes: Maximum number of values.
     """
     try:
         value = parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes)
@@ -414,8 +412,8 @@ def parse_partial(
         data = text.encode() if isinstance(text, str) else text
         if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
-        if _HALF_A_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
-            data = _HALF_A_NUMBER.sub(b"", data)  # what was shown of it stays
+        if _INCOMPLETE_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
+            data = _INCOMPLETE_NUMBER.sub(b"", data)  # so that the digits before it stay
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))
     except (CallError, TypeError, ValueError):
@@ -424,14 +422,14 @@ def parse_partial(
 
 @define
 class ArgumentsSoFar:
-    """Gathers the pieces of streamed arguments; reads them only when asked, and then not all each time.
+    """Buffer of streamed arguments, with an incremental parser.
 
-    Looking after each piece costs time in proportion to the text, not to its square: beyond four kibibytes `partial`
-    may be a sixteenth of the text behind.
+    Reading `partial` after each piece takes linear time in all: beyond four kibibytes it may lag by a sixteenth of
+    the text.
 
     Attributes:
-        most_bytes: How much is kept; what comes after it only counts, so that the call is refused for its length.
-        most_nodes: How many values may be shown.
+        most_bytes: Maximum length; one byte more is stored, so that the call is refused for its length.
+        most_nodes: Maximum number of values in `partial`.
     """
 
     most_bytes: int = DEFAULT_LIMITS.argument_bytes
@@ -441,28 +439,28 @@ class ArgumentsSoFar:
     _read: int = field(default=0, init=False)
 
     def feed(self, piece: str | bytes) -> None:
-        """Takes in what has come."""
-        room = self.most_bytes + 1 - len(self._data)  # the one too many makes the text too long to run
+        """Adds a piece."""
+        room = self.most_bytes + 1 - len(self._data)  # the extra byte makes the text too long to run
         if room > 0:
             data = piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece
             self._data += data[:room]
 
     @property
     def text(self) -> bytes:
-        """All that has come, for the call's `arguments` once the last piece is there."""
+        """The text so far; after the last piece, the call's `arguments`."""
         return bytes(self._data)
 
     @property
     def partial(self) -> Partial:
-        """What can be shown now; reads the text if enough has come to it since the last look."""
+        """The arguments so far; parsed again if the text has grown enough since the last access."""
         length = len(self._data)
-        if length - self._read > (0 if length <= _READ_EACH_TIME else self._read // _PART):
+        if length - self._read > (0 if length <= _ALWAYS_PARSED else self._read // _GROWTH):
             self._read = length
             self._shown = self.exact()
         return self._shown
 
     def exact(self) -> Partial:
-        """What can be shown of all that has come, read anew."""
+        """The arguments so far, parsed from all of the text."""
         return parse_partial(self.text, most_bytes=self.most_bytes, most_nodes=self.most_nodes)
 
 
@@ -470,14 +468,14 @@ class ArgumentsSoFar:
 
 
 def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-    """These arguments as the tool's schema takes them, or `None` where they can't be made to fit without a loss.
+    """The arguments converted to the tool's schema, or `None` if that isn't possible without loss.
 
-    Linear in what is given, within a budget of some 100 ms. Never raises.
+    Linear in the size of the arguments, within a budget of some 100 ms. Never raises.
 
     Returns:
-        The arguments, and what was changed: `"path: from -> to"` each; at most 20, then how many more.
+        The arguments, and the changes as `"path: from -> to"`; at most 20, then the number of further ones.
     """
-    from pegboard.schema.messages import Coercion  # loaded only where arguments don't fit
+    from pegboard.schema.messages import Coercion  # loaded only for invalid arguments
 
     if json_faults(arguments):
         return None

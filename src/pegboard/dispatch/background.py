@@ -1,4 +1,4 @@
-"""Long-running tools: what goes on after the first result of its call, and what comes of it."""
+"""Long-running operations: background work after the first result of a call, and its later results."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from pegboard.tools.content import TextContent, ToolResult
 
 @frozen
 class Operation(JsonRecord):
-    """Something that goes on after the first result of its call.
+    """Long-running operation, which continues after the first result of its call.
 
     Attributes:
-        id: Of the operation; the model reads it.
-        call_id: Of the call.
+        id: The operation's id, which the model sees.
+        call_id: The call's id.
         tool: The tool's name.
         session: The conversation's id, or `None`.
-        started: When, in seconds since 1970 (UTC).
-        replaces: Whether what comes of it replaces the call's result, which announces it; else it stands beside it.
-        is_background: Whether it goes on in this process and completes itself; else the host has to complete it.
+        started: Start time in seconds since 1970 (UTC).
+        replaces: Whether its result replaces the call's pending one; else it is an additional result.
+        is_background: Whether it runs in this process and completes itself; else the host has to complete it.
     """
 
     id: str
@@ -56,8 +56,8 @@ class Completion(JsonRecord):
     """Completion of a long-running operation: its result or error.
 
     Attributes:
-        operation: What has ended.
-        result: Shaped, and held to the tool's output schema and to limits as any result is.
+        operation: The operation.
+        result: Its result, validated and truncated as any.
     """
 
     operation: Operation
@@ -65,7 +65,7 @@ class Completion(JsonRecord):
 
     @property
     def call_id(self) -> str:
-        """Of the call that it belongs to."""
+        """The call's id."""
         return self.operation.call_id
 
     @property
@@ -75,16 +75,16 @@ class Completion(JsonRecord):
 
     @property
     def replaces(self) -> bool:
-        """Whether it replaces the call's pending result; else it is a message of its own."""
+        """Whether it replaces the call's pending result; else it is a separate message."""
         return self.operation.replaces
 
 
 def later_result(state: CallState, value: object) -> ToolResult:
-    """What a value is as the later result of a call. May block, as it writes what is too long into a file.
+    """A value as the later result of a call. May block, as it stores a truncated text in a file.
 
     Args:
         state: The call.
-        value: A `ToolResult`, an exception, or what the tool would have given; text where the tool isn't known.
+        value: A `ToolResult`, an exception, or a return value of the tool.
     """
     if isinstance(value, BaseException):
         return failure_result(state, value)
@@ -96,24 +96,24 @@ def later_result(state: CallState, value: object) -> ToolResult:
         return truncated(result, limits_of(state), *store_access(state))
     except CallError as error:
         return error.result()
-    except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
+    except Exception as error:  # noqa: BLE001  a value may raise anything
         return failure_result(state, error)
 
 
 @define(eq=False)
 class Operations:
-    """Registry of long-running operations and of their completions that were not taken yet. Thread-safe.
+    """Registry of long-running operations and their completions. Thread-safe.
 
-    A long-running tool gives its first result, marked as pending, and the host completes it later; or it
-    goes on by itself, by `context.background(...)`. Another tool may go on in the background, too: what comes of
-    that stands beside its result.
+    A long-running tool returns a first result, marked as pending, and the host completes it later; or the tool
+    continues in the background, by `context.background(...)`. Background work of another tool gives an additional
+    result.
 
     Attributes:
-        most: How many may go on at once. Beyond that, the oldest that was never completed ends as `unknown_outcome`;
-            where all go on in this process, more are refused. As many results may wait to be taken; beyond that the
-            oldest are dropped.
-        seconds: How long something in the background may take; `None` is no limit.
-        emit: Gets each completion as an event, or `None`.
+        most: Operations at once. Beyond that, the oldest that the host should complete ends as `unknown_outcome`; if
+            all run in this process, new ones are refused. Also the limit of completions that wait to be taken, of
+            which the oldest are dropped.
+        seconds: Time limit of background work; `None` is no limit.
+        emit: Receives each completion as an event, or `None`.
     """
 
     most: int = 10_000
@@ -127,19 +127,19 @@ class Operations:
 
     @property
     def pending(self) -> tuple[Operation, ...]:
-        """What goes on, the oldest first."""
+        """The pending operations, the oldest first."""
         with self._lock:
             return tuple(operation for operation, _ in self._pending.values())
 
     def begin(self, state: CallState) -> Operation | None:
-        """Makes the result of a long-running tool a pending one.
+        """Marks the result of a long-running tool as pending.
 
         Args:
-            state: It has its first result. Where the tool goes on in the background, that is the operation; where that
-                has ended already, what came of it is the result, and nothing is pending.
+            state: A call with its first result. Its background work, if any, is the operation; if that has already
+                ended, its result becomes the call's.
 
         Returns:
-            The operation, or `None` where nothing is pending: it has ended already, or too many are (`limit`).
+            The operation, or `None` if nothing is pending: it has already ended, or there are too many (`limit`).
         """
         with self._lock:
             id_ = self._by_call.pop(state, "")
@@ -149,75 +149,77 @@ class Operations:
             state.result = ended.result
             return None
         try:
-            operation = self._added(state) if known is None else known[0]
+            operation = self._add(state) if known is None else known[0]
         except CallError:
             state.result = ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}")
             return None
         first = state.result or ToolResult()
         note = (
-            f"This is pending as operation {operation.id}. Its result comes later by itself: "
-            f"don't call {operation.tool} again for it meanwhile."
+            f"This is pending as operation {operation.id}. Its result will follow by itself: "
+            f"don't call {operation.tool} again for it."
         )
         metadata = {**first.metadata, "pending": True, "operation": operation.id}
         state.result = attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
         return operation
 
-    def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on in the background, in the call's event loop; gives the operation's id. From any thread.
+    def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Starts background work in the call's event loop, and returns the operation's id. Thread-safe.
 
         Args:
-            state: The call that it belongs to.
-            doing: What goes on; a plain function runs in a thread.
+            state: The call.
+            work: An awaitable, or a function, which runs in a thread.
 
         Raises:
-            CallError: `limit`: too many go on already.
+            CallError: `limit`: too many operations are running.
             RuntimeError: The call's event loop isn't known in this thread, or is closed.
         """
         try:
             loop = _loop_of(state)
-            operation = self._added(state, is_background=True)
+            operation = self._add(state, is_background=True)
 
             def start() -> None:
-                task = loop.create_task(self._result(operation, state, doing))
+                task = loop.create_task(self._result(operation, state, work))
                 self._tasks.add(task)
                 task.add_done_callback(end)
 
-            def end(task: asyncio.Task[ToolResult]) -> None:  # it may be cancelled before it has begun
+            def end(task: asyncio.Task[ToolResult]) -> None:  # `_result` may be cancelled before its first step
                 self._tasks.discard(task)
-                if iscoroutine(doing):
-                    doing.close()
+                if iscoroutine(work):
+                    work.close()
                 with self._lock:
                     self._pending.pop(operation.id)
                 seconds = time.time() - operation.started
                 text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
-                self._note(operation, state, ToolResult.error("aborted", text) if task.cancelled() else task.result())
+                self._complete(
+                    operation, state, ToolResult.error("aborted", text) if task.cancelled() else task.result()
+                )
 
             if loop is running_loop():
                 start()
             else:
                 loop.call_soon_threadsafe(start)
         except BaseException:
-            if iscoroutine(doing):
-                doing.close()
+            if iscoroutine(work):
+                work.close()
             raise
         return operation.id
 
     def complete(self, name: str, value: Any) -> Completion:
-        """Notes what has come of a long-running tool, once. From any thread; may block, as it keeps long texts.
+        """Completes a long-running operation, once. Thread-safe; may block, as it stores long texts.
 
         Args:
-            name: The operation's id, or its call's where that is the only one of its name.
-            value: A `ToolResult`, an exception, or what the tool would have given.
+            name: The operation's id, or its call's if only one operation has that.
+            value: A `ToolResult`, an exception, or a return value of the tool.
 
         Raises:
-            OperationError: Nothing of that id is pending (it may have its result already), several calls are, or it
-                goes on in the background and will complete itself.
+            OperationError: No operation of that id is pending (it may have its result already), several calls are,
+                or it runs in the background and completes itself.
         """
-        operation, state = self._taken(name)
-        return self._note(operation, state, later_result(state, value))
+        operation, state = self._pop(name)
+        return self._complete(operation, state, later_result(state, value))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
-        """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
+        """Removes and returns the completions of a session, of all or only the given calls, in order."""
         with self._lock:
             mine = [
                 id_
@@ -227,7 +229,7 @@ class Operations:
             return tuple(self._completed.pop(id_) for id_ in mine)
 
     async def aclose(self, seconds: float = 5.0) -> None:
-        """Cancels what goes on in the background, and waits so long; each has its result all the same, `aborted`."""
+        """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
         loop, here = asyncio.get_running_loop(), set[asyncio.Task[ToolResult]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
@@ -239,19 +241,17 @@ class Operations:
         if here:
             await asyncio.wait(here, timeout=seconds)
 
-    # How it does it ----------------------------------------------------------------------------------------------
-
-    def _added(self, state: CallState, *, is_background: bool = False) -> Operation:
+    def _add(self, state: CallState, *, is_background: bool = False) -> Operation:
         import secrets
 
         assert state.tool is not None
-        context, id_, given_up = state.context, f"op_{secrets.token_hex(8)}", None
+        context, id_, dropped = state.context, f"op_{secrets.token_hex(8)}", None
         with self._lock:
-            if len(self._pending) >= self.most:  # the oldest that the host should have completed makes room
+            if len(self._pending) >= self.most:  # drop the oldest that the host has to complete
                 oldest = next((id_ for id_, (each, _) in self._pending.items() if not each.is_background), None)
                 if oldest is None:
-                    raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
-                given_up = self._pending.pop(oldest)
+                    raise CallError("limit", f"{context.tool} can't run in the background: {self._full()}")
+                dropped = self._pending.pop(oldest)
             replaces = state.tool.spec.long_running and state not in self._by_call
             operation = Operation(
                 id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
@@ -259,19 +259,19 @@ class Operations:
             self._pending[id_] = operation, state
             if replaces and is_background:
                 self._by_call[state] = id_
-        if given_up is not None:
-            lost = given_up[0]
+        if dropped is not None:
+            lost = dropped[0]
             text = (
-                f"{lost.tool} ran, but operation {lost.id} was never completed, and it is awaited no more. "
+                f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked. "
                 "Find out what it has done before calling it again."
             )
-            self._note(*given_up, ToolResult.error("unknown_outcome", text))
+            self._complete(*dropped, ToolResult.error("unknown_outcome", text))
         return operation
 
     def _full(self) -> str:
-        return f"{self.most:,} operations go on already, and the result of one more can't be awaited."
+        return f"{self.most:,} operations are already running, which is the limit. Wait for one to end."
 
-    def _taken(self, name: str) -> tuple[Operation, CallState]:
+    def _pop(self, name: str) -> tuple[Operation, CallState]:
         with self._lock:
             among = self._pending.items()
             ids = [id_ for id_, (each, _) in among if id_ == name or (each.call_id == name and each.replaces)]
@@ -281,10 +281,10 @@ class Operations:
         if not ids:
             raise OperationError(f"no call or operation {name!r:.80} is pending; it may have its result already")
         if len(ids) == 1:
-            raise OperationError(f"{name!r:.80} goes on in the background, and completes itself")
+            raise OperationError(f"{name!r:.80} runs in the background and completes itself")
         raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
 
-    def _note(self, operation: Operation, state: CallState, result: ToolResult) -> Completion:
+    def _complete(self, operation: Operation, state: CallState, result: ToolResult) -> Completion:
         completion = Completion(operation, result)
         with self._lock:
             self._completed[operation.id] = completion
@@ -302,12 +302,12 @@ class Operations:
         return completion
 
     async def _result(
-        self, operation: Operation, state: CallState, doing: Awaitable[Any] | Callable[[], Any]
+        self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]
     ) -> ToolResult:
         services = state.services
 
         async def given() -> ToolResult:
-            value = doing if isawaitable(doing) else await services.tool_threads.run_for(operation.tool, doing)
+            value = work if isawaitable(work) else await services.tool_threads.run_for(operation.tool, work)
             return await services.threads.run(later_result, state, await settle(value))
 
         try:
@@ -323,9 +323,9 @@ class Operations:
 
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, bridge = running_loop(), state.context.internals.portal
-    if loop is None and bridge is not None:
-        loop = bridge.loop
+    loop, portal = running_loop(), state.context.internals.portal
+    if loop is None and portal is not None:
+        loop = portal.loop
     if loop is None or loop.is_closed():
         raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
     return loop

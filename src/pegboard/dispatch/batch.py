@@ -1,4 +1,4 @@
-"""Batches: the calls of one answer, run together or one by one, each with exactly one result."""
+"""Batches: the calls of one model answer, run concurrently or in sequence, each with exactly one result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pegboard.dispatch.callbacks import Chain
 from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
-from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
-from pegboard.dispatch.stages import call_round, finish, is_too_deep, run_stages
+from pegboard.dispatch.run import may_still_run, overtaking_error, still_running_note
+from pegboard.dispatch.stages import enclosing_call, finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
@@ -37,19 +37,19 @@ T = TypeVar("T")
 
 @frozen
 class Outcome(JsonRecord):
-    """Outcome of a batch of calls: one result for each, in call order, and beside them what ends the turn.
+    """Outcome of a batch of calls: one result for each, in call order, and what ends the turn.
 
     Attributes:
         calls: As the model made them.
         results: One for each call, in the same order.
-        fatal: What ends the turn (`FatalToolError`, `TurnAbortedError`), or `None`; raise it once the results are kept.
-        ended: Why the turn should end all the same: `"fatal"`, `"rejected"`, `"cancelled"`, what `interrupt` was given
+        fatal: The error that ends the turn (`FatalToolError`, `TurnAbortedError`), or `None`; raise it after
+            storing the results.
+        ended: Why the turn should end: `"fatal"`, `"rejected"`, `"cancelled"`, the reason given to `interrupt`
             (`"interrupted"` by steering), or `None`.
-        actions: What the calls ask the host to do, merged in call order; `skip_summarization` where all ask for it.
-        pending: The calls that wait for an answer that comes later.
-        ignored: For a resumption: answers that fit no pending call.
-        for_host: The calls of tools without a handler, allowed and with the arguments as they are to be run with: the
-            host has to run them.
+        actions: The actions that calls request of the host, merged in call order; `skip_summarization` if all do.
+        pending: The calls that wait for a later answer.
+        ignored: For a resumption: answers without a pending call.
+        for_host: The permitted calls of tools without a handler, with their final arguments: the host has to run them.
     """
 
     calls: tuple[ToolCall, ...] = field(metadata=json_key(""))
@@ -73,24 +73,24 @@ class Outcome(JsonRecord):
         return len(self.results)
 
     def to_json(self) -> JsonObject:
-        """`{"results": [...]}` in call order, with the `id` and `name` of each call, and what else there is."""
+        """`{"results": [...]}` in call order, with `id` and `name` of each call, and the other attributes."""
         heads = ({"id": call.id, "name": call.name, "isError": result.is_error} for call, result in self)
         results = [{**head, **result.to_part()} for head, result in zip(heads, self.results, strict=True)]
         return {"results": results, **super().to_json()}
 
 
 class CallOptions(TypedDict, total=False):
-    """Options of calls that batches and turns share; everything may be left out.
+    """Options of calls that batches and turns share; all are optional.
 
     Attributes:
-        approver: Asks a person, instead of the registry's own.
-        permissions: What may run, instead of the registry's own.
-        max_concurrency: How many of the calls may run at once.
-        sequential: Whether each waits for the one before it.
-        on_steering: What becomes of the calls once the user has spoken: `"skip"` (running ones finish, the rest is
+        approver: The approver, instead of the registry's.
+        permissions: The permissions, instead of the registry's.
+        max_concurrency: Calls that run at once.
+        sequential: Whether each call waits for the previous one.
+        on_steering: What happens to the calls when the user has spoken: `"skip"` (running ones finish, the rest is
             skipped; the default), `"abort"` (running ones are aborted too), `"finish"` (they all finish first).
-        timeout: Seconds that no call may exceed, whatever its tool declares.
-        results: How long a result's text may be, for tools that say nothing else.
+        timeout: Upper bound in seconds on every tool's time limit.
+        results: Limits on results of tools that declare none.
     """
 
     approver: AnyApprover | None
@@ -103,16 +103,16 @@ class CallOptions(TypedDict, total=False):
 
 
 class BatchOptions(CallOptions, total=False):
-    """Options of a batch of calls; everything may be left out.
+    """Options of a batch of calls; all are optional.
 
-    Those that turns have, too: `approver` and `permissions` instead of the registry's own, `max_concurrency` of these
-    calls, `sequential`, `on_steering`, `timeout` for each call, and `results`, how long a text may be.
+    Shared with turns: `approver` and `permissions` instead of the registry's, `max_concurrency`, `sequential`,
+    `on_steering`, `timeout` for each call, and `results`, the limits on results.
 
     Attributes:
-        steering: Asked between calls, plain or async: anything true means that the user spoke.
+        steering: Called between calls, plain or async: a true value means that the user has spoken.
         cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
         instructions: The request's instructions, for repairers.
-        listener: Gets each event, beside the registry's observers; plain, called on the event loop, must not raise.
+        listener: Plain function that gets each event, besides the registry's observers; called on the event loop.
     """
 
     steering: _Steering | None
@@ -122,11 +122,11 @@ class BatchOptions(CallOptions, total=False):
 
 
 def check_options(options: Mapping[str, Any], known: Collection[str] = BatchOptions.__annotations__) -> None:
-    """Refuses options that there aren't, and values that can't be meant.
+    """Validates the options of a batch.
 
     Raises:
-        TypeError: An option that there isn't; with near misses.
-        ValueError: A value that isn't allowed.
+        TypeError: An unknown option; with near misses.
+        ValueError: An invalid value.
     """
     for name in options:
         if name not in known:
@@ -140,28 +140,28 @@ def check_options(options: Mapping[str, Any], known: Collection[str] = BatchOpti
 
 
 Interruption: TypeAlias = Literal["abort", "skip", "finish"]
-"""What becomes of a batch that is interrupted: running calls are aborted and the rest is skipped; running calls finish
-and the rest is skipped; everything finishes."""
+"""How a batch is interrupted: running calls are aborted and the rest skipped; running calls finish and the rest is
+skipped; all calls finish."""
 
-_Steering: TypeAlias = Callable[[], Any]  # asked between calls, plain or async: anything true means that the user spoke
+_Steering: TypeAlias = Callable[[], Any]  # plain or async
 
 
 @define(eq=False)
 class Batch:
-    """The calls of one answer on their way. Made by `ToolRegistry.batch`; runs once.
+    """Runner for the calls of one answer. Made by `ToolRegistry.batch`; runs once.
 
     Attributes:
-        states: The calls, in their order.
-        further: Makes the state of one more call, behind those that a scheduler knows.
-        sequential: Whether each waits for the one before it.
-        steering: Asked between calls whether the user spoke, or `None`.
-        on_steering: What becomes of the batch then.
+        states: The calls, in order.
+        further: Creates the state of a call that is added to a scheduler.
+        sequential: Whether each call waits for the previous one.
+        steering: Asked between calls whether the user has spoken, or `None`.
+        on_steering: How the batch is interrupted then.
         cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
         left: For a resumption: the calls that still wait.
-        ignored: For a resumption: answers that fit no pending call.
-        listener: Gets each event, beside the registry's observers, on the event loop; what it raises costs no call.
-        early: The calls that were started before their answer was whole, as it has them.
-        outcome: What came of it; `None` until every call has its result. It is there even if `run` was cancelled.
+        ignored: For a resumption: answers without a pending call.
+        listener: Gets each event, besides the registry's observers, on the event loop; its errors are logged.
+        early: The calls that were started before their answer was complete, as the answer has them.
+        outcome: The outcome, once every call has its result, even if `run` was cancelled; before, `None`.
     """
 
     states: Sequence[CallState]
@@ -176,19 +176,19 @@ class Batch:
     early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
     outcome: Outcome | None = field(default=None, init=False)
     _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
-    _begun: set[CallState] = field(factory=set[CallState], init=False)
+    _started: set[CallState] = field(factory=set[CallState], init=False)
     _settled: set[CallState] = field(factory=set[CallState], init=False)
     _all_done: asyncio.Future[None] | None = field(default=None, init=False)
     _scheduler: BatchScheduler | None = field(default=None, init=False)
-    _whole: asyncio.Event | None = field(default=None, init=False)
-    _looking: asyncio.Task[None] | None = field(default=None, init=False)
+    _is_complete: asyncio.Event | None = field(default=None, init=False)
+    _steering_task: asyncio.Task[None] | None = field(default=None, init=False)
     _has_run: bool = field(default=False, init=False)
     _ended: str | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
     _fatal: BaseException | None = field(default=None, init=False)
 
     async def run(self) -> Outcome:
-        """Runs every call to its one result.
+        """Runs all calls.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled; the running calls were aborted, the rest was skipped,
@@ -198,25 +198,25 @@ class Batch:
         if self._has_run:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
         self._has_run = True
-        if self._whole is not None:
-            self._whole.set()
+        if self._is_complete is not None:
+            self._is_complete.set()
         new = [state for state in self.states if state not in self.early]
-        self._take_in(new)
+        self._announce(new)
         try:
             await self._run_all(new)
         except asyncio.CancelledError:
             self.interrupt("cancelled", "abort")
-            await self._tidy_up()
+            await self._end_rest()
             raise
         finally:
-            if self._looking is not None:
-                self._looking.cancel()
+            if self._steering_task is not None:
+                self._steering_task.cancel()
             for state in self.states:
-                self._settle(state)  # those that a second cancellation has left without a result
+                self._settle(state)  # also those without a result after a second cancellation
             self.outcome = self._result(self.states)
         return self.outcome
 
-    def _take_in(self, states: Sequence[CallState]) -> None:
+    def _announce(self, states: Sequence[CallState]) -> None:
         if self.listener is not None and states:
             services = states[0].services
             services = services.evolve(events=_emitter(self.listener, services.events))
@@ -227,34 +227,33 @@ class Batch:
                 emit_pending(state)
 
     def start_early(self, calls: Sequence[ToolCall], may_start: Callable[[ToolCall], bool]) -> None:
-        """Starts calls before the answer is whole that they stand in, up to the first that may not.
+        """Starts calls of an answer that is still streamed, up to the first that `may_start` refuses.
 
-        What has begun goes on; whatever asks a person waits for `run`. Once the answer is whole, `keep` and then `add`
-        take its calls.
+        Approvals wait for `run`. Once the answer is complete, pass its calls to `keep` and then to `add`.
         """
         if self._stopped or not all(map(_is_same, self.early.values(), calls)):
-            return  # it was asked for another answer
+            return  # these calls belong to another answer
         for call in calls[len(self.early) :]:
             if not may_start(call):
                 return
             if self._scheduler is None:
-                self._scheduler, self._whole = BatchScheduler(), asyncio.Event()
+                self._scheduler, self._is_complete = BatchScheduler(), asyncio.Event()
             state = self.further(call, self._scheduler)
-            state.held = self._whole
+            state.held = self._is_complete
             self.early[state] = call
-            self._take_in([state])
+            self._announce([state])
             self._start(state)
 
     async def keep(self, calls: Iterable[ToolCall] = ()) -> Outcome | None:
-        """Keeps what was started early and is among these calls; all else is aborted, unless it has ended.
+        """Aborts and removes the calls that were started early and aren't among these.
 
         Returns:
-            What came of that; `None` where there is nothing else.
+            Their outcome, or `None` if there are none.
         """
         kept = {state for _, state in self._matched(calls)}
         others = [state for state in self.early if state not in kept]
         for state in others:
-            if state in self._begun and state.result is None:
+            if state in self._started and state.result is None:
                 self._tasks[state].cancel()
             elif state.result is None:
                 state.error = self._interrupted(state)
@@ -262,13 +261,13 @@ class Batch:
             await asyncio.wait(tasks)
         for state in others:
             del self.early[state]
-            if state.pending is not None:  # nothing goes on that no answer calls for
+            if state.pending is not None:  # not resumed, as no answer has the call
                 state.pending, state.result = None, failure_result(state, self._interrupted(state))
             self._settle(state)
         return self._result(others) if others else None
 
     def add(self, calls: Iterable[ToolCall]) -> None:
-        """Takes the calls of the whole answer, in their order; those that were started early go on as they are."""
+        """Sets the calls of the complete answer, in order; those that were started early continue."""
         states: list[CallState] = []
         assert self._scheduler is not None
         for call, early in self._matched(calls):
@@ -278,7 +277,7 @@ class Batch:
         self.states = states
 
     def _matched(self, calls: Iterable[ToolCall]) -> list[tuple[ToolCall, CallState | None]]:
-        """Each call with that of the early ones which it is: a tool and arguments, each once."""
+        """Each call with the early one of the same tool and arguments, or `None`; each early one is used once."""
         left, found = dict(self.early), list[tuple[ToolCall, CallState | None]]()
         for call in calls:
             state = next((state for state, each in left.items() if _is_same(each, call)), None)
@@ -288,21 +287,21 @@ class Batch:
         return found
 
     def events(self) -> AsyncGenerator[CallEvent]:
-        """Runs the calls and gives each event as it happens; leaving early aborts what runs."""
+        """Runs the calls and yields their events; closing the generator aborts running calls."""
         queue: asyncio.Queue[CallEvent | None] = asyncio.Queue()
         before = self.listener
 
         def listen(event: CallEvent) -> None:
             if before is not None:
                 before(event)
-            if queue.qsize() < MOST_WAITING or not isinstance(event, CallUpdated):  # it never misses a result
+            if queue.qsize() < MOST_WAITING or not isinstance(event, CallUpdated):  # only updates are dropped
                 queue.put_nowait(event)
 
         self.listener = listen
         return events_of(self.run, queue)
 
     def interrupt(self, reason: str = "interrupted", how: Interruption = "abort") -> None:
-        """Ends the batch early; every call still gets its result, and finished ones keep theirs.
+        """Ends the batch early; every call still has a result, and finished ones keep theirs.
 
         Args:
             reason: Why, for the model and for `Outcome.ended`.
@@ -314,18 +313,16 @@ class Batch:
         if how == "finish":
             return
         self._stopped = True
-        if self._looking is not None and self._looking is not asyncio.current_task():
-            self._looking.cancel()
+        if self._steering_task is not None and self._steering_task is not asyncio.current_task():
+            self._steering_task.cancel()
         for state, task in list(self._tasks.items()):
-            # A task that is cancelled before its first step never makes it; one that is not will see that all is over.
-            if state in self._begun and state.result is None and (how == "abort" or state.since is None):
+            # A task cancelled before its first step would never run `_run_one`, which otherwise sees `_stopped`.
+            if state in self._started and state.result is None and (how == "abort" or state.since is None):
                 task.cancel()
 
-    # How it does it ----------------------------------------------------------------------------------------------
-
     def _start(self, state: CallState) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._one(state))
-        if not task.done():  # a loop may run it at once
+        task = asyncio.get_running_loop().create_task(self._run_one(state))
+        if not task.done():  # with an eager task factory it may be
             self._tasks[state] = task
         return task
 
@@ -335,15 +332,15 @@ class Batch:
             if self.sequential:
                 await asyncio.wait([task])
                 if state is not new[-1]:
-                    self._look()
-                if self._looking is not None:
-                    await asyncio.wait([self._looking])
+                    self._start_steering()
+                if self._steering_task is not None:
+                    await asyncio.wait([self._steering_task])
         if self._tasks:
             self._all_done = asyncio.get_running_loop().create_future()
             await self._all_done
 
-    async def _tidy_up(self) -> None:
-        """Waits for the calls that were cancelled, each of which has its own time to end, and skips the others."""
+    async def _end_rest(self) -> None:
+        """Waits for the cancelled calls, each with its grace period, and skips the others."""
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()))
         for state in self.states:
@@ -352,10 +349,10 @@ class Batch:
                 await finish(state)
                 self._settle(state)
 
-    async def _one(self, state: CallState) -> None:
-        self._begun.add(state)
+    async def _run_one(self, state: CallState) -> None:
+        self._started.add(state)
         try:
-            call_round.set(state)  # for this task
+            enclosing_call.set(state)  # in this task's context
             if not is_too_deep(state):
                 await self._run_or_refuse(state)
         except asyncio.CancelledError:
@@ -364,11 +361,11 @@ class Batch:
                 task.uncancel()
             state.error = self._interrupted(state)
             await finish(state)
-        finally:  # even where it was cancelled once more, while callbacks saw the end
+        finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)
             if self._tasks and self._has_run:
-                self._look()
+                self._start_steering()
             elif self._all_done is not None and not self._all_done.done():
                 self._all_done.set_result(None)
 
@@ -381,7 +378,7 @@ class Batch:
         elif state.error is not None:
             pass  # a resumed call that was rejected
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
-            state.error = overtaking(state)
+            state.error = overtaking_error(state)
         else:
             return await run_stages(state)
         return await finish(state)
@@ -391,11 +388,11 @@ class Batch:
         if state.since is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
         seconds = time.monotonic() - state.since
-        note = f" {still_going_on(state)}" if may_go_on(state) else ""
+        note = f" {still_running_note(state)}" if may_still_run(state) else ""
         return CallError("aborted", f"{state.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
 
     def _settle(self, state: CallState) -> None:
-        """Keeps what came of one call, and what it means for the others; once."""
+        """Records the end of a call, and applies its consequences to the batch; once."""
         if state in self._settled:
             return
         self._settled.add(state)
@@ -413,24 +410,24 @@ class Batch:
         elif state.ends is not None:
             self.interrupt(state.ends, "skip")
 
-    def _look(self) -> None:
-        """Between calls: begins to ask whether the user spoke meanwhile, unless that is under way."""
-        is_free = self._looking is None or self._looking.done()
+    def _start_steering(self) -> None:
+        """Starts asking whether the user has spoken, unless that is in progress."""
+        is_free = self._steering_task is None or self._steering_task.done()
         if is_free and self.steering is not None and self._ended is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look_up())
+            self._steering_task = asyncio.get_running_loop().create_task(self._ask_steering())
 
-    async def _look_up(self) -> None:
+    async def _ask_steering(self) -> None:
         services, steering = self.states[0].services, self.steering
         assert steering is not None
         link = Callback(steering, "the host")
         try:
             if await Chain((link,), services).ask(link):
                 self.interrupt("interrupted", self.on_steering)
-        except ChainError as error:  # the host's own fault; its calls go on
+        except ChainError as error:  # the host's function; the calls go on
             log_failure("steering", error)
 
     def _actions(self, states: Sequence[CallState]) -> Actions:
-        """What the calls ask for together; those that wait for an answer are asked later."""
+        """The merged actions of the calls, without those of pending calls."""
         asked = [state.context.internals.pending_actions for state in states if state.pending is None]
         if not any(asked):
             return Actions()  # the usual case
@@ -439,7 +436,7 @@ class Batch:
         return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
-        """What waits for an answer: as many as may, each under an id of its own, as tools may give one twice."""
+        """The pending calls, up to the limit, with unique ids: tools may use one twice."""
         taken = {call.id for call in self.left}
         for state in states:
             if state.pending is not None and len(taken) >= MOST_CALLS:
@@ -478,7 +475,7 @@ def _is_same(one: ToolCall, other: ToolCall) -> bool:
 async def events_of(
     run: Callable[[], Coroutine[Any, Any, object]], queue: asyncio.Queue[T | None]
 ) -> AsyncGenerator[T]:
-    """What an async function puts into a queue while it runs, and then what it raises; leaving early cancels it."""
+    """Yields what an async function puts into a queue, then raises its exception; closing cancels the function."""
     running = asyncio.ensure_future(run())
     running.add_done_callback(lambda _: queue.put_nowait(None))
     try:
@@ -490,13 +487,13 @@ async def events_of(
             running.cancel()
             await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # else asyncio complains that it was never retrieved
+            running.exception()  # mark it as retrieved
 
 
 def _emitter(
     listener: Callable[[CallEvent], None], observers: Callable[[CallEvent], None] | None
 ) -> Callable[[CallEvent], None]:
-    """Emits an event to a listener, which disturbs no call even where it raises, and to the registry's observers."""
+    """Emitter to a listener, whose errors are logged, and to the registry's observers."""
     failed = False
 
     def emit(event: CallEvent) -> None:

@@ -1,4 +1,4 @@
-"""Callbacks round one call: before, after, on error, around (middleware); each within a time limit."""
+"""Callbacks of one call: before, after, on error, and around (middleware); each with a time limit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, runn
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, writable
 
-_MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
+_MOST_RUNS: Final = 100  # `call_next()` per wrapper
 
 
-async def _called(link: Callback, services: CallServices, *facts: Any) -> Any:
-    """What one member answers. A plain one runs in a thread, unless it is marked as quick: it may block."""
+async def _call(link: Callback, services: CallServices, *facts: Any) -> Any:
+    """Calls one callback. A plain one runs in a thread, as it may block, unless it is marked as quick."""
     if link.blocking:
         answer = await services.threads.run_for(link.owner, partial(link.function, *facts))
     else:
@@ -33,7 +33,7 @@ async def _called(link: Callback, services: CallServices, *facts: Any) -> Any:
 
 @define(eq=False)
 class _CallNext:
-    """Runs what stands inside one wrapper; the wrapper's own time stands still meanwhile."""
+    """The `call_next` of one wrapper, which runs what it wraps; the wrapper's time limit is paused during that."""
 
     _run_inner: Callable[[], Awaitable[Any]]
     _deadline: Deadline
@@ -55,11 +55,11 @@ class _CallNext:
             self._task = None
 
     def has_raised(self, error: BaseException) -> bool:
-        """Whether an exception came from inside."""
+        """Whether `call_next()` raised this exception."""
         return any(error is each for each in self._raised)
 
     async def end(self, grace: float) -> None:
-        """Runs nothing any more; what a wrapper has left running in a task of its own is cancelled."""
+        """Disables `call_next()`; cancels a run that the wrapper left in a task of its own."""
         self._is_open = False
         if self._task is not None:
             self._task.cancel()
@@ -67,7 +67,7 @@ class _CallNext:
 
     def _begin(self) -> None:
         if not self._is_open:
-            raise RuntimeError("call_next() runs nothing any more: its wrapper is done")
+            raise RuntimeError("call_next() was called after its wrapper had returned")
         if self._task is not None:
             raise RuntimeError("call_next() is running already; await it before the next call")
         if self._runs == _MOST_RUNS:
@@ -77,23 +77,23 @@ class _CallNext:
 
 
 def _failure(state: CallState, link: Callback, error: BaseException) -> Exception:
-    """The model learns that something failed; the operator, who and how, and what was being handled."""
+    """The error of a failed callback; its detail for the operator has the callback and the error it handled."""
     if isinstance(error, CallError | ToolError):
-        return error  # what the callback says, as a tool does, or what it asked for was denied
+        return error  # an error for the model, or a denied request of the callback
     log_failure(_title_of(link), error)
     if isinstance(state.error, FatalToolError):
         state.fatal = state.error
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
     if state.error is not None:
         detail += f"\nIt was handling:\n{detail_of(state.error)}"
-    text = f"{state.call.name} was not completed: a check round it failed."
+    text = f"{state.call.name} was not completed: a callback failed."
     return CallError("callback_failure", text, detail=detail)
 
 
 def arguments_of(state: CallState) -> Mapping[str, Any]:
-    """The arguments as callbacks see them; made once for as long as they stay what they are.
+    """Read-only view of the arguments for callbacks, cached until the arguments change.
 
-    A copy for each of two callbacks takes a seventh of the call.
+    A copy for each of two callbacks would take a seventh of the call.
     """
     made = state.shown
     if made is None or made[0] is not state.arguments:
@@ -103,12 +103,12 @@ def arguments_of(state: CallState) -> Mapping[str, Any]:
 
 @frozen(eq=False)
 class Chain:
-    """Callbacks in their order, plugins' first, each asked within its time limit.
+    """Chain of callbacks in order, plugins' first, each with a time limit.
 
     Attributes:
         links: The callbacks.
-        services: How they are asked.
-        state: The call that they are about, or `None`.
+        services: Threads, limits and watchdog.
+        state: The call that they run for, or `None`.
     """
 
     links: tuple[Callback, ...]
@@ -120,19 +120,19 @@ class Chain:
         return iter(self.links)
 
     async def ask(self, link: Callback, *facts: Any) -> Any:
-        """What one of them answers.
+        """Calls one callback and returns its answer.
 
         Raises:
-            ChainError: It failed, or took too long; `callback` is the member, `__cause__` what it raised.
+            ChainError: It failed or timed out; `callback` is the callback, `__cause__` its exception.
             asyncio.CancelledError: The caller was cancelled.
         """
-        return await self._asked(link, self._limit_of(link), facts)
+        return await self._call_within(link, self._limit_of(link), facts)
 
     async def answers(self, *facts: Any) -> Any:
-        """The first answer that is not `None`, and its callback; no later one is asked.
+        """Calls the callbacks until one answers something other than `None`.
 
         Returns:
-            `(answer, link)`, or `None` where none answers.
+            `(answer, link)`, or `None` if none answers.
 
         Raises:
             ChainError: As `ask`.
@@ -144,7 +144,7 @@ class Chain:
         return None
 
     async def tell(self, *facts: Any) -> None:
-        """Calls all of them; a failure is logged, and disturbs no other."""
+        """Calls all callbacks; logs their failures."""
         for link in self.links:
             try:
                 await self.ask(link, *facts)
@@ -152,21 +152,21 @@ class Chain:
                 log_failure(_title_of(link), error.__cause__ or error)
 
     async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
-        """Runs the wrappers as middleware; the first in order is the outermost, `run` the innermost.
+        """Runs the callbacks as middleware; the first is the outermost, `run` the innermost.
 
         Raises:
-            ChainError: A wrapper failed by itself.
-            BaseException: What `run` raised, where the wrappers let it through.
+            ChainError: A wrapper itself failed.
+            BaseException: The exception of `run`, if the wrappers let it through.
         """
         for link in reversed(self.links):
-            run = partial(self._round, link, run, facts)
+            run = partial(self._wrap, link, run, facts)
         return await run()
 
-    async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+    async def _wrap(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
         deadline = self._limit_of(link)
         call_next = _CallNext(run, deadline)
         try:
-            return await self._asked(link, deadline, (*facts, call_next), call_next.has_raised)
+            return await self._call_within(link, deadline, (*facts, call_next), call_next.has_raised)
         finally:
             await call_next.end(deadline.grace)
 
@@ -174,24 +174,24 @@ class Chain:
         limits, watchdog = self.services.limits, self.services.watchdog
         return Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
 
-    async def _asked(
+    async def _call_within(
         self,
         link: Callback,
         deadline: Deadline,
         facts: Sequence[Any],
         is_from_inside: Callable[[BaseException], bool] = lambda _: False,
     ) -> Any:
-        """What a callback gives within its limit, which is paused while it asks a person."""
+        """Calls a callback within its time limit, which is paused while it asks the user."""
         state = self.state
         around = None if state is None else state.callback
         try:
             if state is not None:
                 state.callback = deadline
-            return await within(deadline, _called(link, self.services, *facts))
+            return await within(deadline, _call(link, self.services, *facts))
         except LimitExpiredError:
             late = TimeoutError(f"gave no answer within {self.services.limits.callback_timeout:g} s")
             raise self._failure(link, late) from late
-        except BaseException as error:  # a callback's SystemExit costs this call only
+        except BaseException as error:  # SystemExit, too, fails this call only
             own = is_from_inside(error) or cancels_the_call(error)
             failure = error if own else self._failure(link, error)
             if failure is error:
@@ -207,56 +207,55 @@ def _title_of(link: Callback) -> str:
 
 
 def _chain_of(state: CallState, hook: str) -> Chain:
-    """The callbacks of a hook that are about this call's tool."""
-    links = tuple(link for link in state.services.callbacks.get(hook, ()) if _is_about(state, link))
+    """The callbacks of a hook that apply to this call's tool."""
+    links = tuple(link for link in state.services.callbacks.get(hook, ()) if _applies(state, link))
     return Chain(links, state.services, state, partial(_failure, state))
 
 
-def _is_about(state: CallState, link: Callback) -> bool:
+def _applies(state: CallState, link: Callback) -> bool:
     try:
         return link.where is None or (state.tool is not None and link.where(state.tool, state.context.request))
-    except Exception as error:  # a host's own predicate
+    except Exception as error:  # of a host's predicate
         raise _failure(state, link, error) from error
 
 
 async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
-    """Runs the tool inside its middleware, and gives what the tool gave, or a wrapper instead of it.
+    """Runs the tool inside its middleware; returns the tool's result, or a wrapper's instead.
 
-    Nothing is edited after approval: `call_next` takes no arguments. It may be called again, for a retry, or not at
-    all; never twice at once, nor when its wrapper is done. For a call that a person approved it runs once: an approval
-    is for one run.
+    `call_next` takes no arguments, so that nothing is changed after approval. It may be called again, for a retry, or
+    not at all; but not concurrently, nor after its wrapper has returned. An approved call runs only once.
 
     Raises:
-        CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
-        BaseException: What the tool raised, where the wrappers let it through.
+        CallError: `callback_failure`: a wrapper itself failed or timed out.
+        BaseException: The tool's exception, if the wrappers let it through.
     """
     return await _chain_of(state, "wrap_tool").around_all(run_inner, state.context, state.tool, arguments_of(state))
 
 
 @frozen
 class ChangeArguments:
-    """A before callback's answer: go on with these arguments, which are validated again.
+    """A before callback's answer: continue with these arguments, which are validated again.
 
     Attributes:
-        arguments: All of them, not only what changed; copied, so that nothing changes them later.
+        arguments: All arguments, not only the changed ones; copied.
     """
 
     arguments: dict[str, Any] = field(converter=plain)
 
 
 def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
-    """Texts that JSON can say.
+    """One or several strings as a tuple, without lone surrogates.
 
     Raises:
-        ValueError: There is none, or an empty one.
-        TypeError: Something that is no text.
+        ValueError: There are none, or one is empty.
+        TypeError: One isn't a string.
     """
-    said = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in said):
-        raise TypeError(f"{what} must be text, got {said!r:.100}")
-    if not said or not all(said):
-        raise ValueError(f"{what} must say something, got {said!r:.100}")
-    return tuple(writable(each) for each in said)
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(each, str) for each in found):
+        raise TypeError(f"{what} must be text, got {found!r:.100}")
+    if not found or not all(found):
+        raise ValueError(f"{what} must not be empty, got {found!r:.100}")
+    return tuple(writable(each) for each in found)
 
 
 def _permission(given: Any) -> str:
@@ -268,20 +267,20 @@ def _permission(given: Any) -> str:
 
 @frozen
 class Ask:
-    """A before callback's answer: the call needs one permission more, which rules or a person give.
+    """A before callback's answer: the call needs another permission, from the rules or the user.
 
-    Where the call needs one anyway, a person is asked about both at once.
+    If the call needs one anyway, the user is asked about both at once.
 
     Attributes:
         permission: Its name, such as `"edit"`.
-        patterns: What it is asked for, such as paths.
-        always: Wider patterns, which a person may choose for an answer "always".
-        metadata: Facts for the user interface, such as the reason.
-        arguments: What the call goes on with, as of `ChangeArguments`; `None` leaves them.
+        patterns: What it is requested for, such as paths.
+        always: Wider patterns that the user may choose for the answer "always".
+        metadata: Data for the user interface, such as the reason.
+        arguments: New arguments, as in `ChangeArguments`; `None` leaves them.
 
     Raises:
-        ValueError: No patterns, an empty text, or a permission that is a pattern or has hidden characters.
-        TypeError: Something that is no text.
+        ValueError: No patterns, an empty string, or a permission that is a pattern or has hidden characters.
+        TypeError: A value that isn't a string.
     """
 
     permission: str = field(converter=_permission)
@@ -304,9 +303,9 @@ class Deny:
 
 @frozen
 class Abort:
-    """The answer of a callback before, after or on an error: the turn ends, once every call has its result.
+    """A callback's answer, before, after or on an error: end the turn, once every call has its result.
 
-    Before, the tool doesn't run; after, its result stands, and so does an error.
+    Before, the tool doesn't run; after or on an error, the result or error stays.
 
     Attributes:
         reason: For the model, and for the host.
@@ -316,14 +315,14 @@ class Abort:
 
 
 BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | None
-"""What a callback before a tool may answer."""
+"""The possible answers of a before callback."""
 
 
 async def before(state: CallState) -> None:
-    """Asks each callback; fills in `state.result` where one answers, `state.arguments` where one changes them.
+    """Calls each callback; fills in `state.result` if one answers, `state.arguments` if one changes them.
 
     Raises:
-        CallError: `denied`, or `callback_failure` where a callback raised, took too long or answered nonsense.
+        CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
     """
     chain = _chain_of(state, "before_tool")
     for link in chain:
@@ -340,7 +339,7 @@ async def before(state: CallState) -> None:
         if isinstance(answer, Ask):
             state.demands += (answer,)
         elif answer is not None and not isinstance(answer, ChangeArguments):
-            raise _nonsense(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
+            raise _invalid_answer(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
         if answer is not None and answer.arguments is not None:
             state.arguments, state.parsed, state.changed = answer.arguments, False, True
 
@@ -350,43 +349,43 @@ def _with_reason(text: str, reason: str) -> str:
 
 
 async def on_error(state: CallState) -> None:
-    """Asks each callback; the first result clears the error, `Abort` leaves it and ends the turn.
+    """Calls each callback; the first result clears the error, `Abort` leaves it and ends the turn.
 
     Raises:
-        CallError: `callback_failure`, which then stands instead of the error.
+        CallError: `callback_failure`, which replaces the error.
     """
     error, given = state.error, state.result
-    if error is None and given is not None:  # the tool has answered that it failed
+    if error is None and given is not None:  # the tool returned an error result
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
     answered = await _chain_of(state, "on_tool_error").answers(state.context, state.tool, arguments_of(state), error)
     if answered is not None:
-        await _take(state, *answered)
+        await _apply(state, *answered)
 
 
 async def after(state: CallState) -> None:
-    """Shows each callback the result as the one before has left it; any may replace it, or end the turn.
+    """Passes the result through each callback, which may replace it or end the turn.
 
-    One that fails makes it an error, which the others see.
+    A failure of one becomes the result, which the others see.
     """
     chain = _chain_of(state, "after_tool")
     for link in chain:
         try:
             answer = await chain.ask(link, state.context, state.tool, arguments_of(state), state.result)
             if answer is not None:
-                await _take(state, answer, link)
+                await _apply(state, answer, link)
         except (CallError, ToolError) as error:
             state.result = failure_result(state, error)
 
 
-async def _take(state: CallState, answer: object, link: Callback) -> None:
-    """Replaces the result, or notes that the turn ends."""
+async def _apply(state: CallState, answer: object, link: Callback) -> None:
+    """Applies an answer: replaces the result, or ends the turn."""
     if isinstance(answer, Abort):
         state.fatal = state.fatal or TurnAbortedError(answer.reason)
     elif isinstance(answer, ToolResult):
         state.result, state.error = await hold_to_limits(state, answer), None
     else:
-        raise _nonsense(state, link, answer, "ToolResult, Abort")
+        raise _invalid_answer(state, link, answer, "ToolResult, Abort")
 
 
-def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:
+def _invalid_answer(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:
     return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))

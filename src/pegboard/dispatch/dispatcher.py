@@ -1,4 +1,4 @@
-"""`Dispatcher`: what one registry shares between its calls."""
+"""`Dispatcher`: the services that one registry's calls share."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Health:
-    """Health counters of a registry that has run for long: what can't be ended, and what was lost. All zero is well.
+    """Health counters of a registry: leaked threads and coroutines, blocked loops, lost events. All should be zero.
 
     Attributes:
-        abandoned_threads: Threads that still work for calls that were given up. They never delay exit.
-        abandoned_coroutines: Coroutines that ignored that they were cancelled, and were closed by force.
+        abandoned_threads: Threads that still run for calls that have ended. They never delay exit.
+        abandoned_coroutines: Coroutines that ignored cancellation and were closed.
         blocked: How often an async tool has blocked the event loop for more than 100 ms.
-        dropped_events: Events that observers were too slow for.
+        dropped_events: Events that were dropped for slow observers.
     """
 
     abandoned_threads: int = 0
@@ -59,10 +59,10 @@ class Dispatcher:
     """Dispatcher of one registry.
 
     Attributes:
-        shared: What its calls share, whatever is registered.
-        result_store: The full texts of results that were cut.
-        operations: What goes on after its first result.
-        observers: Get every event.
+        shared: The services of its calls, before `prepare` adds the catalogue's.
+        result_store: The full texts of truncated results.
+        operations: Its long-running operations.
+        observers: Delivers events to observers.
     """
 
     shared: CallServices
@@ -102,8 +102,8 @@ class Dispatcher:
         return cls(shared, store, operations)
 
     def prepare(self, catalogue: Any, permissions: Permissions | None, approver: AnyApprover | None) -> CallServices:
-        """Works out what calls share while the catalogue stays the same."""
-        self.rule_by(permissions)
+        """The services of calls, valid until the catalogue changes."""
+        self.set_permissions(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
         callbacks = {hook: chain for hook in hooks if (chain := catalogue.callbacks(hook))}
@@ -119,17 +119,17 @@ class Dispatcher:
             pipeline=pipeline_for(callbacks),
         )
 
-    def rule_by(self, permissions: Permissions | None) -> None:
-        """Sets what counts from now on, also for calls that are under way and haven't started."""
+    def set_permissions(self, permissions: Permissions | None) -> None:
+        """Sets the permissions, also for calls that are waiting to run."""
         self.shared.current.permissions = permissions or DEFAULT_PERMISSIONS
 
     def health(self) -> Health:
-        """What can't be ended, and what was lost."""
+        """The health counters."""
         abandoned, watchdog = self.shared.threads.abandoned + self.shared.tool_threads.abandoned, self.shared.watchdog
         return Health(abandoned, watchdog.given_up, watchdog.blocked, self.observers.dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
-        """Ends what is left: background work first, then its observers, then the executors and threads."""
+        """Closes background work first, then observers, then executors and threads."""
         await self.operations.aclose()
         await self.observers.aclose()
         if executors:
@@ -147,9 +147,9 @@ class Dispatcher:
         services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """The calls of one answer, ready to run."""
+        """A batch of the calls of one answer."""
         check_options(options)
-        services = _with(services, options)
+        services = _with_options(services, options)
         own: dict[str, Any] = {} if context.values is not None else {"values": {}}
         if context.message is None:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
@@ -158,10 +158,10 @@ class Dispatcher:
         for index, state in enumerate(states):
             state.index = index
         if not options.get("sequential"):
-            _put_in_order(states)
+            _schedule_all(states)
         return Batch(
             states,
-            partial(_further, context, services),
+            partial(_added_state, context, services),
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -177,23 +177,25 @@ class Dispatcher:
         services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """The calls that have their answer now, ready to run.
+        """A batch of the pending calls that have been answered.
 
         Raises:
-            PendingError: A call was suspended under permissions of its own batch, and this one has none.
+            PendingError: A call was suspended under permissions of its own batch, but `permissions` is missing.
         """
         ruled = next((each.pending for each in resumption.resumed if each.pending.own_rules), None)
         if ruled is not None and options.get("permissions") is None:
-            text = f"{ruled.call.name} was suspended under permissions of its own batch: give them to this one, too"
-            raise PendingError(f"{text} (resume(permissions=...), or those of the turn).")
-        resumption = _in_order(pending, resumption, services, context, sequential=options.get("sequential", False))
+            text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
+            raise PendingError(f"{text} resume(permissions=...) or to the turn.")
+        resumption = _defer_conflicting(
+            pending, resumption, services, context, sequential=options.get("sequential", False)
+        )
         batch = self.batch(resumption.calls, context, services, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
         for state, resumed in zip(batch.states, resumption.resumed, strict=True):
-            await self._open(state, resumed)
+            await self._authorize(state, resumed)
         return batch
 
-    async def _open(self, state: CallState, resumed: ResumedCall) -> None:
+    async def _authorize(self, state: CallState, resumed: ResumedCall) -> None:
         services = state.services
         try:
             tool = services.find(state.call.name)
@@ -207,16 +209,16 @@ class Dispatcher:
             if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
                 state.ends = "rejected"
         except Exception as error:  # noqa: BLE001  a host's store
-            state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be noted as used.")
-            log_failure("noting a used approval", error)
+            state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be marked as used.")
+            log_failure("marking an approval as used", error)
         else:
             state.approval, state.context.confirmation = authorized
 
 
-def _in_order(
+def _defer_conflicting(
     pending: PendingCalls, resumption: Resumption, services: CallServices, context: ReadonlyContext, *, sequential: bool
 ) -> Resumption:
-    """Leaves calls that would overtake an earlier one that still waits: their answers have come too early."""
+    """Defers answered calls that conflict with an earlier call that still waits for its answer."""
     answered = {each.pending.id: each for each in resumption.resumed}
     waiting: list[LockRequest] = []
     for call in pending:
@@ -235,14 +237,14 @@ def _in_order(
 
 
 async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
-    """See `run_remote`, which is loaded by the first call that needs it."""
+    """`run_remote`, imported at the first call that needs it."""
     from pegboard.dispatch.executors.executor import run_remote
 
     return await run_remote(executor, state, limit)
 
 
-def _with(services: CallServices, options: BatchOptions) -> CallServices:
-    """The services of one batch."""
+def _with_options(services: CallServices, options: BatchOptions) -> CallServices:
+    """The services with the options of one batch."""
     names, given = ("approver", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
     if (longest := options.get("timeout")) != services.longest:
@@ -256,8 +258,8 @@ def _with(services: CallServices, options: BatchOptions) -> CallServices:
     return services.evolve(**changes) if changes else services
 
 
-def _put_in_order(states: Sequence[CallState]) -> None:
-    """Where any of the calls may have to wait for another, they acquire their locks in call order."""
+def _schedule_all(states: Sequence[CallState]) -> None:
+    """Gives the calls a scheduler, to acquire their locks in call order, unless all are shared."""
     if all(_mode_of(state) == "shared" for state in states):
         return
     scheduler = BatchScheduler(len(states))
@@ -267,12 +269,14 @@ def _put_in_order(states: Sequence[CallState]) -> None:
 
 def _schedule(state: CallState, scheduler: BatchScheduler) -> None:
     state.scheduler, mode = scheduler, _mode_of(state)
-    if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
-        scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+    if mode in ("shared", "exclusive"):  # the lock of a key or path depends on the arguments
+        scheduler.set_request(state.index, SHARED if mode == "shared" else EXCLUSIVE)
 
 
-def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler) -> CallState:
-    """One more call of a batch, behind those that it has."""
+def _added_state(
+    context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler
+) -> CallState:
+    """The state of a call that is added to a batch."""
     state = state_for(call, context, services)
     state.index = scheduler.add()
     _schedule(state, scheduler)
@@ -280,7 +284,7 @@ def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, s
 
 
 def _mode_of(state: CallState) -> str | None:
-    """How the call shares; `None` where that isn't known yet: a name may be repaired, or be no text."""
+    """The tool's concurrency mode; `None` if there is no such tool, as its name may still be repaired."""
     try:
         return state.services.find(state.call.name).spec.concurrency.mode
     except (CallError, TypeError):

@@ -1,4 +1,4 @@
-"""Events of calls, and the subscribers that get them."""
+"""Events of calls, and their delivery to observers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from pegboard.typing import JsonMapping
 
 @frozen
 class CallEvent(SayableRecord):
-    """Something that happened to one call.
+    """Event of one call.
 
     Attributes:
         call_id: The call's id.
-        name: The tool's name as the model wrote it, or as it was repaired.
-        time: When, in seconds since 1970 (UTC).
+        name: The tool's name as the model wrote it, or as repaired.
+        time: In seconds since 1970 (UTC).
         index: The call's place in its batch, from 0.
     """
 
@@ -46,7 +46,7 @@ class CallEvent(SayableRecord):
 
 @frozen
 class CallPending(CallEvent):
-    """The call was taken in.
+    """The call was received.
 
     Attributes:
         arguments: As the model wrote them: JSON text, or a mapping.
@@ -58,13 +58,13 @@ class CallPending(CallEvent):
 
 @frozen
 class ApprovalRequested(CallEvent):
-    """A person is asked whether the call may run, or something that it asks while it runs.
+    """The user is asked to approve the call, or asked a question by the running call.
 
     Attributes:
         request: The request's id.
-        permission: What is asked for.
-        patterns: What it is asked for, such as paths.
-        reason: Why it is asked.
+        permission: The requested permission.
+        patterns: What it is requested for, such as paths.
+        reason: Why the user is asked.
         hint: The tool's own question, or `""`.
     """
 
@@ -78,7 +78,7 @@ class ApprovalRequested(CallEvent):
 
 @frozen
 class ApprovalAnswered(CallEvent):
-    """There is an answer.
+    """The user has answered.
 
     Attributes:
         request: The request's id.
@@ -95,7 +95,7 @@ class CallRunning(CallEvent):
     """The tool was started.
 
     Attributes:
-        arguments: As validated, and as approved.
+        arguments: As validated and approved.
     """
 
     type: ClassVar[str] = "call_running"
@@ -104,15 +104,15 @@ class CallRunning(CallEvent):
 
 @frozen
 class CallUpdated(CallEvent):
-    """The call reported something on the way.
+    """The call reported progress or a partial result.
 
     Attributes:
-        progress: Done so far, in units of `total`, or `None`.
-        total: The whole, or `None`.
-        message: What it is doing, or `None`.
+        progress: Progress so far, in units of `total`, or `None`.
+        total: The total, or `None`.
+        message: A description of the progress, or `None`.
         content: A partial result, or `None`.
-        title: Its new heading, or `None`.
-        metadata: Facts for the user interface.
+        title: A new title, or `None`.
+        metadata: Data for the user interface.
         note: What the registry did: `"repaired: ..."`, `"coerced: ..."`, `"retry 1: ..."`, or `None`.
     """
 
@@ -131,8 +131,8 @@ class CallEnded(CallEvent):
     """The call has its one result.
 
     Attributes:
-        result: What the model gets.
-        seconds: How long the call took from when it was taken in.
+        result: The result for the model.
+        seconds: Duration since the call was received.
     """
 
     result: ToolResult = field(factory=ToolResult)
@@ -141,14 +141,14 @@ class CallEnded(CallEvent):
 
 @frozen
 class CallCompleted(CallEnded):
-    """The tool, or a callback instead of it, gave a result; also a later one that replaces a pending one."""
+    """The tool, or a callback instead, gave a result; also a later one that replaces a pending one."""
 
     type: ClassVar[str] = "call_completed"
 
 
 @frozen
 class CallFailed(CallEnded):
-    """The tool ran, and failed."""
+    """The tool ran and failed."""
 
     type: ClassVar[str] = "call_failed"
 
@@ -176,10 +176,10 @@ class CallSkipped(CallEnded):
 
 @frozen
 class CallSuspended(CallEnded):
-    """The call waits for an answer that comes later.
+    """The call waits for a later answer.
 
     Attributes:
-        pending: What has to be kept until then.
+        pending: The pending call, to be stored until then.
     """
 
     type: ClassVar[str] = "call_suspended"
@@ -196,7 +196,7 @@ _ENDS: Final[dict[ErrorKind | None, type[CallEnded]]] = {
 
 
 def ended(result: ToolResult) -> type[CallEnded]:
-    """The kind of event that this result makes."""
+    """The class of the event for a result."""
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
 
@@ -217,23 +217,23 @@ read_by(AnyCallEvent, tagged(*get_args(AnyCallEvent)))
 
 
 def event_from_json(data: JsonMapping) -> CallEvent:
-    """Reads what `CallEvent.to_json` writes.
+    """Parses the output of `CallEvent.to_json`.
 
     Raises:
-        ValueError: It isn't an event; the error names the path.
+        ValueError: It isn't a valid event; the error names the path.
     """
     return read_record(cast("Any", AnyCallEvent), data, "event")
 
 
 def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
-    """Emits one event; nothing without a listener."""
+    """Emits an event, if there is a listener."""
     sink = state.services.events
     if sink is not None:
         sink(kind(state.call.id, state.call.name, time.time(), state.index, **facts))
 
 
 def emit_pending(state: CallState) -> None:
-    """The call was taken in; from now on, what the tool reports becomes events too."""
+    """Emits `CallPending`; from now on, reports of the tool become events, too."""
     given = state.call.arguments
     if isinstance(given, Mapping) and state.services.events is not None:
         given = read_only(given)
@@ -243,7 +243,7 @@ def emit_pending(state: CallState) -> None:
 
 
 def emit_end(state: CallState) -> None:
-    """The call has its result."""
+    """Emits the event for the call's result."""
     result = state.result
     assert result is not None
     facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.taken_in}
@@ -265,37 +265,37 @@ def _updated(state: CallState, listener: Callable[[object], None] | None, update
 
 
 def note(state: CallState, what: str, changes: Sequence[str]) -> None:
-    """Emits it as an event, `"coerced: a: string "1" -> number 1"`, and in the result's metadata, as a list.
+    """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
 
     Args:
         state: The call.
-        what: What was done: `"coerced"` or `"repaired"`; also the key in the metadata.
-        changes: Each as one line.
+        what: `"coerced"` or `"repaired"`; also the key in the metadata.
+        changes: One line for each change.
     """
     emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
     state.context.actions.show(None, {what: list(changes)})
 
 
 MOST_WAITING: Final = 10_000
-"""Events that may wait for each plain observer, for the async ones, or in a stream; the newest beyond are dropped."""
+"""Length of the queue of each plain observer, of the async ones, and of a stream; further events are dropped."""
 
 LIMIT_SECONDS: Final = 30.0
-"""How long an async observer may take for one event."""
+"""Time limit of an async observer for one event."""
 
 LINGER_SECONDS: Final = 10.0
-"""How long the thread of a plain observer waits for more before it ends."""
+"""Seconds after which the idle thread of a plain observer ends."""
 
-_CLOSE_SECONDS: Final = 5.0  # how long closing waits for events that were emitted already
+_CLOSE_SECONDS: Final = 5.0  # for emitted events to be delivered when closing
 
 
 _Events: TypeAlias = asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
 _Loops: TypeAlias = dict[asyncio.AbstractEventLoop, tuple[_Events, asyncio.Task[None]]]
-"""The events for async observers in each event loop, and the task that delivers them."""
+"""For each event loop: the queue for async observers, and the task that delivers it."""
 
 
 @define(eq=False)
 class _ThreadQueue:
-    """The events for one plain observer, and the thread that delivers them while there are any."""
+    """Queue of events for one plain observer, and the thread that delivers them, started on demand."""
 
     link: Callback
     failed: Callable[[Callback, BaseException], None]
@@ -307,11 +307,11 @@ class _ThreadQueue:
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Forgets the thread, which a forked child process doesn't have, and what waits for it."""
+        """Drops the thread, which a forked child process doesn't have, and its queue."""
         self.items, self.thread, self._lock = queue.SimpleQueue[Any](), None, threading.Lock()
 
     def put(self, item: Any) -> None:
-        """Adds an event, or a function to call when all before it have been delivered."""
+        """Enqueues an event, or a function to call once all earlier events are delivered."""
         with self._lock:
             self.items.put(item)
             if self.thread is not None:
@@ -319,7 +319,7 @@ class _ThreadQueue:
             self.thread = threading.Thread(target=self._deliver, name="pegboard-observer", daemon=True)
             try:
                 self.thread.start()
-            except RuntimeError:  # the system gives no thread; the next event tries again
+            except RuntimeError:  # no thread can be started; the next event tries again
                 self.thread = None
 
     def _deliver(self) -> None:
@@ -329,11 +329,11 @@ class _ThreadQueue:
                     self.link.function(item)
                 else:
                     item()
-            except BaseException as error:  # noqa: BLE001  an observer's SystemExit too
+            except BaseException as error:  # noqa: BLE001  also SystemExit
                 self.failed(self.link, error)
 
     def _next(self) -> Any:
-        """What comes next; `None` where the thread shall end."""
+        """The next item; `None` if the thread is to end."""
         try:
             return self.items.get(timeout=LINGER_SECONDS)
         except queue.Empty:
@@ -346,17 +346,16 @@ class _ThreadQueue:
 
 @define(eq=False)
 class Observers:
-    """Delivers events to observers, in order: plain ones get them in a thread of their own, others in a task.
+    """Delivers events to observers, in order: to each plain one in its own thread, to the others in a task.
 
-    What they raise, and how long they take, disturbs no call, nor a plain one another. A failure is logged for the
-    operator once for each observer and type of exception.
+    Errors and delays of observers don't affect calls. A failure is logged once per observer and exception type.
 
     Attributes:
-        dropped: How many events were dropped, as observers were too slow, or as their event loop ended before.
+        dropped: Number of events dropped because an observer was too slow or its event loop had ended.
     """
 
     dropped: int = field(default=0, init=False)
-    # Referred to by their emitter and their thread: one that was removed goes when neither is left.
+    # Referenced by their emitters and threads: a removed one is freed with the last of these.
     _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(
         factory=WeakValueDictionary[Callback, _ThreadQueue], init=False
     )
@@ -365,7 +364,7 @@ class Observers:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def emitter(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
-        """The function that emits an event to these observers; to be called in an event loop."""
+        """A function that emits an event to these observers; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
         with self._lock:
@@ -385,11 +384,11 @@ class Observers:
         return emit
 
     async def drain(self, seconds: float = _CLOSE_SECONDS, *, threads: bool = True) -> bool:
-        """Waits until all that was emitted in this event loop was handled; false where that takes longer.
+        """Waits until the events emitted in this event loop are delivered; returns false on a timeout.
 
         Args:
-            seconds: How long it waits.
-            threads: Whether for plain observers, too, which go on in threads, after the event loop's end too.
+            seconds: The timeout.
+            threads: Whether to wait also for plain observers, whose threads outlive the event loop.
         """
         loop = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []
@@ -420,24 +419,24 @@ class Observers:
         loop = asyncio.get_running_loop()
         own = self._loops.get(loop)
         if own is None:
-            for each in [each for each in self._loops if each.is_closed()]:  # without their task having run again
+            for each in [each for each in self._loops if each.is_closed()]:  # before their task could end
                 self._end(each)
             events: _Events = asyncio.Queue(MOST_WAITING)
             own = self._loops[loop] = events, loop.create_task(self._deliver(events))
-            own[1].add_done_callback(lambda _: self._end(loop))  # the task is the last to hold its event loop
+            own[1].add_done_callback(lambda _: self._end(loop))  # the task holds the last reference to the loop
         try:
             own[0].put_nowait((links, event))
         except asyncio.QueueFull:
             self._drop(1)
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Forgets a loop; what is emitted in it later begins anew."""
+        """Removes a loop, and counts its undelivered events as dropped."""
         own = self._loops.pop(loop, None)
         if own is None:
             return
         events = own[0]
         self._drop(events.qsize())
-        while not events.empty() and not loop.is_closed():  # whatever waits for them waits no more
+        while not events.empty() and not loop.is_closed():  # release `join` in `drain`
             events.get_nowait()
             events.task_done()
 

@@ -1,4 +1,4 @@
-"""The stages `find` and `repair`: the tool of a name, and one second chance for a wrong name or invalid arguments."""
+"""The stages `find` and `repair`: lookup by name, and one repair of a wrong name or invalid arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.state import CallState  # it loads asyncio, which listing tools doesn't need
+    from pegboard.dispatch.state import CallState  # it imports asyncio, which listing tools doesn't need
 
 _MOST_LISTED: Final = 50
 _MOST_OF_A_NAME: Final = 80
@@ -28,7 +28,7 @@ class UnknownNameError(CallError):
     """No tool of that name: kind `unknown_tool`.
 
     Attributes:
-        available: The names that there are, in order.
+        available: The existing names, in order.
     """
 
     def __init__(self, text: str, available: Sequence[str] = ()) -> None:
@@ -37,11 +37,11 @@ class UnknownNameError(CallError):
 
 
 def find(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.tool`; a handler that is found late is found once what is given back has been awaited.
+    """Fills in `state.tool`; the returned awaitable loads a late handler.
 
     Raises:
-        CallError: `unknown_tool`, `not_offered`, or `tool_failure` where the tool's plugin failed; `not_executed` for
-            a call that the provider has executed; for a call marked invalid, what it is marked with.
+        CallError: `unknown_tool`, `not_offered`, or `tool_failure` if the tool's plugin failed; `not_executed` for a
+            call that the provider has executed; the error of a call marked invalid.
     """
     call = state.call
     if call.error is not None:
@@ -49,7 +49,7 @@ def find(state: CallState) -> Awaitable[None] | None:
     if call.provider_executed:
         raise CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        raise UnknownNameError("The call names no tool: its name is no text.")
+        raise UnknownNameError("The call names no tool: its name isn't a string.")
     tool = state.services.named.get(call.name) or state.services.find(call.name)
     if isinstance(tool.handler, LateHandler):
         return _load(state, tool, tool.handler)
@@ -64,24 +64,24 @@ async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
         text = f"{state.call.name} has changed since it was listed and was not run."
         raise CallError("tool_failure", text, detail=str(error)) from error
     except PluginError as error:
-        text = f"{state.call.name} can't be run: what brings it failed to load."
+        text = f"{state.call.name} can't be run: its plugin failed to load."
         raise CallError("tool_failure", text, detail=str(error)) from error
 
 
 def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
-    """The error of a call to a tool that isn't among these, or is never offered."""
+    """The error of a call to a tool that isn't offered, or doesn't exist."""
     names = [each.name for each in tools if each.offered]
     return not_offered(name, names) if exists else unknown(name, names)
 
 
 def unknown(name: str, available: Sequence[str]) -> UnknownNameError:
-    """No tool of that name: what is available, and up to three near misses."""
+    """The error of an unknown name, with up to three near misses and the available names."""
     near = did_you_mean(suggest(name, available))
     return UnknownNameError(f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_listed(available)}", available)
 
 
 def not_offered(name: str, offered: Collection[str]) -> CallError:
-    """The tool exists, but this request doesn't offer it."""
+    """The error of a call to a tool that exists but isn't offered in this request."""
     return CallError("not_offered", f"{name} is not available for this request. {_listed([*offered])}")
 
 
@@ -92,19 +92,19 @@ def _listed(names: Sequence[str]) -> str:
 
 # Near names ----------------------------------------------------------------------------------------------------------
 
-_SHORTEST: Final = 6  # letters and digits that a name needs for a typing slip to differ from another word
+_SHORTEST: Final = 6  # letters and digits; in shorter names a typo often gives another word
 
 
 def meant_name(name: str, names: Sequence[str]) -> str | None:
-    """The name that was meant, or `None` where that isn't sure.
+    """The existing name that a misspelt one stands for, or `None` if that is ambiguous.
 
-    In this order, each only where exactly one name fits; where several do, none is taken:
+    The first of these that exactly one name matches; if several match, none is taken:
 
-    1. the same but for upper and lower case;
-    2. the same but for case and what separates words (`readFile`, `read.file` for `read_file`);
-    3. one letter more or less, or two neighbours swapped, in a name of six or more letters and digits with the same
-       first one. Another letter is another word (`get_user`, `set_user`), and so is another digit; yet a name that is
-       as near by such a change counts as a second one.
+    1. the same name in another case;
+    2. the same but for case and word separators (`readFile`, `read.file` for `read_file`);
+    3. one letter inserted, missing, or swapped with its neighbour, after the first, in a name of six or more letters
+       and digits. A replaced letter gives another word (`get_user`, `set_user`), and so does a changed digit; but
+       names at that distance make the match ambiguous.
 
     Some 10 ms among 10,000 names.
 
@@ -129,9 +129,9 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
 
 
 def _difference(one: str, other: str) -> str | None:
-    """How a single letter differs: by a `"slip"`, as fingers make one, or otherwise; `None` for more than that.
+    """Kind of a difference by one letter (inserted, missing, replaced or swapped): a `"slip"`, as in typing, or not.
 
-    It is more, less, another, or swapped with its neighbour.
+    `None` for a larger difference.
     """
     if abs(len(one) - len(other)) > 1:
         return None
@@ -146,24 +146,24 @@ def _difference(one: str, other: str) -> str | None:
 
 
 # Repair --------------------------------------------------------------------------------------------------------------
-# Callbacks are asked first, in order, then the built-in repair of names; the first answer counts. What comes of it is
-# found, parsed and validated as any call, and permitted and approved after that: a repair allows nothing.
+# Callbacks are called first, in order, then the built-in repair of names; the first answer counts. The repaired call
+# passes all stages as any call: a repair grants no permission.
 
 _REPAIRED_KINDS: Final = ("unknown_tool", "invalid_arguments")
 
 
 @frozen
 class RepairRequest:
-    """Request to a repairer: a callback that answers another call, other arguments for the same tool, or `None`.
+    """Request to a repairer: a callback that returns another call, other arguments for the same tool, or `None`.
 
     Attributes:
         call: As the model made it.
-        tools: Those that the call may use.
-        schema: The JSON Schema of the named tool's arguments; `None` where no tool has the name.
+        tools: The tools that the call may use.
+        schema: The JSON Schema of the named tool's arguments; `None` if there is no such tool.
         instructions: The request's instructions (its system prompt), or `None`.
-        messages: The conversation so far, as the host keeps it.
+        messages: The conversation so far, in the host's format.
         error: Why the call can't run.
-        context: The user that the call runs for.
+        context: The context of the request, with its user.
     """
 
     call: ToolCall
@@ -176,14 +176,14 @@ class RepairRequest:
 
 
 def repair(state: CallState) -> Awaitable[None] | None:
-    """Puts the repaired call into `state.call`, ready to be found, parsed and validated; else raises the error again.
+    """Replaces `state.call` by the repaired call, to pass the first stages again; else raises the error again.
 
     Args:
-        state: `state.error` is why the call can't run. With `state.repaired` set, the one chance is used up.
+        state: `state.error` is why the call can't run. If `state.repaired` is set, it isn't repaired again.
 
     Raises:
-        CallError: The first error, where no repairer answers; with both in its detail where one failed; and what is
-            wrong with the repaired call.
+        CallError: The first error, if no repairer answers; with both in its detail, if one failed; or the error of the
+            repaired call.
     """
     error = state.error
     assert error is not None
@@ -198,8 +198,8 @@ def repair(state: CallState) -> Awaitable[None] | None:
 
 
 async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ...]) -> None:
-    """Asks each callback; the first that answers has repaired the call."""
-    from pegboard.dispatch.callbacks import Chain  # it loads asyncio
+    """Calls each repairer; the first answer is the repaired call."""
+    from pegboard.dispatch.callbacks import Chain  # imports asyncio
 
     services, asker = state.services, state.context.request
     schema = None if state.tool is None else state.tool.spec.input_schema
@@ -219,7 +219,7 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
 
 
 def _call_of(answer: object, call: ToolCall) -> ToolCall:
-    """The call that an answer makes of this one: its id, and what the provider wants back, stay."""
+    """The call with the name and arguments of an answer; its id and provider metadata stay."""
     if isinstance(answer, ToolCall):
         return attrs.evolve(call, name=answer.name, arguments=answer.arguments, title=answer.title, error=None)
     if isinstance(answer, Mapping):
@@ -228,7 +228,7 @@ def _call_of(answer: object, call: ToolCall) -> ToolCall:
 
 
 def _repair_name(state: CallState, error: CallError) -> None:
-    """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
+    """The built-in repair: the tool that a misspelt name stands for, if running it is harmless."""
     call = state.call
     is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
     if not (is_text and state.services.limits.repair and error.kind == "unknown_tool"):
@@ -241,7 +241,7 @@ def _repair_name(state: CallState, error: CallError) -> None:
 
 
 def _is_delicate(state: CallState, tool: Tool) -> bool:
-    """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
+    """Whether a tool must not run by a guess: it may be destructive, or need approval."""
     from pegboard.dispatch.permissions.permissions import policy_of  # listing tools doesn't need it
 
     policy = policy_of(state.services.current.permissions, tool)
@@ -249,8 +249,8 @@ def _is_delicate(state: CallState, tool: Tool) -> bool:
 
 
 def _take(state: CallState, call: ToolCall, done: str) -> None:
-    """Starts anew with another call, and emits a note."""
-    from pegboard.dispatch.events import note  # they load asyncio
+    """Resets the state to the repaired call, and emits a note."""
+    from pegboard.dispatch.events import note  # imports asyncio
     from pegboard.dispatch.state import NO_ARGUMENTS
 
     note(state, "repaired", (done,))
@@ -260,7 +260,7 @@ def _take(state: CallState, call: ToolCall, done: str) -> None:
 
 
 def _failure(error: CallError, link: Callback, failed: BaseException) -> CallError:
-    """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
+    """The call's error, with the failure of its repair in the detail for the operator."""
     log_failure(f"repairer of {link.owner}", failed)
     failure = f"{ChainError(link, failed)}\n{detail_of(failed)}"
     return _again(error, f"The repair failed: {failure}\nIt was to repair: {error.detail or error.text}")

@@ -1,4 +1,4 @@
-"""Results: what a function returns or raises, as a `ToolResult` within its limits."""
+"""Results: a tool's return value or exception as a `ToolResult` within its limits."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 5_000
-"""Values that are shaped on the event loop: some milliseconds. 64 characters count as one value."""
+"""Values that are converted on the event loop: some milliseconds. 64 characters count as one value."""
 
 MOST_VALUES: Final = 1_000_000
-"""Values that a result may hold, each counted as often as it is reached: shared parts can make a small one endless."""
+"""Values in one result, shared parts counted each time: written out, these can make a small value endless."""
 
 NOTHING: Final = TextContent("{}")
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
@@ -42,22 +42,21 @@ _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
 write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-"""The JSON text of a value; `TypeError` or `ValueError` for what isn't JSON, `RecursionError` for what is too deep."""
+"""JSON encoder; raises `TypeError` or `ValueError` for a value that isn't JSON, `RecursionError` for a deep one."""
 
 
-# What a function returns ----------------------------------------------------------------------------------------------
+# Return values -------------------------------------------------------------------------------------------------------
 
 
 def shape(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.result`, now or once what is given back has been awaited.
+    """Fills in `state.result`, directly or by the returned awaitable.
 
-    A `ToolResult` is taken as it is; a text, bytes and content become content; other data becomes structured
-    content and its JSON text; nothing becomes `{}`. A large value is shaped in a thread; of a long one, the model
-    gets a part.
+    A `ToolResult` is used as it is; a string, bytes and content become content; other data becomes structured content
+    and its JSON text; `None` becomes `{}`. A large value is converted in a thread; a long result is truncated.
 
     Raises:
         CallError: `invalid_output`: the value isn't JSON, or breaks the output schema; the error names the path.
-            `limit`: it holds too many values. `timeout`: it can't be read in time.
+            `limit`: it holds too many values. `timeout`: converting it took too long.
     """
     tool, value = state.tool, state.value
     assert tool is not None
@@ -99,14 +98,14 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
 
 
 def read_out(tool: Tool, value: Any) -> Any:
-    """The items of an iterator, which a tool may give that declares an `Iterable`, up to one too many; else `value`."""
+    """The items of an iterator, up to one over the limit, if the tool declares an `Iterable`; else `value`."""
     if tool.output_validator is None or not isinstance(value, Iterator):
         return value
     return list(islice(cast("Iterator[Any]", value), MOST_VALUES + 1))
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:
-    """`value` as a result, held to the tool's output schema.
+    """`value` as a result, validated by the tool's output schema.
 
     Raises:
         CallError: `invalid_output`.
@@ -117,7 +116,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             result = _checked(value)
         elif validator is not None or (result := _of_no_data(value)) is None:
             data = value if type(value) in _SCALARS else to_json_data(value)
-            # In an object where the tool has an output schema; a tool without a handler has been run by its host.
+            # An output schema needs an object; a tool without a handler was run by its host.
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
@@ -139,7 +138,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
 
 
 def _checked(result: ToolResult) -> ToolResult:
-    """A result of the tool's own; what isn't quite JSON in it is written as JSON."""
+    """A tool's own `ToolResult`, with structured content converted to JSON types."""
     data = result.structured_content
     if data is None or not json_faults(data):
         return result
@@ -147,7 +146,7 @@ def _checked(result: ToolResult) -> ToolResult:
 
 
 def _of_no_data(value: Any) -> ToolResult | None:
-    """The result of a text, of content, or of nothing; `None` for data, of which a list of texts alone is some."""
+    """The result of a string, content or `None`; `None` for data, such as a list of strings only."""
     if isinstance(value, str):
         return ToolResult.of_text(TextContent(value))
     if value is None:
@@ -162,16 +161,16 @@ def _of_no_data(value: Any) -> ToolResult | None:
 
 
 def _fault(value: Any, error: Exception) -> str:
-    """What isn't JSON, with its path."""
+    """Description of the part that isn't JSON, with its path."""
     try:
         data = to_json_data(value.structured_content if issubclass(type(value), ToolResult) else value)
-    except Exception as found:  # noqa: BLE001  (whatever a value of the tool's own makes of being read)
+    except Exception as found:  # noqa: BLE001  (reading a tool's own value may raise anything)
         return f"{found}" if _is_ours(found) else f"(root): {type(found).__name__}"
     return "; ".join(json_faults(data)) or f"(root): {type(error).__name__}"
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether we have raised it; what others say in theirs is not for the model."""
+    """Whether pegboard's code raised it; other messages aren't for the model."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -183,13 +182,13 @@ def _invalid(tool: Tool, reason: str, error: Exception | None = None) -> CallErr
     return CallError("invalid_output", text, detail=None if error is None else detail_of(error))
 
 
-# How large a value is -------------------------------------------------------------------------------------------------
+# Size of a value ------------------------------------------------------------------------------------------------------
 
 
-def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  # noqa: C901  in one frame, as each call looks
-    """How many values may still follow; negative where turning this one into a result may take long.
+def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  # noqa: C901  in one frame, as each call runs it
+    """The rest of a budget after counting a value; negative if converting the value may take long.
 
-    That is so, too, where it might run code of an unknown class.
+    That includes a value whose conversion may run code of an unknown class.
     """
     kind = _type(value)
     if kind is dict:
@@ -204,7 +203,7 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
         read = _reader_of(kind)
         try:
             members = None if read is None else read(value)
-        except Exception:  # noqa: BLE001  (an attribute that can't be read, say; writing the value will report it)
+        except Exception:  # noqa: BLE001  (such as of a property; writing the value will report it)
             return -1
     if members is None or len(members) > left or depth > MAX_DEPTH:
         return -1
@@ -222,22 +221,22 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
 
 @lru_cache(1_024)
 def _reader_of(kind: type[Any]) -> _Reader | None:
-    """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
+    """Getter of the attributes that are written, none for a number or date; `None` for an unknown class."""
     written = written_names(kind)
     if written:
         names = [name for name, _ in written]
-        return attrgetter(names[0], *names)  # one name alone would give no tuple
+        return attrgetter(names[0], *names)  # a single name would give no tuple
     if written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
         return lambda _: ()
     return None
 
 
 def number_of_values(value: Any, characters: int = 0) -> int:
-    """How many values a value holds; beyond `MOST_VALUES`, that there are more. Never raises.
+    """Number of values in a value; counting stops beyond `MOST_VALUES`. Never raises.
 
     Args:
-        value: Anything; what can't be read counts as nothing: writing it will show that.
-        characters: How many characters or bytes count as one value more; 0 counts none.
+        value: Anything; one that can't be read counts as 0, as writing it will fail.
+        characters: Characters or bytes that count as one more value; 0 counts none.
     """
     try:
         return _number(value, (), characters)
@@ -251,7 +250,7 @@ def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
     if isinstance(value, enum.Enum) or _type(value) in _NUMBERS:
         return 0
     if len(above) > MAX_DEPTH or (place := id(value)) in above:
-        return 0  # writing it will refuse it; of a cycle, once around
+        return 0  # too deep or cyclic, which writing it will refuse
     if isinstance(value, Mapping):
         members: Any = cast("Mapping[Any, Any]", value).values()
     elif isinstance(value, AbstractSet | Sequence | deque):
@@ -271,13 +270,13 @@ def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
 
 
 def limits_of(state: CallState) -> ResultLimits:
-    """What the result of this call is held to: its tool's own limits, else the registry's."""
+    """The limits on the call's result: its tool's own, else the registry's."""
     own = state.tool.policy.result_limits if state.tool is not None else None
     return state.services.limits.results if own is None else own
 
 
 def time_limit(state: CallState, tool: Tool) -> float | None:
-    """The seconds that the call may take in all."""
+    """The time limit of the call in seconds."""
     limit, longest = tool.policy.timeout, state.services.longest
     if limit is None:
         limit = state.services.limits.timeout
@@ -285,7 +284,7 @@ def time_limit(state: CallState, tool: Tool) -> float | None:
 
 
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
-    """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
+    """The result, truncated if it is too long; in a thread, as that writes a file."""
     limits = limits_of(state)
     if is_within(result, limits):
         return result
@@ -293,7 +292,7 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
 
 
 def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
-    """The access of this call to the result store: that, who reads in it, and with which tool."""
+    """The call's result store, key of its user and session there, and name of the tool that reads it."""
     store, offered = state.services.result_store, {tool.name for tool in state.context.offered}
     reader = None if store is None else store.reader
     if offered:
@@ -301,15 +300,15 @@ def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str 
     return store, reader_of(state.context), reader
 
 
-# What a function raises -----------------------------------------------------------------------------------------------
+# Exceptions -----------------------------------------------------------------------------------------------------------
 
 
 _FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
-"""What ends a call as its tool, a callback or a rule has meant it; anything else is for the operator's log."""
+"""Expected errors of a tool, callback or rule; any other is logged."""
 
 
 def failure_result(state: CallState, error: BaseException) -> ToolResult:
-    """The error result for what ended a call. Never raises."""
+    """The error result for an exception that ended a call. Never raises."""
     if isinstance(error, FatalToolError):
         state.fatal = error
     elif not isinstance(error, _FORESEEN):
@@ -324,14 +323,14 @@ def error_result(
 ) -> ToolResult:
     """The error result of a tool. Never raises.
 
-    A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
-    its message only where that is exposed.
+    Of a `ToolError`, the model gets the text; of any other, the tool's name and the exception's type, and its message
+    only if `expose` is set.
     """
     try:
         result = _worded(name, error, expose)
         text = result.text
         return result if len(text) <= limits.small else attrs.evolve(result, content=cut_short(text, limits))
-    except Exception as failed:  # noqa: BLE001  an exception that can't be read (a ToolError that was never set up)
+    except Exception as failed:  # noqa: BLE001  such as of a ToolError whose `__init__` never ran
         return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 
 
@@ -346,14 +345,14 @@ def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
         result = ToolResult.error("tool_failure", text, detail=detail)
         return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
-        return ToolResult.error("aborted", f"{name} ended itself before it had a result.")
+        return ToolResult.error("aborted", f"{name} cancelled itself before it returned a result.")
     raised = _raised(error)
     text = f": {_text_of(raised)}" if expose else ""
     return ToolResult.error("tool_failure", f"{name} failed: {type(raised).__name__}{text}.", detail=detail)
 
 
 def _raised(error: BaseException) -> BaseException:
-    """What the tool raised: Python lets no `StopIteration` out of a coroutine or a future as it is."""
+    """The tool's exception: coroutines and futures wrap a `StopIteration` in a `RuntimeError`."""
     cause = error.__cause__
     return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error
 
@@ -361,5 +360,5 @@ def _raised(error: BaseException) -> BaseException:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)[:2000]
-    except Exception:  # noqa: BLE001  an exception whose own text can't be had
+    except Exception:  # noqa: BLE001  of the exception's own `__str__`
         return "(no text)"

@@ -1,4 +1,4 @@
-"""The stage `run`: the handler's function is called, in its turn, in the loop or off it, within its time limit."""
+"""The stage `run`: calls the tool's function with its locks, on the loop or in a thread, within its time limit."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
 
 def run(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.value`, now or once what is given back has been awaited.
+    """Fills in `state.value`, directly or by the returned awaitable.
 
-    An async function takes its first step here: one that waits for nothing costs no task, no timer and no frame.
+    An async function makes its first step here: one that never suspends costs no task, timer or frame.
 
     Raises:
-        CallError: `not_executed` where the tool has no handler, `invalid_arguments` where the type refuses what
-            the schema took, `timeout`, `crashed`, `limit`, or `denied` where an approval doesn't fit any more.
-        BaseException: Whatever the tool raised.
+        CallError: `not_executed` if the tool has no handler, `invalid_arguments` if structuring refuses validated
+            arguments, `timeout`, `crashed`, `limit`, or `denied` if an approval no longer fits.
+        BaseException: The tool's exception.
     """
     tool, services, locks = state.tool, state.services, state.services.locks
     assert tool is not None
@@ -55,7 +55,7 @@ def run(state: CallState) -> Awaitable[None] | None:
         if tool.policy.executor in _HERE:
             state.for_host = True
             raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
-        return _in_turn(state, tool)  # an executor elsewhere needs no code of it here
+        return _run_locked(state, tool)  # a remote executor needs no handler here
     if (
         not tool.runs_plainly
         or state.scheduler is not None
@@ -66,7 +66,7 @@ def run(state: CallState) -> Awaitable[None] | None:
         or services.callbacks.get("wrap_tool")
         or not locks.enter(state)
     ):
-        return _in_turn(state, tool)
+        return _run_locked(state, tool)
     pending = None
     try:
         pending = _start(state, tool, handler)
@@ -76,9 +76,9 @@ def run(state: CallState) -> Awaitable[None] | None:
     return None if pending is None else _leave_after(pending, state)
 
 
-async def _in_turn(state: CallState, tool: Tool) -> None:
-    """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
-    state.lock = lock = await _turn(state, tool)
+async def _run_locked(state: CallState, tool: Tool) -> None:
+    """Runs the tool once its locks are acquired, inside its middleware."""
+    state.lock = lock = await _acquire(state, tool)
     try:
         if state.services.callbacks.get("wrap_tool"):
             state.value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
@@ -95,69 +95,69 @@ async def _in_turn(state: CallState, tool: Tool) -> None:
 
 
 def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: float | None) -> None:
-    """Releases locks once a thread has ended that a call has given up; at last after as many seconds again."""
+    """Releases the locks of an abandoned thread at its end, at the latest after `seconds`."""
 
     def abandon() -> None:
         if thread.cancel():
-            log_failure(tool.name, TimeoutError("runs on in its thread; others no longer wait for its end"))
+            log_failure(tool.name, TimeoutError("still running in its thread; its locks were released"))
 
     thread.add_done_callback(lambda _: lock.release())
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, abandon)
 
 
-def locks_known(state: CallState, tool: Tool) -> LockRequest:
-    """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
+def lock_request_of(state: CallState, tool: Tool) -> LockRequest:
+    """The call's lock request, cached until its arguments change."""
     known = state.locks_wanted
     if known is None or known[0] is not state.arguments:
         known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.request)
         if state.scheduler is not None:
-            state.scheduler.know(state.index, known[1])
+            state.scheduler.set_request(state.index, known[1])
     return known[1]
 
 
-async def _turn(state: CallState, tool: Tool) -> LockHandle:
-    """Acquires the call's locks: after the earlier calls of its batch, and then within its time limit.
+async def _acquire(state: CallState, tool: Tool) -> LockHandle:
+    """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
 
     Raises:
-        CallError: `timeout`; `skipped`, where an earlier call that it conflicts with goes on in another turn.
+        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn.
     """
     scheduler, services = state.scheduler, state.services
-    request = locks_known(state, tool)
+    request = lock_request_of(state, tool)
     if scheduler is not None:
-        await scheduler.turn(state.index)
+        await scheduler.wait(state.index)
     limit = time_limit(state, tool)
     try:
         lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
     except LimitExpiredError:
-        text = f"{tool.name} was not run: it waited {limit:g} s for calls that it can't run beside. Try again later."
+        text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
         raise CallError("timeout", text) from None
     if scheduler is not None:
         scheduler.passed(state.index, has_ended=False)
         if scheduler.overtakes(state.index):
             lock.release()
-            raise overtaking(state)
+            raise overtaking_error(state)
     return lock
 
 
-def overtaking(state: CallState) -> CallError:
-    """Why a call isn't run before one that a person has to answer first."""
-    text = "an earlier call, which it must not overtake, waits for an answer. Call it again after that."
+def overtaking_error(state: CallState) -> CallError:
+    """The error of a call that must not run before an earlier one that waits for the user's answer."""
+    text = "an earlier call, which must run first, waits for an answer. Call it again after that."
     return CallError("skipped", f"{state.call.name} was not run: {text}")
 
 
 async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
-    """What the tool gives, tried again where it may be; no attempt sees what an earlier one did to its arguments.
+    """Runs the tool, with retries if they are allowed; each attempt gets its own copy of the arguments.
 
     Args:
         state: The call.
-        tool: What is run.
-        given: The arguments to begin with, where a wrapper may run it again; `None` takes those of the call.
+        tool: The tool.
+        given: The arguments, if a wrapper may run it again; `None` takes those of the call.
     """
     if given is not None:
         state.arguments = plain(given)
     await settle(consume_approval(state))
-    # Its host allows it, and the tool declares that twice has the effect of once; an untrusted origin's word is none.
+    # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)
     pristine = plain(state.arguments)
@@ -201,26 +201,26 @@ async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
 
 
 def _note_start(state: CallState, tool: Tool) -> float | None:
-    """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
+    """Records the start time at the first attempt; returns the seconds left of the time limit."""
     now = time.monotonic()
     if state.since is None:
         services, limit = state.services, time_limit(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:
-            emit(state, CallRunning, arguments=read_only(state.arguments))  # it was approved
+            emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
         return limit
     deadline = state.context.deadline
     return None if deadline is None else max(deadline - now, 0.0)
 
 
 def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | None:
-    """Calls the handler's function, and makes its first step."""
+    """Calls the handler's function, up to its first suspension."""
     context = state.context
     limit = _note_start(state, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
-        from pegboard.tools.portal import LoopPortal  # async tools need none
+        from pegboard.tools.portal import LoopPortal  # imported for plain tools only
 
         context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
         state.thread = None if state.lock is None or state.lock.is_shared else Future()
@@ -233,7 +233,7 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.tool_threads if off_the_loop else None
-        coroutine = _called(state, handler, args, kwargs, threads)
+        coroutine = _call_plain(state, handler, args, kwargs, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:
@@ -251,7 +251,7 @@ async def _finish(
         state.value = await finish_within(deadline, coroutine, waits_for)
     except LimitExpiredError:
         _give_up(state, deadline)
-        raise _too_long(tool, state) from None
+        raise _timeout_error(tool, state) from None
     except asyncio.CancelledError:
         _give_up(state, deadline)
         raise
@@ -271,30 +271,30 @@ def _give_up(state: CallState, deadline: Deadline) -> None:
         state.services.watchdog.given_up += 1
 
 
-def _too_long(tool: Tool, state: CallState) -> CallError:
-    if may_go_on(state):
-        note = still_going_on(state)
+def _timeout_error(tool: Tool, state: CallState) -> CallError:
+    if may_still_run(state):
+        note = still_running_note(state)
     else:
         assert isinstance(tool.handler, Handler)
-        note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
+        note = "It had not started." if _off_the_loop(tool, tool.handler) else "It was cancelled."
     return CallError("timeout", f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}")
 
 
-def still_going_on(state: CallState) -> str:
-    """A sentence for the model on a call of which something may still run."""
-    waits = "" if state.thread is None else ", and calls that can't run beside it wait for its end"
+def still_running_note(state: CallState) -> str:
+    """A sentence for the model on a call whose work may still be running."""
+    waits = "" if state.thread is None else ", and conflicting calls wait for its end"
     return f"Its work may still be going on{waits}."
 
 
-def may_go_on(state: CallState) -> bool:
-    """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
+def may_still_run(state: CallState) -> bool:
+    """Whether work of an ended call may still run: its thread, or tasks of a closed coroutine."""
     return state.context.internals.portal is not None or (state.deadline is not None and state.deadline.was_ignored)
 
 
-async def _called(
+async def _call_plain(
     state: CallState, handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], threads: WorkerPool | None
 ) -> Any:
-    """What a plain function, a generator or an async generator gives; in a thread, where it may block."""
+    """Calls a plain function, generator or async generator, in a thread if `threads` is given."""
     context, thread = state.context, state.thread
     if handler.flavour is Flavour.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)
@@ -312,29 +312,29 @@ async def _called(
                 thread.set_result(None)
 
     def not_begun() -> None:
-        context.internals.portal = None  # nothing is on its other side, nor will be
+        context.internals.portal = None  # no thread will use it
         ended()
 
     try:
         value = call() if threads is None else await threads.run_for(context.tool, call, not_begun)
     except HangingThreadsError as error:
         not_begun()
-        text = f"{context.tool} was not run: too many calls of {error.culprit} hang. Trying again won't help for now."
+        text = f"{context.tool} was not run: too many calls of {error.culprit} hang. Don't try again for now."
         raise CallError("not_executed", text, detail=str(error)) from None
-    return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
+    return await value if isawaitable(value) else value  # such as of a lambda that calls an async function
 
 
-_CHARACTERS: Final = 64  # how many characters or bytes of a generator's items count as one value more
+_CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
 TURN: Final = 1_000
-"""After how many items an async generator lets the rest of the loop go on."""
+"""Items of an async generator after which it yields to the event loop."""
 
 
 def drain(source: Iterable[Any], context: ToolContext) -> Any:
-    """What the generator returns, or else the list of its items; each item is emitted on the way.
+    """Exhausts a generator; returns its return value, or else the list of its items. Each item is emitted.
 
     Raises:
-        CallError: `limit`: it gives too many.
-        CallStoppedError: The call was cancelled meanwhile; the generator is closed.
+        CallError: `limit`: too many items.
+        CallStoppedError: The call was cancelled; the generator is closed.
     """
     generator, items, left = iter(source), list[Any](), MOST_VALUES
     try:
@@ -351,10 +351,10 @@ def drain(source: Iterable[Any], context: ToolContext) -> Any:
 
 
 async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
-    """The list of an async generator's items; each is emitted on the way.
+    """Exhausts an async generator; returns the list of its items. Each item is emitted.
 
     Raises:
-        CallError: `limit`: it gives too many.
+        CallError: `limit`: too many items.
     """
     items, left = list[Any](), MOST_VALUES
     try:
@@ -369,21 +369,21 @@ async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[
 
 
 def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
-    """Counts an item as it comes, before it is kept: how many values may still follow."""
+    """Counts, stores and emits an item; returns how many values may still follow."""
     left -= 1 + number_of_values(item, _CHARACTERS)
     if left < 0:
         most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
-        raise CallError("limit", f"The tool gave more than {most}, and was ended. Ask for less.")
+        raise CallError("limit", f"The tool gave more than {most}, and was stopped. Ask for less.")
     items.append(item)
     context.emit(item)
     return left
 
 
 FIRST_PAUSE: Final = 0.5
-"""Seconds before the second attempt, at most; twice as many before each further one."""
+"""Longest pause in seconds before the second attempt; it doubles with each further one."""
 
 LONGEST_PAUSE: Final = 30.0
-"""Seconds between two attempts, at most, unless the tool asks for more."""
+"""Longest pause in seconds, unless the tool requests more."""
 
 
 async def retry(
@@ -394,21 +394,20 @@ async def retry(
     on_retry: Callable[[int, BaseException, float], None],
     limit: float | None = None,
 ) -> Any:
-    """Makes one attempt and, while its error asks for another, so many more.
+    """Retry with exponential backoff and full jitter.
 
-    Before each there is a pause: of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together
-    don't come back together ("full jitter",
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
-    `retry_after` asks for, in seconds, if that is longer.
+    The pauses are of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together don't return
+    together (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or the error's `retry_after`
+    in seconds, if that is longer.
 
     Args:
-        attempt: Tries once: an async function, or a partial one of it.
-        retries: How many attempts may follow the first.
-        asks: Whether an error asks for another.
-        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
-        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
+        attempt: Makes one attempt: an async function, or a partial of one.
+        retries: Maximum number of attempts after the first.
+        asks: Whether an error is to be retried.
+        on_retry: Called before each pause with the number of attempts so far, the last error and the pause in seconds.
+        limit: Seconds for all attempts: no pause starts that would not end within them. `None` is no limit.
     """
-    import tenacity  # only where something is tried again
+    import tenacity  # imported for retries only
 
     def note_retry(state: RetryCallState) -> None:
         assert state.outcome is not None

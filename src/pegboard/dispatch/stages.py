@@ -17,16 +17,16 @@ from pegboard.dispatch.approve import (
     approve,
     ask_inside,
     confirm_inside,
+    paused_deadlines,
     permit,
     suspend_inside,
-    time_stands_still,
 )
 from pegboard.dispatch.arguments import parse, revalidate, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, shape
-from pegboard.dispatch.run import locks_known, run
+from pegboard.dispatch.run import lock_request_of, run
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState, StageFunction
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
@@ -34,34 +34,34 @@ from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCal
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
-call_round: Final[ContextVar[CallState | None]] = ContextVar("pegboard_round", default=None)
-"""The call that stands round what runs now, whether it called by its context or by a registry."""
+enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
+"""The call that encloses the current code, in its tool or in a callback."""
 
 
 def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
-    """The state of one call. Of a host's own `ToolContext`, `values` and `actions` stay the host's."""
+    """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
     provided = services.provided
     assert provided is not None
     if isinstance(context, ToolContext):
         own = _completed(context, call, services, provided.over(context.services))
         own.internals.pending_actions = context.actions
     else:
-        values = {} if context.values is None else context.values  # here it takes no call
+        values = {} if context.values is None else context.values
         own = ToolContext(context, call.id, call.name, values, provided, offered=services.tools, host=services.host)
     own.internals.frame = state = CallState(call, own, services)
-    if (around := call_round.get()) is not None:
+    if (around := enclosing_call.get()) is not None:
         state.around, own.depth = around, max(own.depth, around.context.depth + 1)
     return state
 
 
 def nested_state(outer: CallState, call: ToolCall) -> CallState:
-    """A call by a tool: of the same request, one deeper, in its caller's place in the order."""
+    """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
     own = _completed(context, call, outer.services, context.services)
     own.depth = context.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
-        own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
+        own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
     state = CallState(call, own, outer.services)
     state.around = outer
     state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
@@ -96,11 +96,10 @@ STAGES: tuple[StageFunction, ...] = (
     on_error,
     after,
 )
-"""Every stage, in order; each sees the calls that are neither answered nor failed.
+"""All stages, in order; each runs for the calls that have neither a result nor an error.
 
-But `repair` sees those that can't run as the model wrote them, an unknown name or invalid arguments: repaired, they
-pass the stages before it again. `on_error` sees those that failed, and `after` and what stands behind it every call.
-The `wrap` callbacks stand round `run`.
+But `repair` runs for calls with an unknown name or invalid arguments, which then pass the stages before it again;
+`on_error` for calls that failed, and `after` for every call. The `wrap` callbacks enclose `run`.
 """
 
 _NEEDS: Final[Mapping[StageFunction, str]] = {
@@ -109,18 +108,18 @@ _NEEDS: Final[Mapping[StageFunction, str]] = {
     on_error: "on_tool_error",
     after: "after_tool",
 }
-"""The callbacks without which a stage has nothing to do."""
+"""The hook without whose callbacks a stage is left out."""
 
 
 def pipeline_for(callbacks: Mapping[str, object]) -> CallPipeline:
-    """The stages that have something to do with these callbacks: a hook without implementations costs nothing."""
+    """The pipeline without stages that lack callbacks: a hook without implementations costs nothing."""
     stages = [stage for stage in STAGES if stage not in _NEEDS or _NEEDS[stage] in callbacks]
     middle, end = stages.index(repair), stages.index(shape) + 1
     return CallPipeline(tuple(stages[:middle]), tuple(stages[middle + 1 : end]), tuple(stages[end:]))
 
 
 async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: another would cost every call
-    """Takes a call through all its stages; afterwards `state.result` is there, whatever happened.
+    """Runs all stages of a call; afterwards, `state.result` is set.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
@@ -136,43 +135,43 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
             await _prepare_again(state, error)
         if state.scheduler is not None:
             assert state.tool is not None
-            locks_known(state, state.tool)  # what it waits for is known now, so that later calls don't overtake it
+            lock_request_of(state, state.tool)  # known to the scheduler before later calls ask
         for stage in pipeline.execute:
             pending = stage(state)
             if pending is not None:
                 await pending
             if state.result is not None:
                 break
-    except BaseException as error:  # noqa: BLE001  a tool's SystemExit costs its own call only
+    except BaseException as error:  # noqa: BLE001  SystemExit, too, fails this call only
         _fail(state, error)
     if pipeline.afterwards or state.goes_on or state.context.internals.container is not None:
         await _end(state)
     elif state.error is not None:
         _settle_error(state)
     internals = state.context.internals
-    internals.frame = state.context.listener = None  # nothing more can be asked for the call
+    internals.frame = state.context.listener = None  # the context can't be used any more
     if internals.pending_actions is not None:
         _show(state, internals.pending_actions)
 
 
 def is_too_deep(state: CallState) -> bool:
-    """Whether too many calls stand round this one, which then has its result: callbacks, which may call, see none."""
+    """Whether a call is nested too deeply, and then has its result, without callbacks, which may call again."""
     most = state.services.limits.depth
     if state.context.depth <= most:
         return False
-    text = f"{state.call.name} was not run: tools call tools more than {most} deep here."
+    text = f"{state.call.name} was not run: its call is nested more than {most} deep."
     state.result = ToolResult.error("limit", text)
     return True
 
 
 async def run_alone(state: CallState) -> None:
-    """`run_stages` for a call that is in no batch: where it is cancelled, callbacks see that and services are closed.
+    """`run_stages` for a call without a batch: on cancellation, the last callbacks run and services are closed.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    listens, outer = state.services.events is not None, call_round.get()
-    call_round.set(state)
+    listens, outer = state.services.events is not None, enclosing_call.get()
+    enclosing_call.set(state)
     if listens:
         emit_pending(state)
     try:
@@ -183,16 +182,16 @@ async def run_alone(state: CallState) -> None:
         await finish(state)
         raise
     finally:
-        call_round.set(outer)  # a token couldn't be given back where the coroutine is closed elsewhere
+        enclosing_call.set(outer)  # not by a token, as the coroutine may be closed in another context
         if listens and state.result is not None:
             emit_end(state)
 
 
 async def finish(state: CallState) -> None:
-    """The last stages, for a call that was ended from outside: `state.error` is why.
+    """Runs the last stages of a call that was ended from outside, with the reason in `state.error`.
 
     Raises:
-        asyncio.CancelledError: The caller was cancelled once more.
+        asyncio.CancelledError: The caller was cancelled again.
     """
     state.result = None
     await _end(state)
@@ -203,12 +202,12 @@ async def finish(state: CallState) -> None:
 
 
 async def _prepare_again(state: CallState, error: CallError) -> None:
-    """Takes a call that can't run as it is through `repair`, and the stages before it once more."""
+    """Repairs a call, and runs the first stages again."""
     await _repair(state, error)
     try:
         for stage in state.services.pipeline.prepare:
             await settle(stage(state))
-    except CallError as still:  # `repair` has done what it can: it raises this one, with the first in its detail
+    except CallError as still:  # raised again by `repair`, with the repair in its detail
         await _repair(state, still)
 
 
@@ -234,7 +233,7 @@ async def _end(state: CallState) -> None:
                 continue
         try:
             await settle(stage(state))
-        except BaseException as error:  # noqa: BLE001  so does a callback's
+        except BaseException as error:  # noqa: BLE001  of a callback, as above
             _fail(state, error)
     _settle_error(state)
     if state.context.internals.container is not None:
@@ -242,7 +241,7 @@ async def _end(state: CallState) -> None:
 
 
 def _show(state: CallState, pending: PendingActions) -> None:
-    """The result has what the call has set for people to see."""
+    """Adds the title and metadata that the call has set to its result."""
     result = state.result
     if result is None:
         return
@@ -262,31 +261,31 @@ def _fail(state: CallState, error: BaseException) -> None:
 
 
 def _settle_error(state: CallState) -> None:
-    """Turns an error that no callback recovered into the result."""
+    """Converts an error that no callback recovered to the result."""
     if state.error is not None:
         state.result, state.error = failure_result(state, state.error), None
 
 
-# What a running call may ask for --------------------------------------------------------------------------------------
+# The host of running calls --------------------------------------------------------------------------------------------
 
 
 def _state_of(context: ToolContext) -> CallState:
     """The call that this context belongs to.
 
     Raises:
-        CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
+        CallStoppedError: The call has ended: this is an abandoned thread, or work after its end.
     """
     if not isinstance(context.internals.frame, CallState):
-        raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
+        raise CallStoppedError("the call has ended; its context can't be used any more")
     return context.internals.frame
 
 
 @define(eq=False)
 class DispatchHost:
-    """The host of calls that dispatch runs, as their contexts ask it.
+    """Implementation of `CallHost`, by which the contexts of calls reach dispatch.
 
     Attributes:
-        go_on: Goes on with a call in the background, and gives the operation's id; `None`: nothing can.
+        go_on: Starts background work of a call and returns the operation's id; `None` if that isn't possible.
     """
 
     go_on: Callable[[CallState, Awaitable[Any] | Callable[[], Any]], str] | None = None
@@ -299,7 +298,7 @@ class DispatchHost:
         always: Sequence[str],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Comes back where the rules, or a person, let the call go on."""
+        """Returns if the rules or the user allow it."""
         await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
@@ -307,24 +306,24 @@ class DispatchHost:
         return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """A person's answer to a question of the tool."""
+        """The user's answer to a question of the tool."""
         return await confirm_inside(_state_of(context), hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        """Ends the call until a question is answered."""
+        """Suspends the call until a question is answered."""
         suspend_inside(_state_of(context), hint, payload, kept, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        """The options by which what the tool runs is bound as its own call is."""
+        """The batch options that apply the call's own restrictions to calls that its tool makes."""
         services = _state_of(context).services
         own_rules = services.current.permissions if services.current.are_own else None
         given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
         return {name: value for name, value in given.items() if value is not None}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool by the same rules as any call: of the same request, for the same user and session.
+        """Runs a nested call, by the rules of any call, of the same request, user and session.
 
-        It holds what its caller holds, and has its own time limit. What it asks of the host is added to its caller's.
+        It has its caller's locks and its own time limit. Its actions are added to its caller's.
 
         Raises:
             FatalToolError: The inner tool ends the turn.
@@ -333,7 +332,7 @@ class DispatchHost:
         outer = _state_of(context)
         outer.calls += 1
         inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
+        with paused_deadlines(outer):  # the inner call has its own limit, and may wait for the user
             await run_alone(inner)
         if inner.fatal is not None:
             raise inner.fatal
@@ -342,18 +341,18 @@ class DispatchHost:
             context.actions.add(asked.actions, asked.state)
         assert inner.result is not None
         if inner.result.kind == "confirmation_required":
-            text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
+            text = f"{name} was not run: its approval comes later, and a nested call can't wait for that."
             return ToolResult.error("denied", text)
         return inner.result
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on after the call's first result; what comes of it replaces that result, once.
+        """Starts background work, which continues after the call's first result, and returns the operation's id.
 
         Raises:
-            LookupError: Nothing can go on here.
+            LookupError: Background work isn't possible here.
         """
         if self.go_on is None:
             if iscoroutine(work):
                 work.close()
-            raise LookupError(f"{context.tool} can't go on in the background here: its result is all that is sent back")
+            raise LookupError(f"{context.tool} can't run in the background here: only its result is sent back")
         return self.go_on(_state_of(context), work)

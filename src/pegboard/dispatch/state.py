@@ -1,4 +1,4 @@
-"""State of one call, and what calls share."""
+"""State of one call, and the services that calls share."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
-"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
+"""Fills in its part of the state, or raises; returns an awaitable if it has to wait."""
 
 BATCH: Final = "batch_"
-"""What the id of a model's message begins with where the host gave none."""
+"""Prefix of the message id of a batch, if the host gave none."""
 
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -49,7 +49,7 @@ def _refuse(*_given: object, **_named: object) -> NoReturn:
 
 
 class _ReadOnlyDict(dict[Any, Any]):
-    """A dict that refuses every change; a copy of it is a plain one."""
+    """Read-only dict; copies are plain dicts."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # pyright: ignore[reportAssignmentType]
@@ -59,7 +59,7 @@ class _ReadOnlyDict(dict[Any, Any]):
 
 
 class _ReadOnlyList(list[Any]):
-    """A list that refuses every change; a copy of it is a plain one."""
+    """Read-only list; copies are plain lists."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = append = extend = insert = _refuse  # pyright: ignore[reportAssignmentType]
@@ -70,23 +70,23 @@ class _ReadOnlyList(list[Any]):
 
 
 def read_only(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied."""
+    """Read-only view of the arguments, also of nested values; equal to them, and plain when copied."""
     if all(type(value) in _FLAT for value in arguments.values()):
         return MappingProxyType(arguments)
-    return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
+    return MappingProxyType(_copied(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy all the way down, in plain dicts and lists: changing the original doesn't change the copy."""
-    return _remade(dict(arguments), dict, list)
+    """A deep copy in plain dicts and lists."""
+    return _copied(dict(arguments), dict, list)
 
 
-def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
-    """A copy in other containers, of any depth; what holds itself holds its own copy."""
+def _copied(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
+    """A deep copy in other containers, of any depth; shared and cyclic parts stay so."""
     done: dict[int, Any] = {}
     pending: list[tuple[Any, Any]] = []
 
-    def begun(item: Any) -> Any:
+    def copy_of(item: Any) -> Any:
         kind = cast("type[Any]", type(item))
         if not issubclass(kind, dict | list | tuple):
             return item
@@ -95,15 +95,15 @@ def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[An
             pending.append((item, done[id(item)]))
         return done[id(item)]
 
-    whole = begun(value)
+    whole = copy_of(value)
     while pending:
         source, target = pending.pop()
         if isinstance(source, dict):
             dict[Any, Any].update(
-                target, {key: begun(member) for key, member in cast("dict[Any, Any]", source).items()}
+                target, {key: copy_of(member) for key, member in cast("dict[Any, Any]", source).items()}
             )
         else:
-            list[Any].extend(target, [begun(member) for member in source])
+            list[Any].extend(target, [copy_of(member) for member in source])
     return whole
 
 
@@ -113,12 +113,12 @@ def _not_prepared(*_: object) -> NoReturn:
 
 @frozen
 class CallPipeline:
-    """Stages as calls pass them.
+    """Pipeline of stages.
 
     Attributes:
-        prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
-        execute: What the open calls pass then, until one fails or is answered.
-        afterwards: The other stages.
+        prepare: The first stages: a call that fails here may be repaired, and then passes them again.
+        execute: The next stages, until one fails or gives a result.
+        afterwards: The last stages, for every call.
     """
 
     prepare: tuple[StageFunction, ...] = ()
@@ -128,11 +128,11 @@ class CallPipeline:
 
 @define(eq=False)
 class CurrentPermissions:
-    """Permissions as they are now: a host may change the registry's while calls are under way.
+    """Current permissions: a host may change the registry's while calls are running.
 
     Attributes:
-        permissions: What may run.
-        are_own: Whether they are those of one batch, in place of the registry's.
+        permissions: The permissions.
+        are_own: Whether they are those of one batch, instead of the registry's.
     """
 
     permissions: Permissions = DEFAULT_PERMISSIONS
@@ -141,35 +141,35 @@ class CurrentPermissions:
 
 @frozen(eq=False)
 class CallServices:
-    """Services that calls share: all of one registry, or those of one batch.
+    """Services that the calls of a registry, or of one batch, share.
 
     Attributes:
-        find: Gives the tool of a name, or raises `CallError`.
-        threads: Where plain functions run, but for those of tools.
-        callbacks: By hook, those round each call that there are, plugins' first, in the order in which they are asked.
-        limits: What a call may use.
-        tool_threads: Where those of tools run: tools that hang take no thread from callbacks.
-        locks: Where calls wait for each other.
-        slots: How many of the batch may run at once; `None` is no limit.
-        current: What may run.
-        grants: What people have allowed for longer than one call.
-        approvals: Queue of requests that wait for a person.
-        approver: Asks a person; `None`: no person can be asked.
-        remote: Runs a call in the executor that its tool names, for so many seconds; `None`: tools run here only.
+        find: Returns the tool of a name, or raises `CallError`.
+        threads: Thread pool for plain callbacks.
+        callbacks: By hook, the call callbacks, plugins' first, in order.
+        limits: Limits on calls.
+        tool_threads: Thread pool for plain tools: hanging tools don't block callbacks.
+        locks: The lock manager.
+        slots: Slots of the batch; `None` is no limit.
+        current: The current permissions.
+        grants: Approvals for longer than one call.
+        approvals: Queue of requests that wait for the user.
+        approver: Asks the user; `None` if that isn't possible.
+        remote: Runs a call in its tool's executor, with a time limit; `None` if tools run here only.
         events: Gets each `CallEvent`, or `None`.
-        result_store: Keeps the full text of results that were cut; `None` keeps none.
-        begin_operation: Makes the result of a long-running tool a pending one; `None`: nothing can go on here.
-        watchdog: Notices a coroutine that blocks the loop.
-        host: What running calls may ask for.
-        tools: The tools of the request that the calls answer; without one, those that are registered.
+        result_store: Stores the full text of truncated results, or `None`.
+        begin_operation: Marks the result of a long-running tool as pending; `None` if that isn't possible.
+        watchdog: Reports coroutines that block the loop.
+        host: Serves requests of running calls.
+        tools: The tools of the request that the calls answer; without one, the registered ones.
         instructions: The request's instructions, for repairers.
-        longest: Seconds that no call may exceed, whatever its tool declares; `None` is no limit.
-        catalogue: The registry's, for as long as this holds.
-        named: Tools by name that `find` gives; it is asked for all others.
-        provided: What the host provides to tools, by type.
-        pipeline: The stages that have something to do.
-        begin: Makes the state of one call: `(call, context, services)`.
-        run: Runs one call that is in no batch.
+        longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
+        catalogue: The registry's catalogue that this was prepared for.
+        named: Tools by name, looked up before calling `find`.
+        provided: The services that the host provides to tools, by type.
+        pipeline: The stages to run.
+        begin: Creates the state of one call: `(call, context, services)`.
+        run: Runs one call without a batch.
     """
 
     find: Callable[[str], Tool]
@@ -200,7 +200,7 @@ class CallServices:
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
     def evolve(self, **changes: Any) -> CallServices:
-        """The same, with some attributes changed."""
+        """A copy with some attributes changed."""
         return attrs.evolve(self, **changes)
 
 
@@ -208,50 +208,49 @@ NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class CallState:
-    """One call on its way. Each stage fills in its own part and changes no other's.
+    """State of one call. Each stage fills in its own part and changes no other's.
 
-    A plain class whose defaults stand in the class: making one sets three attributes, and a call that needs nothing
-    else pays for nothing else.
+    A plain class with class-level defaults: creating one sets only three attributes.
 
     Attributes:
-        call: What the model asked for; by `repair`, what was meant.
-        context: What the tool gets to know.
-        services: What calls share.
+        call: The model's call; by `repair`, the repaired one.
+        context: The tool's context.
+        services: The services that calls share.
         index: The call's place in its batch, from 0.
-        taken_in: When the call was taken in, in seconds of `time.monotonic()`, where an event listener needs it.
-        scheduler: Keeps the batch's calls in their order, or `None`.
+        taken_in: When the call was received, in seconds of `time.monotonic()`; set if there is an event listener.
+        scheduler: The scheduler of its batch, or `None`.
         parent: The locks of the calling tool, for a nested call.
         tool: By `find`.
         arguments: By `parse`, and by `before` where a callback changes them.
-        parsed: By `parse`: whether the arguments were read from text, and so are JSON for sure.
+        parsed: By `parse`: whether the arguments are plain JSON for sure.
         coercions: By `validate`: what was converted, `"path: from -> to"` each.
-        repaired: By `repair`: what was changed, for people, or `None`.
+        repaired: By `repair`: a description of the repair, or `None`.
         changed: By `before`: whether a callback changed the arguments.
-        shown: By the callbacks' stages: the arguments, and as callbacks see them.
-        asks: By `permit`: what a person has to allow, or `None`.
-        judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
-        access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
-        approval: By `approve`: that a person has allowed exactly this, once.
-        held: Set once a person may be asked, where the call was started before its answer was whole; else `None`.
-        pending: By `approve`: what has to be kept where the answer comes later.
-        answers: By `approve`: the answers that came with a call that runs again and that no ask has used yet, the
-            oldest first; `None` before its first ask.
-        calls: How many tools its tool has called.
+        shown: By the callbacks' stages: the arguments, and their read-only view.
+        asks: By `permit`: the request that the user has to approve, or `None`.
+        judged: By `permit`: the evaluation of the rules, with the resolved paths; `None` if none was needed.
+        access: By the running tool: the permissions, and the function that checks each access by them.
+        approval: By `approve`: the user's approval of exactly this call, for one run.
+        held: For a call that was started before its answer was complete: set when the user may be asked; else `None`.
+        pending: By `approve`: the pending call, if the answer comes later.
+        answers: By `approve`: the unused answers that a call was resumed with, the oldest first; `None` before its
+            first ask.
+        calls: Number of nested calls that its tool has made.
         ends: Why the turn should end after this call, or `None`.
-        locks_wanted: By `run`: the arguments, and the locks that the call needs with them.
-        lock: By `run`: the locks that the call holds, where it had to wait for them.
-        around: The call in whose tool or callback this one was made, or `None`.
-        callback: The time limit of the callback that is asked about it now, or `None`.
-        demands: By `before`: each `Ask`: what callbacks want to be allowed beside what the call asks for itself.
-        thread: By `run`: done when the thread has ended that runs a tool beside which others can't run, or `None`.
-        deadline: By `run`: what is left of the time limit; paused while a person is asked.
+        locks_wanted: By `run`: the arguments, and the lock request for them.
+        lock: By `run`: the handle of the call's locks, if it has one.
+        around: The enclosing call, in whose tool or callback this one was made, or `None`.
+        callback: The time limit of the running callback, or `None`.
+        demands: By `before`: the `Ask`s of callbacks.
+        thread: By `run`: done when the thread of a tool with an exclusive lock or key has ended, or `None`.
+        deadline: By `run`: the time limit; paused while the user is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
-        goes_on: By `run`: whether the result will be a pending one.
-        for_host: By `run`: whether the tool has no handler here, so that its host has to run it.
-        value: By `run`: what the function gave back.
+        goes_on: By `run`: whether the result will be pending.
+        for_host: By `run`: whether the host has to run the tool, which has no handler here.
+        value: By `run`: the function's return value.
         result: By `shape`; or by a callback that answers.
-        error: What ended the way forward, until a callback recovers.
-        fatal: What ends the turn once every call has its result.
+        error: The current error, until a callback recovers from it.
+        fatal: The error that ends the turn once every call has its result.
     """
 
     index: int = 0

@@ -1,4 +1,4 @@
-"""Truncation of long results: the part that the model gets, the store of whole texts, and the tool that reads on."""
+"""Truncation of long results, the store of their full texts, and the tool that reads these."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimi
 from pegboard.tools.tool import Tool
 
 MOST_ITEMS: Final = 1_000
-"""Pieces of content in one result."""
+"""Maximum number of content items in one result."""
 
 READER: Final = "read_result"
-"""The usual name of the tool that reads on."""
+"""The usual name of the tool that reads stored results."""
 
-_AT_ONCE: Final = 200_000  # characters that may be looked at on the event loop
+_AT_ONCE: Final = 200_000  # characters that may be processed on the event loop
 _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
 
@@ -37,12 +37,12 @@ _MOST_BYTES_A_TOKEN: Final = 64
 
 
 def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
-    """Who may read what is kept of a call's result: the user, where there is one, in this session."""
+    """Key of the readers of a call's stored result: its session, and its user if there is one."""
     return context.session if context.user is None else repr((context.user, context.session))
 
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
-    """Whether a result surely stays as it is; a look that is cheap and bounded."""
+    """Cheap check whether a result surely needs no truncation."""
     content = result.content
     if "truncated" in result.metadata:
         return True
@@ -63,17 +63,17 @@ def truncated(
     session: str | None = None,
     reader: str | None = None,
 ) -> ToolResult:
-    """What stays of a result. Blocks, as it writes the full text into a file.
+    """Truncates a result. Blocks, as it writes the full text into a file.
 
-    All texts are cut as one text, which then stands where the first of them stood. Pictures, sounds and files beyond
-    their limit become attachments. Structured content stays as it is: it is for the host, the text is for the model.
+    All texts are joined and truncated as one, in place of the first. Pictures, sounds and files beyond their limit
+    become attachments. Structured content stays: it is for the host, the text is for the model.
 
     Args:
-        result: Left as it is where its `metadata` has `truncated`.
-        limits: What may stay.
-        store: Keeps the full text, or `None`.
-        session: Who may read it, as `reader_of` has it.
-        reader: The name of the tool that reads it, where the model has one.
+        result: Returned as it is if its `metadata` has `truncated`.
+        limits: The limits.
+        store: Stores the full text, or `None`.
+        session: Key of its readers, from `reader_of`.
+        reader: The name of the tool that reads it, if the model has one.
     """
     if "truncated" in result.metadata:
         return result
@@ -101,7 +101,7 @@ def truncated(
 
 
 def cut_short(text: str, limits: ResultLimits) -> str:
-    """An error's text within the limits; the rest is not kept. Quick for texts of any length."""
+    """Truncates an error's text, without storing the rest. Fast for texts of any length."""
     if len(text) <= limits.small:
         return text
     most = limits.bytes or _AT_ONCE
@@ -116,14 +116,14 @@ def _text_of(item: Content) -> str | None:
 
 
 def _weight(item: Content) -> int:
-    """The bytes that content other than text counts for."""
+    """The size in bytes of content other than text."""
     if isinstance(item, LinkContent):
         return len(item.uri) + len(item.name)
     return 0 if isinstance(item, TextContent) or isinstance(item.data, str) else len(item.data)
 
 
 def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tuple[Content, ...], tuple[Content, ...]]:
-    """What stays, and what is too much; each in its order."""
+    """Splits content into what is within the limits and the rest, each in order."""
     most = math.inf if limits.media_bytes is None else limits.media_bytes
     stays: list[Content] = []
     moved: list[Content] = []
@@ -138,7 +138,7 @@ def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tup
 
 
 def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
-    """What stays, and between its parts what was left out and how to read it."""
+    """The truncated text, with a note on what was omitted and how to read it."""
     head = f"{done.head}{_line_end(done.head)}" if done.head else ""
     tail = f"\n{done.tail}" if done.tail else ""
     return f"{head}[{_left_out(done)} {_how_to_read(done.gap, kept, reader)}]{tail}"
@@ -162,9 +162,9 @@ def _left_out(done: Cut) -> str:
 
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
     if kept is None:
-        return "The rest was not kept; ask for less at once."
+        return "The rest was not stored; ask for less at once."
     if reader is None and kept.path is None:
-        return f"The full text is kept as {kept.id}, and can't be read here; ask for less at once."
+        return f"The full text is stored as {kept.id}, but no tool here reads it; ask for less at once."
     if reader is None:
         place = f"line {gap.line}, byte {gap.byte}" if gap.byte else f"line {gap.line}"
         return f"The full text is in {kept.path}; what is left out begins at {place}."
@@ -176,12 +176,12 @@ def _line_end(text: str) -> str:
     return "" if text.endswith("\n") else "\n"
 
 
-# The part that stays -------------------------------------------------------------------------------------------------
+# Cutting a text ------------------------------------------------------------------------------------------------------
 
 
 @frozen
 class TextPosition:
-    """A place in a text.
+    """Position in a text.
 
     Attributes:
         line: From 1.
@@ -197,7 +197,7 @@ class Size:
     """Size of a text.
 
     Attributes:
-        lines: A line end at the very end begins no further line.
+        lines: Number of lines; a final line end starts no further line.
         bytes: In UTF-8.
     """
 
@@ -207,14 +207,14 @@ class Size:
 
 @frozen
 class Cut:
-    """Truncated text: its two parts, between which something is left out.
+    """Truncated text: a head and a tail, with a gap between.
 
     Attributes:
-        head: What stays of the beginning, or `""`.
-        tail: What stays of the end, or `""`.
+        head: The beginning of the text, or `""`.
+        tail: The end of the text, or `""`.
         whole: The size of the whole text.
-        gap: Where what is left out begins.
-        end: Where what is left out ends.
+        gap: Start of the gap.
+        end: End of the gap.
     """
 
     head: str
@@ -225,24 +225,24 @@ class Cut:
 
     @property
     def shown(self) -> Size:
-        """The size of what stays."""
+        """The size of head and tail."""
         head, tail = size_of(self.head), size_of(self.tail)
         return Size(head.lines + tail.lines, head.bytes + tail.bytes)
 
 
 def size_of(text: str) -> Size:
-    """How many lines and bytes a text has."""
+    """The size of a text."""
     return Size(text.count("\n") + (text[-1:] not in ("", "\n")), len(text) if text.isascii() else len(text.encode()))
 
 
 def cut(text: str, limits: ResultLimits) -> Cut | None:
-    """What stays of a text, or `None` where all of it does.
+    """Truncates a text; `None` if it is within the limits.
 
-    A line that is longer than the limit by itself is cut inside; any other stays whole or goes.
+    Only a line that alone exceeds the limit is cut inside.
 
     Args:
         text: Without lone surrogates.
-        limits: What may stay.
+        limits: The limits.
     """
     whole = size_of(text)
     if _fits(text, whole, limits):
@@ -268,7 +268,7 @@ def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
-    """How many bytes may stay by the limit in bytes and, without a counter, by the one in tokens."""
+    """The limit in bytes, by the limits in bytes and tokens."""
     if limits.tokens is None:
         return limits.bytes
     by_tokens = limits.tokens * (BYTES_A_TOKEN if limits.count_tokens is None else _MOST_BYTES_A_TOKEN)
@@ -276,11 +276,11 @@ def _most_bytes(limits: ResultLimits) -> int | None:
 
 
 def _tokens(text: str, limits: ResultLimits) -> float:
-    """What the counter gives; the estimate where it fails."""
+    """The host's count of tokens; an estimate if it fails."""
     assert limits.count_tokens is not None
     try:
         return max(0, int(limits.count_tokens(text)))
-    except Exception:  # noqa: BLE001  the host's counter; a result isn't lost for it
+    except Exception:  # noqa: BLE001  the host's counter
         return size_of(text).bytes / BYTES_A_TOKEN
 
 
@@ -297,7 +297,7 @@ def _cut(text: str, whole: Size, limits: ResultLimits, most: int | None) -> Cut:
 
 
 def _from_last(data: bytes) -> Iterator[bytes]:
-    """The lines from the last to the first, each only once it is asked for: there may be millions."""
+    """The lines from the last to the first; lazily, as there may be millions."""
     end = len(data)
     while end:
         start = data.rfind(b"\n", 0, end - 1) + 1
@@ -306,7 +306,7 @@ def _from_last(data: bytes) -> Iterator[bytes]:
 
 
 def _bytes_of(lines: Iterable[bytes], count: int | None, most: int | None) -> int:
-    """How many bytes stay of these lines: whole ones, or a part of one that is too long by itself."""
+    """The bytes of these lines within the limits: of whole lines, or of part of the first if it is too long."""
     size = 0
     for line in islice(lines, count):
         if most is not None and size + len(line) > most:
@@ -316,25 +316,25 @@ def _bytes_of(lines: Iterable[bytes], count: int | None, most: int | None) -> in
 
 
 def _place(data: bytes, whole: Size, position: int) -> TextPosition:
-    """Where in its line a position is."""
+    """The line and byte of an offset."""
     if position and position == len(data):
         return TextPosition(whole.lines + 1)
     start = data.rfind(b"\n", 0, position) + 1
     return TextPosition(data.count(b"\n", 0, start) + 1, position - start)
 
 
-# Whole texts ----------------------------------------------------------------------------------------------------------
+# The store ------------------------------------------------------------------------------------------------------------
 
 
 @frozen
 class StoredResult:
-    """One text that is kept.
+    """Stored text of a result.
 
     Attributes:
-        id: By which it is read.
-        path: Its file; `None` where `ResultTexts` keep it.
-        size: How long it is.
-        session: Who may read it.
+        id: Its key.
+        path: Its file; `None` if it is in `ResultTexts`.
+        size: Its size.
+        session: Key of its readers.
     """
 
     id: str
@@ -344,27 +344,27 @@ class StoredResult:
 
 
 class ResultTexts(Protocol):
-    """Keeps whole texts of results beyond the end of the process; brought by `registry.provide` or by a plugin.
+    """Persistent store for full texts of results; from `registry.provide` or a plugin.
 
-    Called in threads, several at once; may block, and raise anything: what it can't keep goes into a file.
+    Called in several threads; may block, and raise anything: a text that it can't store goes into a file.
     """
 
     def keep(self, key: str, text: str, *, session: str | None) -> None:
-        """Keeps a text under a key that no other has."""
+        """Stores a text under a unique key."""
         ...
 
     def load(self, key: str, *, session: str | None) -> str | None:
-        """The text, if it was kept for this session and is still there; else `None`."""
+        """The text, if it was stored for this session and still exists; else `None`."""
         ...
 
 
 @frozen
 class _Page:
-    """A part of a text that is kept.
+    """Page of a stored text.
 
     Attributes:
-        text: The part.
-        next: Where the rest begins, or `None` at the end.
+        text: The page.
+        next: Start of the next page, or `None` at the end.
         whole: The size of the whole text.
     """
 
@@ -375,19 +375,18 @@ class _Page:
 
 @define(eq=False)
 class ResultStore:
-    """Keeps the full texts of results that were cut, each in a file that only this user may read.
+    """Store for the full texts of truncated results, in files that only this user can read. Thread-safe.
 
-    Where `ResultTexts` are provided, these keep them, and they can be read in another process. The folder is made when
-    the first text is kept, and removed by `close`, with this object, or at the end of the program; a program that is
-    killed leaves it to the system's own cleaning of its temporary folder. Any thread may
-    use it.
+    If `ResultTexts` are provided, texts are stored there instead, for other processes, too. The folder is created with
+    the first text, and removed by `close`, with this object, or at exit; a killed program leaves it to the system's
+    cleaning of temporary files.
 
     Attributes:
-        most: How many texts are kept; the oldest goes first.
-        most_bytes: How many bytes they may have in all; a longer text isn't kept at all.
-        parent: The folder to make the folder in; the system's temporary folder by default.
-        reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
-        texts: Gives the `ResultTexts` that are provided, or `None`.
+        most: Maximum number of texts; the oldest are removed.
+        most_bytes: Maximum size of all texts together; a longer text isn't stored.
+        parent: The parent of the folder; by default the system's temporary folder.
+        reader: The name of the tool by which the model reads, or `None`; set by `kept_result_tool`.
+        texts: Returns the provided `ResultTexts`, or `None`.
     """
 
     most: int = 200
@@ -404,14 +403,14 @@ class ResultStore:
         return len(self._kept)
 
     def keep(self, text: str, *, session: str | None = None) -> StoredResult | None:
-        """Keeps a text. Blocks while it is written; never raises.
+        """Stores a text. Blocks while it is written; never raises.
 
         Args:
             text: Without lone surrogates.
-            session: Who may read it.
+            session: Key of its readers.
 
         Returns:
-            What it is found by; `None` where it is too long, or can't be written.
+            The stored text; `None` if it is too long or can't be written.
         """
         import secrets
 
@@ -422,8 +421,8 @@ class ResultStore:
             if (texts := self.texts()) is not None:
                 texts.keep(name, text, session=session)
                 return StoredResult(name, None, size, session)
-        except Exception as error:  # noqa: BLE001  a plugin's store: a file does instead
-            log_failure("keeping a result", error)
+        except Exception as error:  # noqa: BLE001  a plugin's store; use a file
+            log_failure("storing a result", error)
         try:
             try:
                 path = self._write(name, text)
@@ -432,7 +431,7 @@ class ResultStore:
                     self._folder = None
                 path = self._write(name, text)
         except OSError as error:
-            log_failure("keeping a result", error)
+            log_failure("storing a result", error)
             return None
         kept = StoredResult(name, path, size, session)
         self._add(kept)
@@ -441,17 +440,17 @@ class ResultStore:
     def read(
         self, key: str, *, line: int = 1, byte: int = 0, session: str | None = None, limits: ResultLimits | None = None
     ) -> _Page:
-        """A part of a text, whole lines where they aren't too long by themselves. Blocks while it is read.
+        """Reads a page of a text, in whole lines unless one is too long. Blocks.
 
         Args:
-            key: The id that `keep` gave it.
+            key: The id from `keep`.
             line: The first line, from 1.
-            byte: Where in that line to begin, from 0; inside a character, the next one is the first.
-            session: Who reads; only what was kept for the same session can be read.
-            limits: How much to read; as `ResultLimits()` has it by default. Always the head.
+            byte: Offset in that line, from 0; inside a character, the page starts at the next one.
+            session: Key of the reader; has to be that of the stored text.
+            limits: Limits of the page; by default `ResultLimits()`. Always the head.
 
         Raises:
-            LookupError: Nothing of this id is kept for this session, or nothing stands at this place.
+            LookupError: There is no such text for this session, or the position is beyond its end.
         """
         kept = self._kept.get(key)
         limits = ResultLimits() if limits is None else limits
@@ -468,14 +467,12 @@ class ResultStore:
             raise LookupError(f"the result {key!r} can't be read any more ({type(error).__name__})") from error
 
     def close(self) -> None:
-        """Removes everything; what is kept later makes a new folder."""
+        """Removes all texts; a text that is stored later creates a new folder."""
         with self._lock:
             self._kept.clear()
             remove, self._remove, self._folder = self._remove, None, None
         if remove is not None:
             remove()
-
-    # How it does it ----------------------------------------------------------------------------------------------
 
     def _loaded(self, key: str, session: str | None) -> str:
         try:
@@ -496,7 +493,7 @@ class ResultStore:
                 file.write(text.encode())
         except OSError:
             with suppress(OSError):
-                os.unlink(path)  # noqa: PTH108  half a text is none
+                os.unlink(path)  # noqa: PTH108
             raise
         return path
 
@@ -518,12 +515,12 @@ class ResultStore:
                 gone.append(self._kept.pop(next(iter(self._kept))))
                 total -= gone[-1].size.bytes
         for each in gone:
-            with suppress(OSError):  # it is gone already, or goes with its folder
-                os.unlink(each.path or "")  # noqa: PTH108  it is text
+            with suppress(OSError):  # it is gone, or is removed with its folder
+                os.unlink(each.path or "")  # noqa: PTH108  a string
 
 
 def _remove_folder(folder: str, owner: int) -> None:
-    """A child process that was forked has its parent's folder, not one of its own."""
+    """Removes the folder, except in a forked child process, which shares its parent's."""
     import shutil
 
     if os.getpid() == owner:
@@ -532,14 +529,16 @@ def _remove_folder(folder: str, owner: int) -> None:
 
 def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits) -> _Page:
     if not 1 <= start.line <= max(whole.lines, 1) or start.byte < 0:
-        raise LookupError(f"there are lines 1 to {whole.lines}, and bytes from 0; nothing stands at line {start.line}")
+        raise LookupError(
+            f"there are lines 1 to {whole.lines}, and bytes from 0; got line {start.line}, byte {start.byte}"
+        )
     for _ in range(start.line - 1):
         file.readline()
     skipped = file.read(start.byte)
     if len(skipped) < start.byte or b"\n" in skipped:
         raise LookupError(f"line {start.line} has fewer than {start.byte} bytes")
-    most = max(limits.bytes or 1 << 20, 4)  # so that each page has a character at least
-    data = file.read(2 * most + 8)  # as much again shows whether the line that is cut is too long by itself
+    most = max(limits.bytes or 1 << 20, 4)  # so that each page has at least one character
+    data = file.read(2 * most + 8)  # twice as much, to see whether the cut line alone is too long
     first = next((place for place, each in enumerate(data[:4]) if each & 0xC0 != 0x80), 0)
     text = data[first:].decode(errors="ignore")
     done = cut(text, attrs.evolve(limits, bytes=most, keep="head", media_bytes=None))
@@ -556,14 +555,14 @@ def kept_result_tool(
     name: str = READER,
     limits: ResultLimits = DEFAULT_RESULT_LIMITS,
 ) -> Tool:
-    """A tool that reads what was left out of a result; from now on, truncated results name it.
+    """A tool that reads the omitted rest of results; truncated results name it from now on.
 
-    Each session reads its own results only.
+    Each session can read its own results only.
 
     Args:
-        kept: What it reads in, or what gives that for a call.
+        kept: The store, or a function that returns it for a call.
         name: The tool's name.
-        limits: How much one call reads at most.
+        limits: Limits of one page.
     """
 
     def read_result(

@@ -72,7 +72,7 @@ class Host(RuleBasedStateMachine):
         pending = []
         for path in paths:
             state = self.a_call(path, self.answered(Later()))
-            with pytest.raises(CallError, match="waits for a person"):
+            with pytest.raises(CallError, match="waiting for the user's answer"):
                 asyncio.run(approved(state))
             pending.append(state.pending)
         return PendingCalls(pending).dumps(KEY)

@@ -455,7 +455,7 @@ def test_what_a_batch_of_its_own_rules_has_left_is_not_resumed_without_rules():
     registry, asks = board(), Permissions([Rule("*", "*", "ask")])
     pending = suspended(registry, permissions=asks)
     for other in (registry, board(permissions=asks)):
-        with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: give them"):
+        with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: pass them"):
             resumed(other, pending)
     assert resumed(registry, pending, permissions=asks).results[0].text == "deleted a"
     other = suspended(registry, arguments={"path": "b"}, permissions=asks)

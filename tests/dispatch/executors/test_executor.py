@@ -810,8 +810,8 @@ def test_nested_calls_are_limited_in_depth(local):
         return result.text
 
     response = run_locally(local(loop, limits=Limits(depth=3)), "loop")
-    assert response.output == "loop was not run: tools call tools more than 3 deep here."
+    assert response.output == "loop was not run: its call is nested more than 3 deep."
 
 
 def test_background_work_is_refused(local):
-    assert "its result is all that is sent back" in run_locally(local(), "background").output
+    assert "only its result is sent back" in run_locally(local(), "background").output
