@@ -240,7 +240,6 @@ def test_no_error_names_the_hosts_path(top, write, opened):
         assert str(top.parent) not in caught.value.text
 
 
-
 @pytest.mark.parametrize(
     ("path", "error"),
     [

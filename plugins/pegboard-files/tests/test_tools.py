@@ -274,7 +274,6 @@ def test_what_only_a_call_needs_waits_for_it(code, heavy):
     assert ran.stdout.strip() == "[]"
 
 
-
 @pytest.mark.parametrize(
     ("table", "text"),
     [

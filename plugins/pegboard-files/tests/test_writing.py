@@ -127,7 +127,6 @@ def test_a_huge_file_is_refused_without_being_read(top, opened):
         change(opened, "a", b"")
 
 
-
 @pytest.mark.parametrize(
     ("path", "why"),
     [
