@@ -1,4 +1,4 @@
-"""A home of its own, a command that can be run in this process, and registries to run it on."""
+"""A temporary home, a function that runs commands in this process, and plugins to run them with."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _VARIABLES = (
 
 @pytest.fixture(scope="session")
 def others() -> str:
-    """The plugins that happen to be installed beside pegboard here, for `PEGBOARD_BLOCK`."""
+    """The plugins installed in this environment, for `PEGBOARD_BLOCK`."""
     return ",".join(found.name for found in discover().entries)
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch, others):
-    """A user's home without anything in it, and a folder to be in, outside of any project; no plugins but a test's."""
+    """An empty home with a current folder outside of any project; only the test's own plugins are loaded."""
     folder = tmp_path / "home"
     for name in ("here", "cache", "config", "state"):
         (folder / name).mkdir(parents=True)
@@ -53,7 +53,7 @@ def home(tmp_path, monkeypatch, others):
 
 @pytest.fixture
 def registry(home, monkeypatch) -> ToolRegistry:
-    """An empty registry that every command of this test uses."""
+    """An empty registry, used by every command of the test."""
     bare = ToolRegistry()
     monkeypatch.setattr(session, "load_registry", lambda *_: bare)
     return bare
@@ -61,7 +61,7 @@ def registry(home, monkeypatch) -> ToolRegistry:
 
 @pytest.fixture
 def run(home, capsys):
-    """Runs a command line in this process; gives the exit code, standard output and standard error."""
+    """Runs a command line in this process; returns the exit code, standard output and standard error."""
 
     def run(*argv: str) -> tuple[int, str, str]:
         known = dict(sys.modules)
@@ -100,7 +100,7 @@ class Site:
         self.root = root
 
     def add_listed(self, name: str, source: str) -> None:
-        """Installs it with a manifest that says what it brings."""
+        """Installs a plugin with a manifest."""
         self.add(name, source, manifest=manifest_of(self.root.with_name(f"{name}-probed"), name, source))
 
     def add(self, name: str, source: str, *, editable: bool = False, manifest: str | None = None) -> Path:
@@ -117,7 +117,7 @@ class Site:
 
 
 def manifest_of(folder: Path, name: str, source: str) -> str:
-    """The text of the manifest of the plugin `NAME`, whose code is loaded in a folder of its own."""
+    """The manifest of the plugin `NAME`, made by loading its code from another folder."""
     write(folder / f"{name}_tools.py", source)
     sys.path.insert(0, str(folder))
     try:
@@ -130,7 +130,7 @@ def manifest_of(folder: Path, name: str, source: str) -> str:
 
 @pytest.fixture(scope="session")
 def demo_manifest(tmp_path_factory) -> str:
-    """What the demo plugin brings, asked once for all tests."""
+    """The manifest of the demo plugin, made once for all tests."""
     return manifest_of(tmp_path_factory.mktemp("demo"), "demo", DEMO)
 
 

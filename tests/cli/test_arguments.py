@@ -46,6 +46,7 @@ def read(*words: str, base=None):
         ("text=null", "null"),
         ("text=", ""),
         ("text=a=b", "a=b"),
+        ("text=@@home", "@home"),
         ("text=[1]", "[1]"),
         ("count=5", 5),
         ("count=-0", 0),
@@ -127,10 +128,6 @@ def test_a_file_is_read(tmp_path):
     assert read(f"filter=@{tmp_path}/json") == {"filter": {"op": "eq"}}
 
 
-def test_a_text_may_begin_with_the_sign_for_files():
-    assert read("text=@@home") == {"text": "@home"}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -147,7 +144,7 @@ def test_a_text_may_begin_with_the_sign_for_files():
         (["text=@missing"], "No such file or directory; for a text that begins with '@', write text=@@missing"),
     ],
 )
-def test_what_can_not_become_an_argument(words, message, tmp_path, monkeypatch):
+def test_invalid_words(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WordError) as caught:
         read(*words)
@@ -155,14 +152,14 @@ def test_what_can_not_become_an_argument(words, message, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("data", "message"), [(b"\xff\xfe", "isn't UTF-8"), (b"four", "larger than 3 bytes")])
-def test_a_file_that_is_no_text_or_too_large(tmp_path, monkeypatch, data, message):
+def test_a_file_that_is_not_text_or_too_large(tmp_path, monkeypatch, data, message):
     monkeypatch.setattr("pegboard.cli.arguments.MOST_FILE_BYTES", 3)
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(WordError, match=message):
         read(f"text=@{tmp_path}/file")
 
 
-def test_state_is_flat_and_text():
+def test_state_words_are_flat_and_untyped():
     assert read_words(["tier=gold", "n=5", "m:=5", "a.b=c", "tier=free"]) == {
         "tier": "free",
         "n": "5",
@@ -188,7 +185,7 @@ _TYPED = (
 
 
 @given(_TYPED)
-def test_what_json_spells_is_read_back_as_it_was(case):
+def test_json_of_a_value_is_read_back_as_the_value(case):
     kind, value = case
     text = value if isinstance(value, str) else json.dumps(value)
     assert typed(text, SchemaType({"type": kind}, {})) == value
@@ -248,7 +245,7 @@ def test_the_values_that_are_named():
     assert hint({"anyOf": [{"enum": [1, "a"]}, {"const": None}, {"type": "string"}]}).members == (1, "a", None)
 
 
-def test_properties_of_all_parts_the_first_counts():
+def test_the_first_definition_of_a_property_counts():
     schema = {
         "anyOf": [
             {"properties": {"a": {"type": "string"}, "b": True}, "required": ["a"]},
@@ -266,7 +263,7 @@ def test_a_property_that_is_not_named():
     assert hint({"type": "object", "additionalProperties": False}).child("x").types == set()
 
 
-def test_items_by_place():
+def test_items_by_index():
     schema = {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
     assert hint(schema).item(0).types == {"string"}
     assert hint(schema).item(1).types == {"integer"}
@@ -274,7 +271,7 @@ def test_items_by_place():
     assert hint({"type": "string"}).item(0).types == set()
 
 
-def test_what_stands_under_a_keyword():
+def test_the_outer_keyword_overrides_inner_ones():
     assert hint({"description": "outer", "anyOf": [{"description": "inner"}]}).keywords.get("description") == "outer"
     assert hint({"anyOf": [{"description": "inner"}]}).keywords.get("description") == "inner"
     assert hint({}).keywords.get("description") is None

@@ -121,7 +121,7 @@ class TestTurns:
         assert faults("Outcome", outcome.to_json()) == []
 
 
-def test_what_executors_are_sent_and_answer():
+def test_requests_and_responses_of_executors():
     """Every attribute is in one of them."""
     confirmation = Confirmation("Sure?", confirmed=True).to_data()
     texts = {each.name: "x" for each in attrs.fields(ReadonlyContext) if each.type == "str | None"}
@@ -163,7 +163,7 @@ def test_what_executors_are_sent_and_answer():
     ]
 
 
-def test_what_else_is_written():
+def test_other_records():
     answers = [Later(), Reject("no")]
     assert [faults("answer", each.to_json()) for each in answers] == [[], []]
     assert faults("Actions", Actions({"a": 1}, {"f": 2}, "boss", escalate=True, conflicts=("a",)).to_json()) == []
@@ -202,8 +202,8 @@ async def later(request, context):
     return Later()
 
 
-def test_what_version_1_has_kept_is_read(registry):
-    """A call that waits, in the keys of then, and what it stands in."""
+def test_data_of_version_1_is_read(registry):
+    """A pending call in the keys of that version, and the turn outcome that contains it."""
     registry.register(send)
     pending = asyncio.run(registry.dispatch([ToolCall("send", {"to": "ann"}, "s")], approver=later)).pending
     (call,) = pending.to_json()["calls"]
@@ -217,7 +217,7 @@ def test_what_version_1_has_kept_is_read(registry):
 
 
 @pytest.mark.parametrize("version", [0, 3, "2", None])
-def test_what_another_version_has_kept_is_refused_by_its_number(version):
+def test_data_of_another_version_is_refused(version):
     with pytest.raises(PendingError, match=f"version {version!r}; this pegboard knows version 2"):
         TurnOutcome.from_json({**KEPT, "version": version})
     with pytest.raises(PendingError, match=f"version {version!r}; this pegboard knows version 2"):
@@ -269,7 +269,7 @@ def test_plugins_of_this_environment(run, site):
         (("dispatch", "calls.json", "--no", "--events"), "registry dispatch --events, a line"),
     ],
 )
-def test_what_comes_line_by_line(run, filled_registry, argv, name):
+def test_json_lines_of_dispatch(run, filled_registry, argv, name):
     calls = [{"id": "1", "name": "send", "arguments": {"to": "ann"}}, {"id": "2", "name": "no", "arguments": "{"}]
     Path("calls.json").write_text(json.dumps(calls))
     lines = [json.loads(line) for line in run(*argv)[1].splitlines()]

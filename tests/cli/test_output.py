@@ -35,7 +35,7 @@ SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"
 TERMINAL = Screen(30)
 
 
-def test_what_hides_is_visible_in_every_text():
+def test_hidden_characters_are_visible_in_every_text():
     assert one_line(f" {NASTY}\n x ") == f"{SEEN} x"
     assert block(f"{NASTY}\nx\n", indent="  ") == f"  {SEEN}\n  x\n"
     assert rows_text(("A", "B"), [(NASTY, "x")]).splitlines()[1] == f"{SEEN}  x"
@@ -44,22 +44,18 @@ def test_what_hides_is_visible_in_every_text():
     assert json_line({NASTY: NASTY}).isascii()
 
 
-def test_a_block_is_broken_to_the_screen():
+def test_a_block_is_wrapped_to_the_screen():
     assert block("word " * 7, TERMINAL, indent="    ") == "    word word word word word\n    word word\n"
     assert block("", TERMINAL) == ""
 
 
-def test_a_table_is_broken_to_the_screen():
-    assert rows_text(("NAME", "TEXT"), [("a", "漢字" * 20)], TERMINAL).splitlines()[1:] == [
-        "a     " + "漢字" * 6,
-        "      " + "漢字" * 6,
-        "      " + "漢字" * 6,
-        "      " + "漢字" * 2,
-    ]
+def test_a_table_is_wrapped_to_the_screen():
+    lines = ["a     " + "漢字" * 6, *["      " + "漢字" * 6] * 2, "      " + "漢字" * 2]
+    assert rows_text(("NAME", "TEXT"), [("a", "漢字" * 20)], TERMINAL).splitlines()[1:] == lines
     assert rows_text(("NAME", "TEXT"), [("a", "x" * 99)]).splitlines()[1] == f"a     {'x' * 99}"
 
 
-def test_json_lists_have_a_value_a_line():
+def test_json_lists_have_one_value_per_line():
     assert json_rows("each", [{"a": 1}, "é"]) == '{"each":[\n{"a":1},\n"é"\n]}\n'
     assert json_rows("each", []) == '{"each":[]}\n'
 
@@ -83,7 +79,7 @@ def test_a_result(result, text):
     assert result_text(result) == text
 
 
-def test_a_terminal_sees_what_a_result_hides_and_a_pipe_gets_it_as_it_is():
+def test_hidden_characters_of_a_result_are_visible_on_a_terminal_only():
     assert result_text(ToolResult(f"{NASTY}\n\tx\r\n"), TERMINAL) == f"{SEEN}\n\tx\n"
     assert result_text(ToolResult(f"{NASTY}\n\tx\r\n")) == f"{NASTY}\n\tx\r\n"
     assert result_text(ToolResult("word " * 20), TERMINAL) == "word " * 20 + "\n"
@@ -108,7 +104,7 @@ class FakeTerminal(io.StringIO):
         return -1
 
 
-def test_size():
+def test_the_screen_of_a_stream():
     assert screen_of(FakeTerminal(), {"COLUMNS": "33"}) == Screen(33, colour=True)
     assert screen_of(FakeTerminal(), {}).is_terminal
     assert screen_of(io.StringIO(), {"COLUMNS": "33"}) == PLAIN
@@ -138,14 +134,14 @@ def test_styles_show_where_there_is_colour():
         ("漢字 漢", 4, ["漢字", "漢"]),
     ],
 )
-def test_lines_are_broken_between_words(text, width, lines):
+def test_lines_are_wrapped_between_words(text, width, lines):
     assert wrapped(text, width) == lines
 
 
-# The line that tells how far long work is ----------------------------------------------------------------------------
+# The status line -----------------------------------------------------------------------------------------------------
 
 
-def test_a_terminal_sees_it_and_it_goes_away(capsys, monkeypatch):
+def test_the_status_line_is_redrawn_and_erased(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with Status(TERMINAL) as status:
         status.show("loading plugin files")
@@ -167,7 +163,7 @@ def test_a_bar_shows_how_much_is_done(capsys, monkeypatch, text, done, shown):
     assert capsys.readouterr().err == shown
 
 
-def test_what_else_is_written_stands_on_a_line_of_its_own(capsys, monkeypatch):
+def test_other_output_erases_the_status_line_first(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     real = sys.stderr
     with Status(TERMINAL) as status:
@@ -178,7 +174,7 @@ def test_what_else_is_written_stands_on_a_line_of_its_own(capsys, monkeypatch):
     assert "\rbusy\r    \rhello\n" in capsys.readouterr().err
 
 
-def test_nobody_looks(capsys, monkeypatch):
+def test_no_status_line_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with Status(PLAIN) as status:
         status.show("x")
@@ -188,7 +184,7 @@ def test_nobody_looks(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_it_is_put_back_whatever_happens(capsys):
+def test_a_redirection_is_undone_after_an_exception(capsys):
     real = sys.stdout
 
     def fail() -> None:
@@ -203,7 +199,7 @@ def test_it_is_put_back_whatever_happens(capsys):
     assert capsys.readouterr() == ("ours\n", "aside\n")
 
 
-def test_our_output_stays_ours_while_a_plugin_is_loaded(capsys):
+def test_write_through_bypasses_the_redirection(capsys):
     with redirect_stdout(), observed([]):
         sys.stdout.write("the plugin's\n")
         write_through("ours\n")
@@ -221,7 +217,7 @@ def test_kitty_gets_png_in_pieces():
 
 
 @pytest.mark.parametrize("environ", [{"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}])
-def test_iterm_gets_any_picture_whole(environ):
+def test_iterm_gets_images_of_any_type_in_one_piece(environ):
     shown = pictures(PICTURE, TERMINAL, environ)
     assert shown.count("\x1b]1337;File=inline=1;size=") == 2
     assert shown.endswith("size=3:Z2lm\a\n")
@@ -231,5 +227,5 @@ def test_iterm_gets_any_picture_whole(environ):
     ("screen", "environ"),
     [(TERMINAL, {}), (TERMINAL, {"KITTY_WINDOW_ID": "1", "TMUX": "x"}), (PLAIN, {"KITTY_WINDOW_ID": "1"})],
 )
-def test_pictures_are_not_shown_where_that_can_not_be(screen, environ):
+def test_images_are_not_shown_on_other_outputs(screen, environ):
     assert pictures(PICTURE, screen, environ) == ""

@@ -1,4 +1,4 @@
-"""The command as a real process: on a terminal, into a pipe whose reader goes, interrupted; and what it imports."""
+"""The command as a process: on a terminal, into closed pipes, interrupted; and its imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import threading
 from pathlib import Path
 
 def wait(started: str) -> str:
-    """Say that it has started, then wait for ever."""
+    """Create a file, then wait forever."""
     Path(started).write_text("")
     threading.Event().wait()
     return "never"
@@ -41,7 +41,7 @@ async def wait_async(started: str) -> str:
 async def leave() -> str:
     """Leave a thread behind that sleeps for longer than the test waits."""
     import asyncio, time
-    await asyncio.to_thread(time.sleep, 30)
+    await asyncio.to_thread(time.sleep, 600)
     return "never"
 
 def nasty() -> str:
@@ -130,7 +130,7 @@ def functions(tmp_path) -> str:
 
 
 def on_terminal(argv: list[str], environ: dict[str, str], *, columns: int = 60) -> tuple[int, str]:
-    """Runs it on a terminal of its own; gives the exit code and everything that was shown."""
+    """Runs it on a new terminal; returns the exit code and all output."""
     at = Terminal(argv, {**environ, "COLUMNS": str(columns)})
     return at.end(), at.shown
 
@@ -152,7 +152,7 @@ class TestTerminal:
         ]
 
     @pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-    def test_without_colour_where_that_is_wanted(self, environ, variable):
+    def test_colour_can_be_disabled(self, environ, variable):
         assert "\x1b" not in on_terminal(["list"], {**environ, **variable})[1]
 
     def test_an_error_is_red(self, environ, functions):
@@ -160,7 +160,7 @@ class TestTerminal:
         assert code == 1
         assert "\x1b[31merror (tool_failure): refuse failed: ValueError.\x1b[0m" in shown
 
-    def test_what_a_tool_says_moves_no_cursor(self, environ, functions):
+    def test_escape_sequences_of_a_tool_are_escaped(self, environ, functions):
         _, shown = on_terminal(["call", "nasty", "--functions", functions], environ)
         assert shown.rpartition("\r")[2] == "a\\u{1b}[2Jb\\u{202e}c\n"
 
@@ -174,7 +174,7 @@ class TestPipe:
         assert ran.stderr.startswith(b"\x1b[31merror: ")
 
     @pytest.mark.parametrize("argv", [["list"], ["list", "--json"], ["list", "--table"]])
-    def test_a_reader_that_goes_early_ends_it_quietly(self, site, environ, argv):
+    def test_a_reader_that_closes_the_pipe_ends_it_quietly(self, site, environ, argv):
         path = site.root / "demo_tools" / "pegboard-manifest.json"
         manifest = json.loads(path.read_text())
         tools = manifest["plugins"]["demo"]["tools"]
@@ -188,13 +188,6 @@ class TestPipe:
         assert process.stderr.read() == b""
         process.stderr.close()
         assert process.wait() == 0
-
-    def test_a_reader_that_was_never_there(self, environ):
-        ours, its = os.pipe()
-        os.close(ours)
-        ran = subprocess.run([*COMMAND, "schema", "wipe"], env=environ, stdout=its, stderr=subprocess.PIPE, check=False)
-        os.close(its)
-        assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 class TestPrints:
@@ -223,12 +216,12 @@ class TestPrints:
         ran = self.run(noisy, "call", "f", "--functions", str(tmp_path / "fns.py"))
         assert (ran.stdout, ran.stderr) == ("x\n", "loud\nlouder\n")
 
-    def test_with_standard_error_closed_it_still_is(self, noisy):
+    def test_a_call_as_json_is_json_with_standard_error_closed(self, noisy):
         line = f"'{sys.executable}' -m pegboard call noisy --json 2>&-"
         ran = subprocess.run(["sh", "-c", line], env=noisy, stdout=subprocess.PIPE, text=True, check=False)
         assert json.loads(ran.stdout)["isError"] is False
 
-    def test_a_reader_that_has_gone_stays_quiet(self, noisy):
+    def test_a_closed_pipe_is_not_an_error(self, noisy):
         ours, its = os.pipe()
         os.close(ours)
         ran = self.run(noisy, "call", "noisy", "--json", stdout=its)
@@ -236,7 +229,7 @@ class TestPrints:
         assert ran.returncode == 0
         assert "Traceback" not in ran.stderr
 
-    def test_an_output_that_takes_nothing_or_is_closed_is_one_line(self, noisy):
+    def test_a_full_or_closed_output_is_a_one_line_error(self, noisy):
         """Warm and cold."""
         self.run(noisy, "list")  # the next one may be warm
         for argv in (["list"], ["list", "--table"], ["call", "noisy", "--json"], ["--help"]):
@@ -273,7 +266,7 @@ def test_ctrl_c_ends_a_call_that_would_never_end(environ, functions, tmp_path, t
     assert err.startswith(f"error (aborted): {tool} was aborted after ".encode())
 
 
-def test_a_thread_that_a_tool_leaves_behind_keeps_no_process(environ, functions):
+def test_a_thread_that_a_tool_leaves_behind_does_not_block_the_exit(environ, functions):
     process = subprocess.Popen(
         [*COMMAND, "call", "leave", "--timeout", "0.3", "--functions", functions],
         env=environ,
@@ -281,7 +274,7 @@ def test_a_thread_that_a_tool_leaves_behind_keeps_no_process(environ, functions)
         stderr=subprocess.PIPE,
     )
     try:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, out) == (1, b"")
@@ -312,7 +305,7 @@ def loaded(environ: dict[str, str], *lines: list[str]) -> set[str]:
     return set(line.split()[2:])
 
 
-def test_looking_imports_no_plugin_and_nothing_heavy(environ):
+def test_listing_imports_no_plugin_and_nothing_heavy(environ):
     lines = (
         ["list", "--where", "read_only and name:c*"],
         ["list", "--table"],
@@ -340,7 +333,7 @@ def test_the_help_loads_click_and_little_else(environ, site):
 @pytest.mark.parametrize(
     "command", [[sys.executable, "-m", "pegboard"], [str(Path(sys.executable).with_name("registry"))]]
 )
-def test_what_lies_in_the_current_folder_is_no_installed_plugin(command, tmp_path):
+def test_metadata_in_the_current_folder_is_not_an_installed_plugin(command, tmp_path):
     folder = tmp_path / "lying-0.5.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: lying\nVersion: 0.5\n")

@@ -1,4 +1,4 @@
-"""An event loop for one command, which waits for nobody who won't end."""
+"""The event loop of a command, and approval at the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import ApprovalRequest, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.cli import run as cli_loop
-from pegboard.cli.run import answer_of, has_left_threads, run_to_end, whole
+from pegboard.cli.run import answer_of, has_left_threads, run_to_end, wrap_exactly
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.request import Always, Once, Reject
 from terminal import Terminal
@@ -87,7 +87,7 @@ def test_a_thread_that_is_busy_is_left_behind(monkeypatch):
     assert not has_left_threads()
 
 
-# Who answers for a call: a person on a real terminal, `--yes`, `--no`, or nobody -------------------------------------
+# Approval at the terminal --------------------------------------------------------------------------------------------
 
 FUNCTIONS = '''
 from pegboard import Preview, ToolContext, tool
@@ -105,7 +105,7 @@ def wipe(path: str) -> str:
 
 @tool
 async def wait(context: ToolContext) -> str:
-    """Wait for ever."""
+    """Wait forever."""
     import asyncio
     context.report(1, 4, "waiting")
     await asyncio.Event().wait()
@@ -127,24 +127,24 @@ async def wait(context: ToolContext) -> str:
         ("perhaps", None),
     ],
 )
-def test_what_a_line_says(line, answer):
+def test_answers_are_parsed(line, answer):
     assert answer_of(line, may_always=True) == answer
 
 
-def test_always_is_no_answer_where_it_allows_nothing_more():
+def test_always_and_wider_are_answers_only_if_offered():
     assert answer_of("a", may_always=False) is None
     assert [answer_of("w", may_always=True, wider=wider) for wider in ((), ("git *",))] == [None, Always(["git *"])]
 
 
 @given(st.text("ab 漢\u0301", max_size=60), st.integers(20, 30) | st.none())
-def test_a_line_of_a_prompt_is_broken_without_losing_a_space_and_makes_no_line_of_its_own(line, width):
-    first, *others = whole(line, width)
+def test_wrapped_lines_keep_spaces_and_are_indented(line, width):
+    first, *others = wrap_exactly(line, width)
     assert line == first + "".join(other.removeprefix(" " * 8) for other in others)
     assert all(other.startswith(" " * 8) for other in others)
     assert width is None or all(cells(part) <= width for part in (first, *others))
 
 
-def test_what_is_too_long_to_be_read_to_the_end_isnt_approved(monkeypatch, capsys):
+def test_a_request_that_is_too_long_is_rejected(monkeypatch, capsys):
     monkeypatch.setattr(cli_loop, "dialogue", lambda _request: pytest.fail("asked"))
     registry = ToolRegistry(approver=cli_loop.TerminalPrompt())
     registry.register(tool(lambda path: path, name="wipe", description="Wipe it.", destructive=True))
@@ -174,9 +174,7 @@ FORM = {
         (["blue\n"], None),
     ],
 )
-def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(
-    monkeypatch, tmp_path, capsys, lines, answer
-):
+def test_a_form_is_filled_in_or_rejected_with_the_users_words(monkeypatch, tmp_path, capsys, lines, answer):
     (tmp_path / "typed").write_text("".join(lines))
     monkeypatch.setattr(cli_loop, "TERMINAL", tmp_path / "typed")
     request = ApprovalRequest(ToolCall("ask", '{"q": 1}', "1"), "", "ask", hint="Tell me", payload={"form": FORM})
@@ -204,7 +202,7 @@ def terminal(home, tmp_path):
             terminal.process.wait()
 
 
-def test_a_person_sees_the_preview_and_says_yes(terminal):
+def test_a_call_is_approved_after_its_preview(terminal):
     at = terminal("call", "wipe", "path=a.txt")
     at.until("removes a.txt")
     at.until("\\u{1b}[2J")  # what moves the cursor is written out
@@ -213,7 +211,7 @@ def test_a_person_sees_the_preview_and_says_yes(terminal):
     assert (at.end(), at.shown.endswith("wiped a.txt\n")) == (0, True)
 
 
-def test_a_person_says_no_and_why(terminal):
+def test_a_call_is_rejected_with_a_reason(terminal):
     at = terminal("call", "wipe", "path=a.txt", "--json")
     at.until("Run it?")
     at.type("what?\n")
@@ -222,7 +220,7 @@ def test_a_person_says_no_and_why(terminal):
     assert (at.end(), "use b.txt" in at.shown) == (1, True)
 
 
-def test_what_was_typed_before_the_question_answers_nothing(terminal):
+def test_input_typed_before_the_question_is_discarded(terminal):
     at = terminal("call", "wipe", "path=a.txt", "--json")
     at.type("y\n")
     at.until("Run it?")

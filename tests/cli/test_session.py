@@ -67,7 +67,7 @@ class TestFunctions:
         assert (code, out.split()) == (0, ["add", "renamed"])
         assert "unspeakable" in err
 
-    def test_a_selection_of_the_configuration_is_named_like_a_tool(self, run, file, tmp_path):
+    def test_a_selection_is_used_like_a_tool_name(self, run, file, tmp_path):
         config = tmp_path / "selected.toml"
         config.write_text('selections = { few = "add,nosuch", all = "*" }')
         how = ("list", "--names", "--functions", file, "--config", str(config))
@@ -89,25 +89,25 @@ class TestFunctions:
             ("x = 1", "defines no public function"),
         ],
     )
-    def test_a_file_that_does_not_do(self, run, file, source, message):
+    def test_a_file_that_fails_is_a_usage_error(self, run, file, source, message):
         Path(file).write_text(source)
         code, out, err = run("list", "--functions", file)
         assert (code, out) == (2, "")
         assert message in err
         assert "Traceback" not in err
 
-    def test_a_file_that_is_no_python_or_isnt_there(self, run, tmp_path):
+    def test_a_file_that_is_missing_or_not_python(self, run, tmp_path):
         (tmp_path / "fns.txt").write_text("")
         assert "its name has to end in .py" in run("list", "--functions", str(tmp_path / "fns.txt"))[2]
         assert run("list", "--functions", "nowhere.py")[0] == 2
 
-    def test_the_later_file_counts(self, run, file, tmp_path):
+    def test_a_later_file_overrides_an_earlier_one(self, run, file, tmp_path):
         later = tmp_path / "later.py"
         later.write_text("def add() -> str:\n    return 'later'\n")
         assert run("call", "add", "--functions", file, "--functions", str(later))[:2] == (0, "later\n")
 
 
-# What may stand at the cursor, and the scripts that ask --------------------------------------------------------------
+# Completion ----------------------------------------------------------------------------------------------------------
 
 SCHEMA = {
     "type": "object",
@@ -135,7 +135,7 @@ def test_the_names_of_arguments_required_ones_first():
     assert words("f") == ["filter=", "filter.op="]
 
 
-def test_what_is_given_is_left_out_but_arrays_repeat():
+def test_given_arguments_are_not_completed_again_except_arrays():
     assert words("", "path=x", "tags=a", "limit:=3", "filter.op=eq") == ["mode=", "dry=", "tags=", "filter=", "any="]
 
 
@@ -178,7 +178,7 @@ class TestCompletion:
             *((line, []) for line in ("list --where user:", "call read_file path=@no/such/", "list --plugin ")),
         ],
     )
-    def test_what_may_stand_at_the_cursor(self, run, registry, home, monkeypatch, *, line, answers):
+    def test_completions(self, run, registry, home, monkeypatch, *, line, answers):
         tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
         registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
         (home / "here" / "new").mkdir()
@@ -189,27 +189,27 @@ class TestCompletion:
         assert (code, out.splitlines(), err) == (0, [f"plain,{each}" for each in answers] or [""], "")
 
     @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
-    def test_where_nothing_can_be_said_nothing_is_said(self, run, registry, monkeypatch, line):
+    def test_errors_complete_to_nothing(self, run, registry, monkeypatch, line):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", line)
         code, out, err = run()
         assert code in (0, 1)
         assert (out.strip(), err) == ("", "")
 
-    def test_what_no_script_of_ours_asks(self, run, registry, monkeypatch):
+    def test_an_unknown_instruction_fails(self, run, registry, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "tcsh_complete")
         assert run() == (1, "", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_printed_whole_and_the_help_tells_how_to_put_it_to_use(run, shell):
+def test_the_script_is_printed_and_the_help_says_how_to_enable_it(run, shell):
     code, out, _ = run("completion", shell)
     assert (code, "_REGISTRY_COMPLETE=" in out, out[-1]) == (0, True, "\n")
     assert f"registry completion {shell}" in run("completion", "--help")[1]
 
 
 def test_a_real_bash_completes(run, site, tmp_path):
-    """As bash does: it ends words at '=', and hands over the words, the line and where the cursor stands."""
+    """Calls the function as bash does, which splits words at '=' and passes words, line and cursor."""
     bash = shutil.which("bash")
     assert bash is not None, "bash is needed for this test"
     (tmp_path / "bin").mkdir()
@@ -292,8 +292,8 @@ class TestPublished:
         write(home / "config/pegboard/pegboard.toml", f'[plugins.pub]\nfile = "{file}"\n')
         return file
 
-    def test_they_are_listed_as_static_ones_are(self, run, file):
-        """With the wrappers round their toolset; no plugin is imported, and the toolset was closed."""
+    def test_published_tools_are_listed_without_importing_the_plugin(self, run, file):
+        """With the wrappers of their toolset applied; the toolset was closed."""
         for _ in range(2):
             code, out, err = run("list")
             assert (code, err) == (0, "")
@@ -307,7 +307,7 @@ class TestPublished:
         assert "pub_tools" not in sys.modules
         assert run("call", "n_take")[1] == "ran\n"
 
-    def test_to_call_one_of_them_no_other_toolset_is_asked(self, run, file):
+    def test_a_call_of_a_published_tool_queries_no_other_toolset(self, run, file):
         run("list")
         calls = file.with_name("calls.json")
         for names, asks in ((["n_take"], False), (["n_show", "n_take"], False), (["n_take", "third"], True)):
@@ -319,25 +319,25 @@ class TestPublished:
         assert "live was asked" not in run("call", "n_take")[2]
         assert "live was asked" in run("call", "n_take", "--live")[2]
 
-    def test_a_plugin_without_a_toolset_has_none_to_ask(self, run, home, empty_site):
+    def test_a_plugin_that_registers_no_toolset_is_not_reported(self, run, home, empty_site):
         empty_site.add(
             "none", "from pegboard import hookimpl\n\n@hookimpl\ndef pegboard_register_toolsets(register): pass\n"
         )
         assert "not queried" not in run("list")[2]
 
-    def test_they_complete(self, run, file, monkeypatch):
+    def test_published_tools_are_completed(self, run, file, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry show n_")
         assert run()[1] == "plain,n_show\ttake show hidden\nplain,n_take\ttake show hidden\n"
 
-    def test_they_are_read_anew_once_a_file_changes(self, run, file):
+    def test_published_tools_are_read_again_after_a_file_changes(self, run, file):
         for text, names in (("other", "n_other\n"), ("other third", "n_other\nn_third\n")):
             assert run("list", "--names")[0] == 0
             file.write_text(text)
             assert run("list", "--names")[1] == names
 
-    def test_what_fails_is_reported_and_asked_again(self, run, file):
-        """It costs only itself, and isn't kept for the warm command; a rule may name a tool that it would have."""
+    def test_a_failing_toolset_is_reported_and_queried_again(self, run, file):
+        """Other tools are listed, no snapshot is written, and rules for its tools aren't reported."""
         file.rename(file.with_suffix(".away"))
         rules = file.with_name("rules.toml")
         rules.write_text('allow = ["n_take"]')
@@ -349,14 +349,14 @@ class TestPublished:
         file.with_suffix(".away").rename(file)
         assert run("list", "--names")[1] == "n_show\nn_take\n"
 
-    def test_files_that_are_no_list_of_paths_are_reported(self, run, home, file):
+    def test_invalid_publishes_is_reported(self, run, home, file):
         settings = home / "config" / "pegboard" / "pegboard.toml"
         settings.write_text(settings.read_text() + 'odd = "x"\n')
         _, out, err = run("list", "--names")
         assert out == "n_show\nn_take\n"
         assert "publishes has to be a sequence of paths as texts, or None, not 'x'" in err
 
-    def test_a_setting_holds_for_one_run(self, run, home, file):
+    def test_a_setting_on_the_command_line_applies_to_one_run(self, run, home, file):
         other = home / "other.txt"
         other.write_text("else")
         assert run("list", "--names", "--set", f"pub.file={other}")[1] == "n_else\n"
@@ -367,7 +367,7 @@ class TestPublished:
         ("setting", "wrong"),
         [("pub=1", "'pub' isn't PLUGIN.KEY"), ("pob.odd:=3", "no plugin is called 'pob'.")],
     )
-    def test_a_setting_of_no_plugin_is_refused(self, run, setting, wrong):
+    def test_a_setting_of_an_unknown_plugin_is_refused(self, run, setting, wrong):
         code, _, err = run("list", "--set", setting)
         assert (code, f"--set: {wrong}" in err) == (2, True)
 
@@ -408,7 +408,7 @@ def pegboard_register_toolsets(register):
 """
 
 
-def test_a_call_of_a_tool_that_a_toolset_could_have_brought_names_what_is_wrong_with_it(run, empty_site):
+def test_an_unknown_tool_error_reports_toolsets_that_failed(run, empty_site):
     empty_site.add("late", LATE)
     code, _, err = run("call", "tea")
     assert (code, "toolset 'late': OSError: not there yet" in err) == (2, True)
@@ -424,7 +424,7 @@ def pegboard_register_tools(register, settings):
 """
 
 
-def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(run, empty_site):
+def test_a_string_that_a_setting_rejects_hints_at_json(run, empty_site):
     empty_site.add("counting", COUNTING)
     hint = "--set counting.most=... sets a string; for a number or other JSON, write counting.most:=..."
     for value, is_json in (("=3", True), ("=three", False), (":=3", False)):

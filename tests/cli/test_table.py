@@ -18,7 +18,7 @@ from pegboard.cli.table import cells, fitted, table, terminal_width, tool_table,
         (("A", "B"), [("漢字", "x"), ("ab", "y")], 80, "A     B\n漢字  x\nab    y\n"),  # wide characters take two cells
     ],
 )
-def test_columns_are_aligned_and_the_last_is_broken_to_the_width(head, rows, width, text):
+def test_columns_are_aligned_and_the_last_is_wrapped(head, rows, width, text):
     assert table(head, rows, width=width) == text
 
 
@@ -31,18 +31,18 @@ def test_a_table_of_tools_is_wrapped_and_counted():
 
 
 @pytest.mark.parametrize("word", ["漢字" * 9, "notebooks" * 3, "👩\u200d💻" * 9, "e\u0301" * 20])
-def test_a_word_that_is_wider_than_its_column_goes_on_in_the_next_line(word):
+def test_a_word_wider_than_its_column_is_wrapped(word):
     lines = tool_table([("aa", "p", f"see {word} too")], width=22).splitlines()[1:-1]
     assert all(cells(line) <= 22 for line in lines)
     assert "".join("".join(line[14:].split()) for line in lines) == f"see{word}too"
 
 
-def test_the_last_column_keeps_some_room():
+def test_the_last_column_has_a_minimum_width():
     text = table(("A", "B"), [("a" * 30, "one two three")], width=20)
     assert text.splitlines()[1] == "a" * 30 + "  one two"
 
 
-def test_the_head_stands_out_in_colour():
+def test_the_head_is_bold_in_colour():
     assert table(("A",), [], width=80, colour=True) == "\x1b[1mA\x1b[0m\n"
 
 
@@ -60,12 +60,12 @@ def test_a_fitted_text_fits(text, width):
     assert fitted(text, max(cells(text), 1)) == text  # one that fits stays
 
 
-def test_the_width_is_asked_of_the_terminal(monkeypatch):
+def test_the_width_of_a_terminal(monkeypatch):
     monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((100, 50)))
     assert [terminal_width(1, {"COLUMNS": given}) for given in ("", "40", "0", "x")] == [100, 40, 100, 100]
 
 
-def test_what_is_no_terminal_or_does_not_know_has_the_usual_width(monkeypatch, tmp_path):
+def test_the_default_width(monkeypatch, tmp_path):
     with (tmp_path / "f").open("w") as file:
         assert terminal_width(file.fileno(), {}) == 80
     monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((0, 0)))

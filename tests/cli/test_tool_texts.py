@@ -75,7 +75,7 @@ def test_a_tools_object_has_every_key_that_is_known():
     }
 
 
-def test_problems_stand_beside_the_tools():
+def test_problems_in_json():
     data = json.loads(listing_json([], [Problem("p", "d", "c"), Problem(None, None, "x\u202e", "tool")]))
     assert data == {
         "tools": [],
@@ -86,7 +86,7 @@ def test_problems_stand_beside_the_tools():
     }
 
 
-def test_a_plain_list_has_a_tool_a_line():
+def test_a_plain_list_has_one_tool_per_line():
     assert listing_plain([BARE, READ]) == "bare\t\t\nread_file\tfiles\tReads a file.\n"
     assert listing_rows([READ]) == [("read_file", "files", "Reads a file.")]
 
@@ -203,7 +203,7 @@ def test_long_types_and_defaults_are_cut():
     assert len(line) < 400
 
 
-def test_everything_else_of_a_spec_is_in_its_json():
+def test_json_has_the_rest_of_the_spec():
     tool = Tool(ToolSpec("t", examples=[{"a": 1}], meta={"x": "y\u202e"}, long_running=True), origin=ORIGIN)
     data = json.loads(show_json(tool))
     assert (data["examples"], data["meta"], data["longRunning"]) == ([{"a": 1}], {"x": "y\u202e"}, True)
@@ -216,7 +216,7 @@ def test_the_json_of_a_plain_tool_is_its_object_in_the_list():
     assert json.loads(show_json(BARE)) == json.loads(listing_json([BARE]))["tools"][0]
 
 
-def test_the_schema_is_laid_out():
+def test_the_schema_is_indented():
     assert schema_text(READ) == json.dumps(SCHEMA, indent=2) + "\n"
 
 
@@ -228,14 +228,7 @@ def test_the_notice_names_the_first_problems():
     assert notice_text([]) == ""
 
 
-def test_a_tool_that_no_model_is_offered_is_marked():
-    made = Tool.processor("memory", lambda request: None, description="Remembers. And more.")
-    assert listing_plain([made]).split("\t")[2] == "(never offered) Remembers.\n"
-    assert json.loads(show_json(made))["offered"] is False
-    assert "offered" not in json.loads(show_json(made.evolve(offered=True)))
-
-
-# The page of one tool tells everything; its outline is held above ---------------------------------------------
+# Details of a tool's page --------------------------------------------------------------------------------------------
 
 
 def page(**facts) -> list[str]:
@@ -258,11 +251,11 @@ def arguments(**properties) -> list[str]:
         ({"type": "string", "pattern": 3, "default": ""}, 'string, pattern 3, default ""'),
     ],
 )
-def test_what_an_argument_is_held_to(schema, words):
+def test_constraints_of_arguments(schema, words):
     assert arguments(a=schema) == [f"  a: {words}"]
 
 
-def test_parts_of_objects_stand_under_dotted_names():
+def test_properties_of_objects_have_dotted_names():
     part = {"type": "object", "properties": {"op": {"type": "string", "description": "How.\nSo."}}, "required": ["op"]}
     assert arguments(filter=part, all={"type": "array", "items": part}) == [
         "  filter: object",
@@ -274,7 +267,7 @@ def test_parts_of_objects_stand_under_dotted_names():
     ]
 
 
-def test_what_refers_to_itself_is_followed_some_levels_deep():
+def test_recursive_types_are_followed_some_levels_deep():
     lines = page(
         input_schema={
             "$ref": "#/$defs/node",
@@ -302,7 +295,12 @@ def test_examples_and_grammar():
     assert "kind: freeform" in lines
 
 
-def test_a_tool_that_no_model_is_offered_says_so_and_what_it_tells_the_model():
-    made = Tool.processor("memory", lambda request: None, instructions="Mind\x1b the gap.", deferred=True)
-    lines = show_text(made).splitlines()
-    assert {"deferred: true", "offered: false", "instructions: Mind\\u{1b} the gap."} <= {*lines}
+def test_a_tool_that_is_never_offered_is_marked_in_each_text():
+    facts = {"description": "Remembers. And more.", "instructions": "Mind\x1b the gap.", "deferred": True}
+    processor = Tool.processor("memory", lambda request: None, **facts)
+    assert {"deferred: true", "offered: false", "instructions: Mind\\u{1b} the gap."} <= {
+        *show_text(processor).split("\n")
+    }
+    assert listing_plain([processor]).split("\t")[2] == "(never offered) Remembers.\n"
+    assert json.loads(show_json(processor))["offered"] is False
+    assert "offered" not in json.loads(show_json(processor.evolve(offered=True)))

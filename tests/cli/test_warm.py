@@ -75,7 +75,7 @@ def snapshot(watched) -> Path:
 
 @pytest.fixture
 def run_warm(capsys):
-    """Answers a command line; gives the exit code and both outputs."""
+    """Runs the warm command; returns the exit code, standard output and standard error."""
 
     def run_warm(*argv: str) -> tuple[int | None, str, str]:
         code = answer(argv)
@@ -113,7 +113,7 @@ class TestAnswers:
         assert run_warm("show", "--json", tool.name) == (0, show_json(tool), "")
         assert run_warm("schema", tool.name) == (0, schema_text(tool), "")
 
-    def test_no_error_output_no_notice(self, run_warm, monkeypatch):
+    def test_a_closed_standard_error_is_ignored(self, run_warm, monkeypatch):
         monkeypatch.setattr(sys, "stderr", None)
         assert run_warm("list")[:2] == (0, listing_plain(TOOLS))
 
@@ -161,10 +161,10 @@ class TestDeclines:
             ("schema", "\udcff"),
         ],
     )
-    def test_what_it_is_not_sure_of(self, run_warm, argv):
+    def test_everything_but_known_options(self, run_warm, argv):
         assert run_warm(*argv) == (None, "", "")
 
-    def test_what_is_stale(self, run_warm, watched):
+    def test_a_stale_snapshot(self, run_warm, watched):
         os.utime(watched, (OLD, OLD + 1))
         assert run_warm("list") == (None, "", "")
 
@@ -172,7 +172,7 @@ class TestDeclines:
         monkeypatch.setenv("PEGBOARD_BLOCK", "files")
         assert run_warm("list") == (None, "", "")
 
-    def test_what_is_damaged(self, run_warm, snapshot):
+    def test_a_damaged_snapshot(self, run_warm, snapshot):
         data = snapshot.read_bytes()
         snapshot.write_bytes(data.replace(b"Does alpha", b"Dose alpha"))
         for argv in (("list",), ("list", "--json"), ("list", "--json", "alpha"), ("show", "alpha")):
@@ -186,7 +186,7 @@ class TestDeclines:
         assert out.buffer.getvalue() == b""  # pyright: ignore[reportAttributeAccessIssue]
 
     @pytest.mark.parametrize("out", [None, io.StringIO()])
-    def test_an_output_that_is_none(self, monkeypatch, out):
+    def test_an_output_without_a_buffer(self, monkeypatch, out):
         monkeypatch.setattr(sys, "stdout", out)
         assert answer(["show", "alpha"]) is None
 
@@ -200,7 +200,7 @@ def test_without_a_place_for_snapshots_it_declines(run_warm, snapshot, monkeypat
     assert run_warm("list") == (None, "", "")
 
 
-def test_an_empty_board_is_left_to_the_whole_command(run_warm, watched):
+def test_an_empty_listing_is_left_to_the_full_command(run_warm, watched):
     store(watched, [], [])
     assert run_warm("list") == (None, "", "")
     assert run_warm("list", "--json") == (0, listing_json([]), "")
@@ -238,7 +238,7 @@ def test_a_terminal_gets_a_table(monkeypatch):
 
 
 class Gone(io.BytesIO):
-    """A pipe that nobody reads."""
+    """A closed pipe."""
 
     def write(self, *_: object) -> int:
         raise BrokenPipeError
@@ -275,7 +275,7 @@ def test_a_quieted_output_goes_nowhere():
 
 @pytest.fixture
 def completed(run_warm, monkeypatch):
-    """Asks as a shell's completion function does; gives the lines, or `None` where it is declined."""
+    """Completes a line as a shell does; returns the lines, or `None` if the command declines."""
 
     def complete(line: str, instruction: str = "complete") -> list[str] | None:
         monkeypatch.setenv("_REGISTRY_COMPLETE", instruction)
@@ -367,11 +367,6 @@ NOTHING = (None, "", "")
 
 
 class TestKept:
-    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, run, run_warm, place):
-        assert run_warm("search", "text") == NOTHING
-        assert run("search", "text") == (0, WORDS, "")
-        assert run_warm("search", "text") == (0, WORDS, "")
-
     def test_each_form_is_the_same_warm_and_cold(self, run, run_warm, place):
         for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
             assert run("search", *argv)[0] == 0
@@ -392,11 +387,11 @@ class TestKept:
             ("wod",),
         ],
     )
-    def test_what_the_warm_command_leaves_to_the_whole(self, run, run_warm, place, argv):
+    def test_other_searches_are_left_to_the_full_command(self, run, run_warm, place, argv):
         run("search", "text")
         assert run_warm("search", *argv) == NOTHING
 
-    def test_it_follows_the_listing(self, run, run_warm, settled, place):
+    def test_the_index_changes_with_the_listing(self, run, run_warm, settled, place):
         run("search", "text")
         manifest = settled.root / "demo_tools" / "pegboard-manifest.json"
         data = json.loads(manifest.read_text())
@@ -408,18 +403,18 @@ class TestKept:
         assert run("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
         assert "wipe_out" in run_warm("search", "out")[1]
 
-    def test_a_listing_that_was_kept_without_an_index_gets_one(self, run, run_warm, place):
+    def test_a_search_adds_the_index_to_a_cached_listing(self, run, run_warm, place):
         run("list")
         assert run_warm("search", "text") == NOTHING
         assert run("search", "text") == (0, WORDS, "")
         assert run_warm("search", "text") == run_warm("list", "count_words") == (0, WORDS, "")
 
-    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, run, run_warm, place, monkeypatch):
+    def test_a_damaged_index_is_left_to_the_full_command(self, run, run_warm, place, monkeypatch):
         monkeypatch.setattr("pegboard.toolsets.search.ToolIndex.dump", lambda _: b"no database" * 1000)
         run("search", "text")
         assert run_warm("search", "text") == NOTHING
 
-    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, run, run_warm, place, home):
+    def test_a_search_works_without_a_writable_cache(self, run, run_warm, place, home):
         (home / "cache" / "pegboard").write_text("in the way")
         assert run("search", "text") == (0, WORDS, "")
         assert run_warm("search", "text") == NOTHING
@@ -458,7 +453,7 @@ class TestProcess:
         assert warm.isdisjoint({"demo_tools", "attr", "click", "json", "re", "typing", "pathlib", "hashlib"})
         assert "sqlite3" in warm
 
-    def test_many_at_once_all_find_it_and_leave_a_whole_index(self, environ):
+    def test_concurrent_searches_leave_a_valid_index(self, environ):
         for _ in range(2):
             running = [
                 subprocess.Popen([*COMMAND, "text"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""All configuration together."""
+"""Configuration files, trust and secrets."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def project(tmp_path):
     return tmp_path / "project/pegboard.toml"
 
 
-def test_nothing_said_is_the_default(user):
+def test_defaults(user):
     config = load_config()
     assert config == Config(looked_at=(str(user),))
     assert (config.autoload, config.enable, config.block) == (True, None, ())
     assert config.settings("any") == {}
 
 
-def test_a_file_is_read_where_it_is_asked_for(user, project):
+def test_files_are_read_on_request(user, project):
     """The user's by default; a project's is searched upwards."""
     user.write_text('block = ["a"]\n[plugins.files]\nroot = "/srv"')
     project.write_text('untrusted = ["b"]')
@@ -81,21 +81,13 @@ def test_no_project_where_the_current_folder_is_gone(tmp_path, monkeypatch):
     assert load_config(project="search").files == ()
 
 
-def test_selections_are_the_users_or_a_trusted_projects(user, project):
-    user.write_text('selections.coding = "plugin:files"')
-    project.write_text('selections = { coding = "git_*", docs = "read_file" }')
-    config = load_config(project=project)
-    assert config.selections == {"coding": "plugin:files"}
-    assert [ignored.key for ignored in config.ignored] == ["selections.coding", "selections.docs"]
-    trust(project)
-    assert load_config(project=project).selections == {"coding": "git_*", "docs": "read_file"}
-
-
 def test_an_untrusted_project_narrows(user, project):
-    user.write_text('block = ["a"]\nwhere = "read_only or tag:x"\nprefix.p = "u_"')
-    project.write_text('block = ["b", "a"]\nwhere = "not tag:y"\nrename.t = "u"\nprefix.q = "v_"')
+    user.write_text('block = ["a"]\nuntrusted = ["a"]\nwhere = "read_only or tag:x"\nprefix.p = "u_"')
+    project.write_text(
+        'block = ["b", "a"]\nuntrusted = ["b", "a"]\nwhere = "not tag:y"\nrename.t = "u"\nprefix.q = "v_"'
+    )
     config = load_config(project=project)
-    assert (config.block, config.project_block) == (("a",), ("b", "a"))
+    assert (config.block, config.project_block, config.untrusted) == (("a",), ("b", "a"), ("a", "b"))
     assert config.where == "(read_only or tag:x) and (not tag:y)"
     assert config.rename == {}
     assert config.prefix == {"p": "u_"}
@@ -106,62 +98,46 @@ def test_an_untrusted_project_narrows(user, project):
     assert (trusted.rename, trusted.prefix) == ({"t": "u"}, {"p": "u_", "q": "v_"})
 
 
-def test_an_untrusted_project_may_take_trust_away(user, project):
-    user.write_text('untrusted = ["a"]')
-    project.write_text('untrusted = ["b", "a"]')
-    config = load_config(project=project)
-    assert (config.untrusted, config.ignored) == (("a", "b"), ())
-
-
 def test_an_untrusted_project_changes_nothing_else(user, project):
-    user.write_text('enable = ["a"]\nrename.t = "mine"\n[plugins.a]\nx = 1')
+    user.write_text('enable = ["a"]\nrename.t = "mine"\nselections.s = "plugin:a"\n[plugins.a]\nx = 1')
     project.write_text(
-        'enable = ["a", "b"]\nconflicts = "replace"\nrename.t = "theirs"\n[plugins.a]\nx = 2\n[plugins.b]\ny = 3'
+        'enable = ["a", "b"]\nconflicts = "replace"\nrename.t = "theirs"\nselections = { s = "git_*", t = "x" }\n'
+        "[plugins.a]\nx = 2\n[plugins.b]\ny = 3"
     )
     config = load_config(project=project)
     assert config.enable == ("a",)
     assert config.conflicts is None
     assert config.rename == {"t": "mine"}
-    assert config.plugins == {"a": {"x": 1}}
-    keys = {"enable", "conflicts", "rename.t", "plugins.a", "plugins.b"}
+    assert (config.plugins, config.selections) == ({"a": {"x": 1}}, {"s": "plugin:a"})
+    keys = {"enable", "conflicts", "rename.t", "selections.s", "selections.t", "plugins.a", "plugins.b"}
     assert {ignored.key for ignored in config.ignored} == keys
     assert str(Ignored(str(project), "enable")) in {str(ignored) for ignored in config.ignored}
     assert "registry config trust" in str(config.ignored[0])
 
 
-def test_a_trusted_project_says_what_holds(user, project):
-    user.write_text('enable = ["a"]\nconflicts = "keep"\nrename.t = "mine"\n[plugins.a]\nx = 1\ny = 1')
-    project.write_text('enable = ["b"]\nconflicts = "replace"\nrename.t = "theirs"\n[plugins.a]\nx = 2')
+def test_a_trusted_project_overrides_the_user(user, project):
+    user.write_text('enable = ["a"]\nconflicts = "keep"\nrename.t = "u"\nselections.s = "u"\n[plugins.a]\nx = 1\ny = 1')
+    project.write_text('enable = ["b"]\nconflicts = "replace"\nrename.t = "p"\nselections.s = "p"\n[plugins.a]\nx = 2')
     trust(project)
     config = load_config(project=project)
     assert config.enable == ("b",)
     assert config.conflicts == "replace"
-    assert config.rename == {"t": "theirs"}
+    assert (config.rename, config.selections) == ({"t": "p"}, {"s": "p"})
     assert config.plugins == {"a": {"x": 2, "y": 1}}
     assert config.ignored == ()
 
 
-def test_a_project_that_changed_is_untrusted_again(project):
-    project.write_text("enable = []")
-    trust(project)
-    project.write_text("enable = ['x']")
-    assert load_config(project=project).enable is None
-
-
-def test_a_given_file_binds(user, project):
+def test_an_explicit_file_is_trusted_and_must_exist(user, project):
     user.write_text("enable = ['a']")
     project.write_text("enable = ['b']")
     assert load_config(explicit=project).enable == ("b",)
     assert load_config(explicit=project, project="search").enable == ("b",)
     assert load_config(explicit=project, project="search").files == (str(user), str(project))
-
-
-def test_a_given_file_must_be_there(tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
-        load_config(explicit=tmp_path / "no.toml")
+        load_config(explicit=project.with_name("no.toml"))
 
 
-def test_the_users_file_is_not_the_projects_too(user, monkeypatch):
+def test_the_users_file_is_not_read_as_a_project_file(user, monkeypatch):
     user.write_text("enable = ['a']")
     monkeypatch.chdir(user.parent)
     config = load_config(project="search")
@@ -169,7 +145,7 @@ def test_the_users_file_is_not_the_projects_too(user, monkeypatch):
     assert config.files == (str(user),)
 
 
-def test_everything_that_would_change_it_is_told(user, project, tmp_path):
+def test_looked_at_has_every_file_that_may_change_the_result(user, project, tmp_path):
     """Missing files and the list of what is trusted too."""
     config = load_config(project=project)
     assert config.looked_at == (str(user), str(project), str(tmp_path / "state/pegboard/trusted.json"))
@@ -184,11 +160,11 @@ def test_the_environment_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize(("text", "loads"), [("", True), ("1", True), ("0", False), ("False", False), (" off ", False)])
-def test_the_environment_loads_none(text, loads):
+def test_the_environment_disables_loading(text, loads):
     assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).autoload is loads
 
 
-def test_an_environment_that_is_not_understood():
+def test_an_invalid_variable():
     with pytest.raises(ConfigError, match="PEGBOARD_AUTOLOAD: 'never' is neither 0 nor 1"):
         load_config(environ={"PEGBOARD_AUTOLOAD": "never"})
 
@@ -202,7 +178,7 @@ def test_an_environment_that_is_not_understood():
         ("#" * (_MAX_BYTES + 1), "can't be read: larger than 262144 bytes (ignored)", None),
     ],
 )
-def test_what_is_wrong_in_an_untrusted_project_is_left_out_and_reported(user, project, text, words, where):
+def test_errors_in_an_untrusted_project_are_ignored_and_reported(user, project, text, words, where):
     """It came with the project, and stops no command."""
     user.write_text("block = ['a']")
     project.write_text(text)
@@ -276,7 +252,7 @@ def test_all_keys():
         ("plugins.files = 'x'", "plugins.files", "expected a table, found str"),
     ],
 )
-def test_what_is_wrong_is_named(text, key, words):
+def test_errors_name_the_file_and_the_key(text, key, words):
     with pytest.raises(ConfigError) as caught:
         parsed(text)
     assert caught.value.file == "pegboard.toml"
@@ -289,7 +265,7 @@ PIECES = ["(", ")", '"', "'", "\\", "a", " or ", "name:", "x"]
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_a_predicate_cannot_reach_out_of_its_brackets(text):
-    """What is taken and parses in brackets parses to a member that stands by itself."""
+    """An accepted text in brackets parses to one operand, the same as the text alone."""
     try:
         taken = parse_config(json.dumps(text).join(("where = ", "")).encode(), "f")["where"]
         alone = parse_predicate(taken, CUSTOM)
@@ -315,14 +291,14 @@ def test_a_quoted_quote_does_not_end_a_quote(text):
         (b"a = " + b"[" * 50_000, "nested too deep"),
     ],
 )
-def test_what_is_no_toml_is_named(content, words):
+def test_invalid_toml(content, words):
     with pytest.raises(ConfigError) as caught:
         parse_config(content, "/etc/x.toml")
     assert str(caught.value).startswith("/etc/x.toml: ")
     assert words in str(caught.value)
 
 
-def test_a_missing_file_is_none_and_one_that_cannot_be_read_is_refused(tmp_path):
+def test_a_missing_file_is_none_and_an_unreadable_one_an_error(tmp_path):
     (tmp_path / "file").touch()
     assert [read_config(str(tmp_path / name)) for name in ("no.toml", "file/no.toml")] == [None, None]
     with pytest.raises(ConfigError, match="can't be read: Is a directory"):
@@ -339,7 +315,7 @@ def file(tmp_path):
     return file
 
 
-def test_a_file_is_trusted_as_it_is_where_it_is(file, tmp_path):
+def test_a_file_is_trusted_by_path_and_content(file, tmp_path):
     """The same words elsewhere aren't; a link is the file it leads to."""
     assert not is_trusted(file, b"enable = []")
     (tmp_path / "link.toml").symlink_to(file)
@@ -352,7 +328,7 @@ def test_a_file_is_trusted_as_it_is_where_it_is(file, tmp_path):
     assert stat.S_IMODE(trust_file().parent.stat().st_mode) == 0o700
 
 
-def test_trust_is_taken_back_from_one_file(file, tmp_path):
+def test_trust_of_one_file_is_revoked(file, tmp_path):
     other = tmp_path / "other.toml"
     other.touch()
     trust(other)
@@ -363,14 +339,14 @@ def test_trust_is_taken_back_from_one_file(file, tmp_path):
     assert is_trusted(file, b"enable = []")
 
 
-def test_a_list_that_others_can_write_is_not_believed(file):
+def test_a_trust_file_that_others_can_write_is_ignored(file):
     trust(file)
     trust_file().chmod(0o666)
     assert not is_trusted(file, b"enable = []")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 9, "files": {}}', '{"format": 1}', "[" * 99_999])
-def test_a_broken_list_trusts_nothing_and_can_be_replaced(file, content):
+def test_a_broken_trust_file_is_ignored_and_replaced(file, content):
     trust(file)
     trust_file().write_text(content)
     assert not is_trusted(file, b"enable = []")
@@ -378,7 +354,7 @@ def test_a_broken_list_trusts_nothing_and_can_be_replaced(file, content):
     assert is_trusted(file, b"enable = []")
 
 
-def test_what_cannot_be_trusted_or_kept_is_an_error(file, tmp_path, monkeypatch):
+def test_read_and_write_errors_of_trust(file, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="can't be trusted: No such file"):
         trust(tmp_path / "no.toml")
     trust(file)
@@ -402,7 +378,7 @@ def keyring(tmp_path, monkeypatch):
     return own_keyring(monkeypatch)
 
 
-def test_references_are_filled_in_wherever_they_stand(keyring, monkeypatch) -> None:
+def test_references_are_resolved_at_any_depth(keyring, monkeypatch) -> None:
     monkeypatch.setenv("MY_KEY", "from env")
     keyring["pegboard", "mine"] = "from keyring"
     settings = {
@@ -417,7 +393,7 @@ def test_references_are_filled_in_wherever_they_stand(keyring, monkeypatch) -> N
     assert missing == []
 
 
-def test_what_isnt_there_is_left_out_and_named(keyring, monkeypatch) -> None:
+def test_settings_with_missing_secrets_are_left_out_and_reported(keyring, monkeypatch) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
     missing: list[str] = []
     settings = {"a": {"env": "NO_KEY"}, "b": {"c": [{"keyring": "none"}]}, "d": 1}
@@ -428,14 +404,14 @@ def test_what_isnt_there_is_left_out_and_named(keyring, monkeypatch) -> None:
     ]
 
 
-def test_a_keyring_that_fails_costs_the_setting_only(keyring, monkeypatch) -> None:
+def test_a_failing_keyring_affects_only_its_setting(keyring, monkeypatch) -> None:
     monkeypatch.setattr(sys.modules["keyring"], "get_password", lambda *_: 1 / 0)
     missing: list[str] = []
     assert with_secrets({"a": {"keyring": "x"}}, missing, []) == {}
     assert "setting 'a' is left out: keyring: get_password failed: ZeroDivisionError" in missing[0]
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch) -> None:
+def test_a_missing_keyring_package_names_the_extra(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     missing: list[str] = []
     assert with_secrets({"a": {"keyring": "x"}}, missing, []) == {}
@@ -444,7 +420,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch) -> None:
         set_key("x", "y")
 
 
-def test_a_plugin_gets_the_secret_and_a_missing_one_is_its_problem(monkeypatch) -> None:
+def test_a_plugin_gets_secrets_and_missing_ones_are_reported(monkeypatch) -> None:
     class Plugin:
         @hookimpl
         def pegboard_register_tools(self, register, settings) -> None:
@@ -488,11 +464,11 @@ def test_a_plugin_gets_the_secret_and_a_missing_one_is_its_problem(monkeypatch) 
         ({"base_url": "http://127.0.0.1:8000/v1"}, {"base_url": "http://127.0.0.1:8000/v1"}),
     ],
 )
-def test_what_is_shown_hides_keys_by_their_name_and_their_look(settings, shown) -> None:
+def test_secrets_are_hidden_by_name_and_by_value(settings, shown) -> None:
     assert without_secrets(settings) == shown
 
 
-def test_keys_are_known_by_name_only(keyring, tmp_path) -> None:
+def test_only_names_of_keys_are_stored_in_the_file(keyring, tmp_path) -> None:
     set_key("b", "secret")
     set_key("a", "secret")
     assert key_names() == ["a", "b"]
@@ -503,7 +479,7 @@ def test_keys_are_known_by_name_only(keyring, tmp_path) -> None:
     assert (key_names(), keyring) == (["b"], {("pegboard", "b"): "secret"})
 
 
-def test_a_path_in_settings_counts_from_the_folder_of_their_file(tmp_path):
+def test_paths_in_settings_are_relative_to_their_file(tmp_path):
     file = tmp_path / "pegboard.toml"
     file.write_text('[plugins.a]\nb = ["./x", { c = "../y/./z" }]\nd = "x"\ne = ".x"\nroot = "."\n')
     settings = load_config(user=False, explicit=file).settings("a")
@@ -516,7 +492,7 @@ def test_a_path_in_settings_counts_from_the_folder_of_their_file(tmp_path):
 
 
 @pytest.mark.parametrize("mark", ["pegboard.toml", "sub/.git", "sub/deep/pegboard.toml"])
-def test_a_file_that_came_with_a_project_binds_once_it_is_trusted_as_it_is(tmp_path, mark):
+def test_a_file_of_a_project_binds_only_if_trusted(tmp_path, mark):
     file = tmp_path / "sub" / "deep" / "servers.json"
     file.parent.mkdir(parents=True)
     file.write_text("{}")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from json_page import faults
-from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, tool
+from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, ToolContext, tool
 from pegboard.messages import Message, ModelResponse
 
 
@@ -33,7 +33,7 @@ def chat(run, script, models):
 CALL = ToolCall("weather", {"city": "Oslo"})
 
 
-def test_the_answer_is_printed_and_the_calls_beside_it(chat, models):
+def test_the_answer_goes_to_standard_output_and_calls_to_standard_error(chat, models):
     code, out, err = chat([["Let me look.", CALL], "Take an umbrella."], "What", "is", "it", "like?")
     assert (code, out) == (0, "Let me look.\nTake an umbrella.\n")
     assert err.splitlines() == ['-> weather {"city":"Oslo"}', "<- weather: Oslo: rain"]
@@ -42,14 +42,11 @@ def test_the_answer_is_printed_and_the_calls_beside_it(chat, models):
 
 def test_the_model_gets_its_name_the_instructions_and_the_tools(chat, models):
     chat(["ok"], "Hi", "--system", "Be brief.", "--where", "not destructive")
-    (request,) = models[0].requests
+    chat(["ok"], "Hi", "--where", "not destructive", "-T", "wipe")
+    request, narrowed = (model.requests[0] for model in models)
     assert models[0].name == "small"
     assert (request.instructions, request.tools.names) == (("Be brief.",), ("weather",))
-
-
-def test_only_some_tools(chat, models):
-    chat(["ok"], "Hi", "-T", "wipe")
-    assert models[0].requests[0].tools.names == ("wipe",)
+    assert narrowed.tools.names == ()
 
 
 @pytest.mark.parametrize(("words", "prompt"), [((), "a whole page"), (("Sum up:", "-"), "Sum up:\n\na whole page")])
@@ -75,7 +72,7 @@ def test_invalid_standard_input_is_a_usage_error(chat, stdin, monkeypatch, data,
     assert (code, out, message in err) == (2, "", True)
 
 
-def test_what_has_to_be_confirmed_is_not_run_where_nobody_is_there(chat):
+def test_a_call_that_needs_confirmation_is_not_run_without_a_terminal(chat):
     code, _, err = chat([ToolCall("wipe", {"path": "a"})], "Tidy up")
     assert code == 1
     assert err.splitlines()[-1] == "wipe needs confirmation and was not run. To run it, add --yes."
@@ -93,7 +90,7 @@ def test_no_ends_the_turn(chat):
     assert err.splitlines()[-1] == "the turn ended: rejected"
 
 
-def test_json_prints_what_came_of_it(chat):
+def test_json_prints_the_outcome(chat):
     code, out, _ = chat([CALL, "Rain."], "Hi", "--json")
     outcome = json.loads(out)
     assert (code, outcome["ended"], outcome["rounds"]) == (0, "answered", 2)
@@ -111,13 +108,13 @@ def test_events_are_lines_of_json(chat):
     assert "".join(event["delta"].get("text", "") for event in events if event.get("type") == "delta") == "Rain."
 
 
-def test_events_and_json_are_one_too_many(chat):
+def test_events_and_json_contradict_each_other(chat):
     code, _, err = chat([], "Hi", "--events", "--json")
     assert code == 2
     assert "give one of them" in err
 
 
-def test_the_conversation_is_kept_and_gone_on_with(chat, tmp_path, models):
+def test_a_conversation_is_saved_and_continued(chat, tmp_path, models):
     file = tmp_path / "talk.json"
     chat(["Hello."], "Hi", "--history", str(file))
     chat(["I said hello."], "What did you say?", "--history", str(file))
@@ -126,7 +123,7 @@ def test_the_conversation_is_kept_and_gone_on_with(chat, tmp_path, models):
     assert [each.name for each in tmp_path.glob("*.json")] == ["talk.json"]
 
 
-def test_the_conversation_is_kept_when_the_model_fails(chat, tmp_path):
+def test_the_conversation_is_saved_when_the_model_fails(chat, tmp_path):
     file = tmp_path / "talk.json"
     code, _, err = chat([CALL, ModelError("down")], "Hi", "--history", str(file))
     assert code == 1
@@ -143,7 +140,7 @@ def test_the_conversation_is_kept_when_the_model_fails(chat, tmp_path):
         ('{"format": 1, "messages": [{"role": "cat"}]}', "isn't a valid conversation: role: must be one of"),
     ],
 )
-def test_a_file_that_holds_no_conversation_is_left_alone(chat, tmp_path, text, fault):
+def test_a_file_that_is_not_a_conversation_is_not_overwritten(chat, tmp_path, text, fault):
     file = tmp_path / "talk.json"
     file.write_text(text)
     code, _, err = chat([], "Hi", "--history", str(file))
@@ -152,13 +149,13 @@ def test_a_file_that_holds_no_conversation_is_left_alone(chat, tmp_path, text, f
     assert file.read_text() == text
 
 
-def test_a_conversation_that_can_not_be_kept_is_told(chat, tmp_path):
+def test_a_history_in_a_missing_folder_is_a_usage_error(chat, tmp_path):
     code, out, err = chat([], "Hi", "--history", str(tmp_path / "no" / "talk.json"))
     assert (code, out) == (2, "")
     assert "can't be written" in err
 
 
-def test_a_disk_that_is_full_is_told_when_the_answer_has_been(chat, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_after_the_answer(chat, tmp_path, monkeypatch):
     def full(*_args, **_facts):
         raise OSError(28, "No space left on device")
 
@@ -168,7 +165,7 @@ def test_a_disk_that_is_full_is_told_when_the_answer_has_been(chat, tmp_path, mo
     assert "No space left" in err
 
 
-def test_what_utf_8_can_not_say_is_kept_too(chat, tmp_path):
+def test_lone_surrogates_are_saved(chat, tmp_path):
     file = tmp_path / "talk.json"
     odd = ModelResponse(Message("assistant", ["Hello."], "id\ud800"))
     assert chat([odd], "Hi", "--history", str(file))[0] == 0
@@ -196,23 +193,24 @@ def test_a_turn_without_an_answer_reports_why(chat, step, reason):
     assert err.splitlines()[-1] == f"the turn ended: {reason}"
 
 
-def test_retries_are_told(chat):
+def test_retries_are_reported(chat):
     busy = ModelError("slow down", retryable=True, retry_after=0.01)
     code, _, err = chat([busy, "ok"], "Hi")
     assert code == 0
     assert "the model is unavailable (slow down); retrying in" in err
 
 
-def test_hidden_characters_of_an_answer_are_shown(chat):
+def test_hidden_characters_of_an_answer_are_visible(chat):
     _, out, _ = chat(["safe\x1b[2J\u202etxt"], "Hi")
     assert "\x1b" not in out
     assert "\u202e" not in out
 
 
-def test_long_results_are_cut_on_the_side_and_others_named(chat, registry):
+def test_long_results_are_cut_images_named_and_progress_hidden_in_a_pipe(chat, registry):
     @tool
-    async def long() -> str:
+    async def long(context: ToolContext) -> str:
         """Say much."""
+        context.report(1, 2, "half")
         return "x" * 500
 
     @tool
@@ -221,26 +219,13 @@ def test_long_results_are_cut_on_the_side_and_others_named(chat, registry):
         return b"\x89PNG"
 
     registry.register(long, picture)
-    _, _, err = chat([[ToolCall("long"), ToolCall("picture")], "ok"], "Hi")
+    code, _, err = chat([[ToolCall("long"), ToolCall("picture")], "ok"], "Hi")
+    assert (code, len(err.splitlines())) == (0, 4)
     assert f"<- long: {'x' * 200}..." in err
     assert "<- picture: [" in err
 
 
-def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, registry):
-    from pegboard import ToolContext
-
-    @tool
-    async def slow(context: ToolContext) -> str:
-        """Take long."""
-        context.report(1, 2, "half")
-        context.report(2)
-        return "whole"
-
-    registry.register(slow)
-    assert chat([ToolCall("slow"), "ok"], "Hi")[0] == 0
-
-
-def test_an_unknown_provider_is_told_with_a_near_miss(run):
+def test_an_unknown_provider_suggests_a_near_miss(run):
     code, _, err = run("chat", "-m", "scriptet/small", "Hi")
     assert code == 2
     assert "Did you mean 'scripted'?" in err
@@ -254,7 +239,7 @@ def test_a_model_has_to_be_named(run, monkeypatch):
     assert "PEGBOARD_MODEL" in err
 
 
-def test_a_setting_may_name_the_model_and_the_environment_goes_before(run, script, models, monkeypatch, home):
+def test_the_environment_overrides_the_configured_model(run, script, models, monkeypatch, home):
     script[:] = ["ok"]
     monkeypatch.delenv("PEGBOARD_MODEL", raising=False)
     (home / "here" / "own.toml").write_text('[plugins.chat]\nmodel = "scripted/set"\n')
@@ -264,7 +249,7 @@ def test_a_setting_may_name_the_model_and_the_environment_goes_before(run, scrip
     assert [model.name for model in models] == ["set", "other"]
 
 
-def test_a_model_that_does_not_stream_is_heard_all_the_same(run, registry):
+def test_the_answer_of_a_model_that_does_not_stream_is_printed(run, registry):
     closed = []
 
     class Plain:
@@ -282,7 +267,7 @@ def test_a_model_that_does_not_stream_is_heard_all_the_same(run, registry):
     assert closed == [1]
 
 
-def test_tools_may_ask_the_model_that_is_talked_to(chat, registry):
+def test_tools_get_the_model_of_the_chat_injected(chat, registry):
     @tool
     async def rhyme(model: Injected[Model]) -> str:
         """Rhymes."""
@@ -293,7 +278,7 @@ def test_tools_may_ask_the_model_that_is_talked_to(chat, registry):
     assert (code, "cat, hat" in out) == (0, True)
 
 
-def test_a_turn_that_waits_goes_on_with_yes(chat, tmp_path):
+def test_a_suspended_turn_is_resumed_with_yes(chat, tmp_path):
     file = str(tmp_path / "talk.json")
     assert chat([ToolCall("wipe", {"path": "a"}, "c1")], "Tidy up", "--history", file)[0] == 1
     assert faults("registry chat --history FILE", json.loads((tmp_path / "talk.json").read_text())) == []
@@ -303,14 +288,14 @@ def test_a_turn_that_waits_goes_on_with_yes(chat, tmp_path):
     assert "suspended" not in json.loads((tmp_path / "talk.json").read_text())
 
 
-def test_a_turn_that_waits_is_left_by_other_words(chat, models, tmp_path):
+def test_a_suspended_turn_is_abandoned_by_another_prompt(chat, models, tmp_path):
     file = str(tmp_path / "talk.json")
     chat([ToolCall("wipe", {"path": "a"}, "c1")], "Tidy up", "--history", file)
     assert chat(["Good."], "Never mind", "--yes", "--history", file)[:2] == (0, "Good.\n")
     assert models[-1].requests[0].messages[-1].text == "Never mind"
 
 
-def test_a_schema_has_the_answer_in_its_shape(chat, tmp_path):
+def test_the_answer_matches_the_schema(chat, tmp_path):
     file = tmp_path / "city.json"
     schema = {"type": "object", "properties": {"degrees": {"type": "integer"}}, "required": ["degrees"]}
     file.write_text(json.dumps(schema))

@@ -55,20 +55,20 @@ def talk(registry, capsys):
     return talk
 
 
-def test_turns_go_on_from_each_other(talk):
+def test_turns_continue_the_conversation(talk):
     conversation, out, _ = talk(["Hello.", "You said hi."], "hi", "", "What did I say?")
     assert out == "Hello.\nYou said hi.\n"
     assert [message.text for message in conversation.request.messages][-2:] == ["What did I say?", "You said hi."]
 
 
-def test_a_call_is_approved_in_between(talk):
+def test_a_call_is_approved_in_the_chat(talk):
     _, out, err = talk([WIPE, "Done."], "Tidy up", "what?", "y")
     assert out == "Done.\n"
     assert "marked destructive" in err
     assert "<- wipe: wiped a" in err
 
 
-def test_a_result_that_comes_while_a_person_is_asked_waits_for_the_answer(capsys):
+def test_results_are_held_back_while_a_question_is_open(capsys):
     renderer = ChatRenderer(Status())
     with quiet():  # as around each question
         renderer.on_event(CallCompleted("c1", "weather", 0.0, result=ToolResult("rain")))
@@ -78,19 +78,19 @@ def test_a_result_that_comes_while_a_person_is_asked_waits_for_the_answer(capsys
 
 
 @pytest.mark.parametrize("later", ["l", EOFError()])
-def test_a_call_may_wait_and_be_resumed(talk, later):
+def test_an_approval_can_be_postponed(talk, later):
     _, out, err = talk([WIPE, "Done."], "Tidy up", later, "/resume", "y")
     assert out == "Done.\n"
     assert err.index("waiting for your answer") < err.index("<- wipe: wiped a")
 
 
-def test_ctrl_c_at_a_question_rejects_the_call_and_at_a_line_drops_it(talk):
+def test_ctrl_c_rejects_a_call_or_discards_the_line(talk):
     _, _, err = talk([WIPE, "Fine."], KeyboardInterrupt(), "Tidy up", KeyboardInterrupt(), "Leave it")
     assert "the turn ended: rejected" in err
     assert "wiped" not in err
 
 
-def test_what_waits_in_a_file_is_asked_about_first(talk, tmp_path):
+def test_waiting_calls_of_a_saved_conversation_are_asked_about_first(talk, tmp_path):
     file = str(tmp_path / "talk.json")
     talk([WIPE], "Tidy up", "l", file=file)
     _, out, _ = talk(["Done."], "y", file=file, suspended=read_conversation(file).suspended)
@@ -98,14 +98,14 @@ def test_what_waits_in_a_file_is_asked_about_first(talk, tmp_path):
     assert read_conversation(file).suspended is None
 
 
-def test_what_is_asked_again_shows_all_of_the_tool_too(talk, registry):
+def test_a_request_is_shown_in_full_when_asked_again(talk, registry):
     made = Tool.from_function(lambda: "ok", name="wipe_disk", title="Wipe all", destructive=True)
     registry.register(made.evolve(former_names=("wp",)))
     _, _, err = talk([ToolCall("wipe_disk", {}, "c1"), "Done."], "Tidy up", "l", "/resume", "y")
     assert err.count("Wipe all (wipe_disk)\nbrought by the host as wp\n") == 2
 
 
-def test_the_person_runs_what_has_no_handler(talk, registry):
+def test_the_user_enters_the_result_of_a_tool_without_a_handler(talk, registry):
     registry.register(Tool.from_schema("where_am_i", None, description="The user's city."))
     call = ToolCall("where_am_i", {}, "c1")
     conversation, out, _ = talk([call, "It rains in Oslo."], "Umbrella?", "Oslo")
@@ -113,7 +113,7 @@ def test_the_person_runs_what_has_no_handler(talk, registry):
     assert conversation.request.messages[-2].results[0].result.text == "Oslo"
 
 
-def test_such_a_result_may_wait(talk, registry):
+def test_entering_a_result_can_be_postponed(talk, registry):
     registry.register(Tool.from_schema("where_am_i", None, description="The user's city."))
     call = ToolCall("where_am_i", {}, "c1")
     _, out, _ = talk([call, "Yes."], "Umbrella?", "", "/resume", EOFError(), "/resume", "Oslo")
@@ -129,13 +129,13 @@ def test_tools_are_shown_and_filtered(talk):
     assert conversation.model.requests[0].tools.names == ("weather",)
 
 
-def test_a_predicate_that_is_none_changes_nothing(talk):
+def test_an_invalid_predicate_changes_nothing(talk):
     conversation, _, err = talk(["ok"], "/where read_only and", "hi")
     assert "error: " in err
     assert "wipe" in conversation.model.requests[0].tools.names
 
 
-def test_a_conversation_is_saved_and_kept_from_then_on(talk, tmp_path):
+def test_save_updates_the_file_from_then_on(talk, tmp_path):
     file = tmp_path / "talk.json"
     talk(["Hello.", "Bye."], "hi", f"/save {file}", "bye")
     assert len(json.loads(file.read_text())["messages"]) == 4
@@ -154,15 +154,15 @@ def test_an_error_of_the_model_ends_the_turn_only(talk):
     assert (out, "error: down" in err) == ("Hello.\n", True)
 
 
-def test_help_names_each_command_and_a_miss_the_nearest(talk):
+def test_help_lists_commands_and_a_misspelt_one_is_suggested(talk):
     _, _, err = talk([], "/help", "/tolls", "/exit")
     assert all(f"\n{name} " in err for name in [*COMMANDS][1:])
     assert "Did you mean '/tools'?" in err
 
 
-def test_a_path_is_no_command(talk):
+def test_a_path_is_not_a_command(talk):
     assert talk(["A file."], "/etc/hosts is what?")[1] == "A file.\n"
 
 
-def test_nothing_to_resume_is_told(talk):
+def test_resume_without_waiting_calls(talk):
     assert "no call is waiting" in talk([], "/resume")[2]

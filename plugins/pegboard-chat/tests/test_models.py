@@ -29,7 +29,7 @@ class Lister:
         type(self).closed += 1
 
 
-def test_providers_are_listed_and_what_to_install_for_others(run, registry):
+def test_providers_are_listed_with_packages_of_others(run, registry):
     code, out, err = run("models")
     assert code == 0
     assert "scripted/...     installed" in out
@@ -52,14 +52,14 @@ def test_providers_are_completed(run, registry, monkeypatch, line, word):
     assert run() == (0, f"plain,{word}\n", "")
 
 
-def test_a_provider_is_asked_for_its_models_and_closed(run, registry):
+def test_a_provider_is_queried_for_its_models_and_closed(run, registry):
     registry.add("models", "lister", Lister)
     code, out, err = run("models", "lister")
     assert (code, out, err) == (0, "lister/one\nlister/two\n", "")
     assert Lister.closed == 1
 
 
-def test_a_provider_that_can_not_list_its_models_says_so(run, registry):
+def test_a_provider_that_can_not_list_its_models(run, registry):
     code, _, err = run("models", "scripted")
     assert (code, "can't list its models" in err) == (2, True)
 

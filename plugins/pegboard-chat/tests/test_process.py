@@ -63,7 +63,7 @@ def run(environ, server, tmp_path, *argv):
 
 
 @pytest.mark.parametrize("model", ["openai/small", "anthropic/small"])
-def test_a_whole_loop_over_the_vendors_own_sdk(environ, tmp_path, model):
+def test_a_turn_over_the_vendors_sdk(environ, tmp_path, model):
     script = [Round(text="Let me look.", calls=[LOOK]), Round(text="There are two.")]
     with ModelServer(script) as server:
         done = run(environ, server, tmp_path, "-m", model, "-T", "list_directory", "How many files are here?")
@@ -75,7 +75,7 @@ def test_a_whole_loop_over_the_vendors_own_sdk(environ, tmp_path, model):
     assert len(server.requests) == 2
 
 
-def test_what_the_provider_refuses_is_shown_without_the_key(environ, tmp_path):
+def test_errors_of_a_provider_do_not_show_the_key(environ, tmp_path):
     with ModelServer([Round(error=Error(401))]) as server:
         done = run(environ, server, tmp_path, "-m", "google/small", "Hi")
     assert done.returncode == 1
@@ -84,7 +84,7 @@ def test_what_the_provider_refuses_is_shown_without_the_key(environ, tmp_path):
     assert "very-secret" not in done.stderr
 
 
-def test_a_stream_that_breaks_off_keeps_what_came(environ, tmp_path):
+def test_the_partial_answer_of_a_broken_stream_is_saved(environ, tmp_path):
     file = tmp_path / "talk.json"
     script = [Round(text="Half a sentence " * 20, break_after=8)]
     with ModelServer(script) as server:
@@ -94,7 +94,7 @@ def test_a_stream_that_breaks_off_keeps_what_came(environ, tmp_path):
     assert json.loads(file.read_text())["messages"][1]["parts"][0]["text"].startswith("Half")
 
 
-def test_without_a_key_it_says_which_variable(environ, tmp_path):
+def test_a_missing_key_names_the_variable(environ, tmp_path):
     with ModelServer([]) as server:
         bare = {name: value for name, value in environ.items() if name not in KEYS}
         done = run(bare, server, tmp_path, "-m", "openai/small", "Hi")
@@ -114,7 +114,7 @@ def terminal(environ, tmp_path):
     return start
 
 
-def test_a_person_is_asked_and_says_yes(terminal):
+def test_a_call_is_approved_in_the_terminal(terminal):
     with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="It is gone.")]) as server:
         at = terminal(server, "Remove a.txt")
         at.until("Run it?")
@@ -124,17 +124,7 @@ def test_a_person_is_asked_and_says_yes(terminal):
     assert "<- wipe: wiped a.txt" in at.shown
 
 
-def test_what_was_typed_before_the_question_answers_nothing(terminal):
-    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
-        at = terminal(server, "Remove a.txt")
-        at.type("y\n")
-        at.until("Run it?")
-        at.type("n\n")
-        assert at.end() == 1
-    assert "wiped" not in at.shown
-
-
-def test_a_person_says_no_and_why(terminal):
+def test_a_call_is_rejected_with_a_reason(terminal):
     with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="I leave it.")]) as server:
         at = terminal(server, "Remove a.txt")
         at.until("Run it?")
@@ -144,7 +134,7 @@ def test_a_person_says_no_and_why(terminal):
     assert "keep that one" in json.dumps(server.requests[1].body)
 
 
-def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
+def test_ctrl_c_ends_the_turn_and_saves_the_conversation(terminal, tmp_path):
     file = tmp_path / "talk.json"
     with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
         at = terminal(server, "--history", str(file), "Remove a.txt")
@@ -156,7 +146,7 @@ def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
     assert roles == ["user", "assistant", "tool"]
 
 
-def test_without_words_a_conversation_begins(terminal, tmp_path):
+def test_without_a_prompt_a_conversation_starts(terminal, tmp_path):
     script = [Round(text="Hello."), Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="It is gone.")]
     with ModelServer(script) as server:
         at = terminal(server)

@@ -1,4 +1,4 @@
-"""A pipe by which tests see that programs have ended."""
+"""A pipe by which tests detect that programs have ended."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from attrs import frozen
 
 @frozen
 class Lifeline:
-    """A named pipe that a program, and what it starts, holds as long as it lives.
+    """A named pipe that a program and its child processes hold open until they end.
 
     Attributes:
-        held: What a shell's script begins with, to hold it.
+        hold: The beginning of a shell script that holds it open.
     """
 
-    held: str
+    hold: str
     _fd: int
 
     def wait(self) -> None:
-        """Comes back once nothing holds it."""
+        """Returns once no process holds it open."""
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -29,7 +29,7 @@ class Lifeline:
                     return
             except BlockingIOError:
                 os.sched_yield()
-            assert time.monotonic() < deadline, "something lives on"
+            assert time.monotonic() < deadline, "a process still runs"
 
 
 @pytest.fixture

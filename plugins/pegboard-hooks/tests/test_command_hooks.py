@@ -1,4 +1,4 @@
-"""Programs are asked before tools run, and told after."""
+"""Programs that run before and after calls of tools."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ def hook(script, **settings):
     return read_table(HookSettings, {"command": ["sh", "-c", script], "timeout": 30.0, **settings}, "before[0]")
 
 
-def saying(answer=None, **specific):
+def answering(answer=None, **specific):
     """A script that answers with an object."""
-    said = {**(answer or {}), **({"hookSpecificOutput": specific} if specific else {})}
-    return f"cat > /dev/null; echo '{json.dumps(said)}'"
+    output = {**(answer or {}), **({"hookSpecificOutput": specific} if specific else {})}
+    return f"cat > /dev/null; echo '{json.dumps(output)}'"
 
 
-def board(*before, after=(), approver=None, permissions=None):
+def registry_with(*before, after=(), approver=None, permissions=None):
     registry = ToolRegistry(approver=approver, permissions=permissions)
     registry.register(greet, forget)
     register_plugin(registry, CommandHooks(before, after), "hooks")
     return registry
 
 
-DENY = saying(permissionDecision="deny", permissionDecisionReason="not today")
+DENY = answering(permissionDecision="deny", permissionDecisionReason="not today")
 
 
-def test_a_hook_is_told_the_call_as_json(tmp_path):
-    registry = board(hook(f"cat > {tmp_path}/told"), after=[hook(f"cat > {tmp_path}/after")])
+def test_a_hook_gets_the_call_as_json(tmp_path):
+    registry = registry_with(hook(f"cat > {tmp_path}/before"), after=[hook(f"cat > {tmp_path}/after")])
     context = ReadonlyContext(session="s", user="ann", invocation="t", model="m", work_dir=str(tmp_path))
     assert registry.call_sync("greet", {"name": "bob"}, context).text == "hello bob"
-    told = json.loads((tmp_path / "told").read_text())
-    assert told == {
+    before = json.loads((tmp_path / "before").read_text())
+    assert before == {
         "hook_event_name": "PreToolUse",
         "session_id": "s",
         "turn_id": "t",
@@ -74,38 +74,38 @@ def test_a_hook_is_told_the_call_as_json(tmp_path):
         "agent": None,
         "tool_name": "greet",
         "tool_input": {"name": "bob"},
-        "tool_use_id": told["tool_use_id"],
+        "tool_use_id": before["tool_use_id"],
     }
     after = json.loads((tmp_path / "after").read_text())
     assert after["hook_event_name"] == "PostToolUse"
     assert after["tool_response"]["content"] == [{"type": "text", "text": "hello bob"}]
 
 
-@pytest.mark.parametrize("script", ["cat >/dev/null", "exit 0", "echo fine", "echo '[1]'", saying({})])
-def test_a_hook_that_says_nothing_lets_the_call_go_on(script):
-    assert board(hook(script)).call_sync("greet", {"name": "bob"}).text == "hello bob"
+@pytest.mark.parametrize("script", ["cat >/dev/null", "exit 0", "echo fine", "echo '[1]'", answering({})])
+def test_a_hook_without_a_decision_lets_the_call_run(script):
+    assert registry_with(hook(script)).call_sync("greet", {"name": "bob"}).text == "hello bob"
 
 
-BLOCK = saying({"decision": "block", "reason": "not today"})
+BLOCK = answering({"decision": "block", "reason": "not today"})
 
 
 @pytest.mark.parametrize("script", [DENY, BLOCK, "echo not today >&2; exit 2"])
 def test_a_hook_denies_with_its_reason(script):
-    result = board(hook(script)).call_sync("greet", {"name": "bob"})
+    result = registry_with(hook(script)).call_sync("greet", {"name": "bob"})
     assert (result.kind, result.text) == ("denied", "greet was denied: not today")
 
 
-def test_a_hook_is_asked_about_the_calls_that_its_predicate_takes():
-    registry = board(hook(DENY, where="tag:greeting"))
+def test_a_hook_runs_for_calls_that_match_its_predicate():
+    registry = registry_with(hook(DENY, where="tag:greeting"))
     assert registry.call_sync("greet", {"name": "bob"}).kind == "denied"
     registry.permissions = Permissions([Rule("forget", "*", "allow")])
     assert registry.call_sync("forget", {"name": "bob"}).text == "forgot bob"
 
 
-def test_the_first_that_denies_ends_it(tmp_path):
-    registry = board(hook(saying({})), hook(DENY), hook(f"touch {tmp_path}/asked"))
+def test_the_first_hook_that_denies_ends_the_call(tmp_path):
+    registry = registry_with(hook(answering({})), hook(DENY), hook(f"touch {tmp_path}/third"))
     assert registry.call_sync("greet", {"name": "bob"}).kind == "denied"
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "third").exists()
 
 
 @pytest.mark.parametrize(
@@ -113,96 +113,99 @@ def test_the_first_that_denies_ends_it(tmp_path):
     [
         ("echo oops >&2; exit 1", "exited with 1: oops"),
         ("kill -9 $$", "exited with -9"),
-        ("printf '{\"decision\":'", "answered what can't be read"),
-        ("printf '\\377'", "answered what can't be read"),
-        (saying({"decison": "block"}), "did you mean 'decision'"),
-        (saying(permissionDecision="perhaps"), "must be one of allow, deny, ask"),
-        (saying(hookEventName="PostToolUse"), "this was PreToolUse"),
-        ('echo \'{"continue": false, "continue": true}\'', "answered what can't be read"),
+        ("printf '{\"decision\":'", "returned an invalid answer"),
+        ("printf '\\377'", "returned an invalid answer"),
+        (answering({"decison": "block"}), "did you mean 'decision'"),
+        (answering(permissionDecision="perhaps"), "must be one of allow, deny, ask"),
+        (answering(hookEventName="PostToolUse"), "this was PreToolUse"),
+        ('echo \'{"continue": false, "continue": true}\'', "returned an invalid answer"),
         ("yes", "wrote more than 1,000,000 bytes"),
-        (saying(updatedInput={"nam": "x"}), "changed the arguments to what greet doesn't take"),
+        (answering(updatedInput={"nam": "x"}), "changed the arguments to invalid ones for greet"),
     ],
 )
 def test_a_hook_that_fails_denies_unless_it_is_set_to_allow(script, cause, caplog):
-    result = board(hook(script)).call_sync("greet", {"name": "bob"})
+    result = registry_with(hook(script)).call_sync("greet", {"name": "bob"})
     assert (result.kind, cause in result.text) == ("callback_failure", False)
     assert cause.lower() in (result.detail or "").lower()
     with caplog.at_level(logging.WARNING, "pegboard"):
-        assert board(hook(script, on_failure="allow")).call_sync("greet", {"name": "bob"}).text == "hello bob"
+        assert registry_with(hook(script, on_failure="allow")).call_sync("greet", {"name": "bob"}).text == "hello bob"
     assert cause.lower() in caplog.text.lower()
 
 
-def test_a_hook_that_hangs_or_isnt_there_fails():
-    assert board(hook("sleep 600", timeout=0.2)).call_sync("greet", {"name": "bob"}).kind == "callback_failure"
+def test_a_hook_that_hangs_or_is_missing_fails():
+    assert registry_with(hook("sleep 600", timeout=0.2)).call_sync("greet", {"name": "bob"}).kind == "callback_failure"
     missing = HookSettings(command=("/nosuch/program",))
-    assert board(missing).call_sync("greet", {"name": "bob"}).kind == "callback_failure"
+    assert registry_with(missing).call_sync("greet", {"name": "bob"}).kind == "callback_failure"
 
 
-def test_changed_arguments_are_seen_by_later_hooks_and_judged_by_rules(tmp_path):
-    louder = hook(saying(updatedInput={"name": "eve", "loud": True}))
+def test_later_hooks_and_rules_see_changed_arguments(tmp_path):
+    louder = hook(answering(updatedInput={"name": "eve", "loud": True}))
     seen = hook(f"cat > {tmp_path}/seen")
-    assert board(louder, seen).call_sync("greet", {"name": "bob"}).text == "hello eve!"
+    assert registry_with(louder, seen).call_sync("greet", {"name": "bob"}).text == "hello eve!"
     assert json.loads((tmp_path / "seen").read_text())["tool_input"] == {"name": "eve", "loud": True}
     rules = Permissions([Rule("greet", "eve", "deny", field="name")])
-    assert board(louder, permissions=rules).call_sync("greet", {"name": "bob"}).kind == "denied"
-    assert board(permissions=rules).call_sync("greet", {"name": "bob"}).text == "hello bob"
+    assert registry_with(louder, permissions=rules).call_sync("greet", {"name": "bob"}).kind == "denied"
+    assert registry_with(permissions=rules).call_sync("greet", {"name": "bob"}).text == "hello bob"
 
 
 def test_allow_counts_only_where_the_settings_say_so():
-    allow = saying(permissionDecision="allow")
-    assert board(hook(allow)).call_sync("forget", {"name": "bob"}).kind == "denied"
-    assert board(hook(allow, may_allow=True)).call_sync("forget", {"name": "bob"}).text == "forgot bob"
+    allow = answering(permissionDecision="allow")
+    assert registry_with(hook(allow)).call_sync("forget", {"name": "bob"}).kind == "denied"
+    assert registry_with(hook(allow, may_allow=True)).call_sync("forget", {"name": "bob"}).text == "forgot bob"
 
 
 def test_allow_never_overrides_a_rule_or_another_hook():
-    allow = hook(saying(permissionDecision="allow"), may_allow=True)
+    allow = hook(answering(permissionDecision="allow"), may_allow=True)
     denied = Permissions([Rule("forget", "*", "deny")])
-    assert board(allow, permissions=denied).call_sync("forget", {"name": "bob"}).kind == "denied"
-    assert board(allow, hook(DENY)).call_sync("forget", {"name": "bob"}).kind == "denied"
-    assert board(allow, hook(saying(permissionDecision="ask"))).call_sync("forget", {"name": "bob"}).kind == "denied"
+    assert registry_with(allow, permissions=denied).call_sync("forget", {"name": "bob"}).kind == "denied"
+    assert registry_with(allow, hook(DENY)).call_sync("forget", {"name": "bob"}).kind == "denied"
+    assert (
+        registry_with(allow, hook(answering(permissionDecision="ask"))).call_sync("forget", {"name": "bob"}).kind
+        == "denied"
+    )
 
 
-def test_allow_is_good_for_the_arguments_that_were_judged():
-    allow = hook(saying(permissionDecision="allow"), may_allow=True)
-    change = hook(saying(updatedInput={"name": "eve"}))
-    assert board(allow, change).call_sync("forget", {"name": "bob"}).kind == "denied"
-    assert board(change, allow).call_sync("forget", {"name": "bob"}).text == "forgot eve"
-    registry = board(allow)
+def test_allow_is_valid_only_for_the_same_arguments():
+    allow = hook(answering(permissionDecision="allow"), may_allow=True)
+    change = hook(answering(updatedInput={"name": "eve"}))
+    assert registry_with(allow, change).call_sync("forget", {"name": "bob"}).kind == "denied"
+    assert registry_with(change, allow).call_sync("forget", {"name": "bob"}).text == "forgot eve"
+    registry = registry_with(allow)
     registry.add_callback("before_tool", lambda: ChangeArguments({"name": "eve"}))
     assert registry.call_sync("forget", {"name": "bob"}).kind == "denied"
 
 
-def test_ask_asks_a_person_who_sees_the_reason_and_what_was_changed():
-    ask = hook(saying(permissionDecision="ask", permissionDecisionReason="odd name", updatedInput={"name": "eve"}))
+def test_ask_shows_the_user_the_reason_and_the_changes():
+    ask = hook(answering(permissionDecision="ask", permissionDecisionReason="odd name", updatedInput={"name": "eve"}))
     with ScriptedApprover([Once(), Reject("no")]) as approver:
-        registry = board(ask, approver=approver)
+        registry = registry_with(ask, approver=approver)
         assert registry.call_sync("greet", {"name": "bob"}).text == "hello eve"
         assert "no" in registry.call_sync("greet", {"name": "bob"}).text
     shown = approver.requests[0].to_text()
     assert "permission: hook" in shown
     assert "odd name" in shown
     assert "eve" in shown
-    assert board(ask).call_sync("greet", {"name": "bob"}).kind == "denied"
+    assert registry_with(ask).call_sync("greet", {"name": "bob"}).kind == "denied"
 
 
-def test_a_call_that_asks_anyway_is_asked_about_once_with_both_reasons():
-    ask = hook(saying(permissionDecision="ask", permissionDecisionReason="odd name"))
-    allow = hook(saying(permissionDecision="allow"), may_allow=True)
+def test_a_call_that_also_asks_itself_is_one_prompt_with_both_reasons():
+    ask = hook(answering(permissionDecision="ask", permissionDecisionReason="odd name"))
+    allow = hook(answering(permissionDecision="allow"), may_allow=True)
     with ScriptedApprover([Once()]) as approver:
-        assert board(allow, ask, approver=approver).call_sync("forget", {"name": "bob"}).text == "forgot bob"
+        assert registry_with(allow, ask, approver=approver).call_sync("forget", {"name": "bob"}).text == "forgot bob"
     (request,) = approver.requests
     assert (request.permission, request.patterns[1:], request.always, request.wider) == ("hook", ("*",), (), ())
     assert "odd name" in request.to_text()
     assert "marked destructive" in request.reason
 
 
-def test_allow_answers_nothing_that_another_callback_asks():
-    registry = board(hook(saying(permissionDecision="allow"), may_allow=True))
+def test_allow_doesnt_answer_the_question_of_another_callback():
+    registry = registry_with(hook(answering(permissionDecision="allow"), may_allow=True))
     registry.add_callback("before_tool", lambda: Ask("other"))
     assert registry.call_sync("forget", {"name": "bob"}).kind == "denied"
 
 
-async def test_what_is_said_about_one_call_is_no_other_calls():
+async def test_the_notes_on_concurrent_calls_arent_mixed_up():
     both = asyncio.Barrier(2)
 
     @tool
@@ -213,49 +216,49 @@ async def test_what_is_said_about_one_call_is_no_other_calls():
 
     script = """read -r call; case "$call" in *bob*) who=bob;; *) who=eve;; esac
     echo "{\\"hookSpecificOutput\\": {\\"additionalContext\\": \\"about $who\\"}}" """
-    registry = board(hook(script))
+    registry = registry_with(hook(script))
     registry.register(meet)
     calls = [ToolCall("meet", {"name": name}, name) for name in ("bob", "eve")]
     outcome = await registry.dispatch(calls, context=ReadonlyContext(session="s"))
     assert [result.text for result in outcome.results] == ["bob\nabout bob", "eve\nabout eve"]
 
 
-def test_what_a_hook_adds_stands_behind_the_result():
-    before = hook(saying(additionalContext="bob is away"))
-    after = [hook(saying(additionalContext="noted")), hook("echo wrong tone >&2; exit 2")]
-    result = board(before, after=after).call_sync("greet", {"name": "bob"})
+def test_texts_of_hooks_are_appended_to_the_result():
+    before = hook(answering(additionalContext="bob is away"))
+    after = [hook(answering(additionalContext="noted")), hook("echo wrong tone >&2; exit 2")]
+    result = registry_with(before, after=after).call_sync("greet", {"name": "bob"})
     assert result.text.split("\n") == ["hello bob", "bob is away", "noted", "wrong tone"]
     assert not result.is_error
 
 
-def test_a_hook_after_is_told_of_calls_that_have_run_only(tmp_path):
-    registry = board(after=[hook(f"cat >> {tmp_path}/told")])
+def test_hooks_after_calls_run_only_for_executed_calls(tmp_path):
+    registry = registry_with(after=[hook(f"cat >> {tmp_path}/after")])
     assert registry.call_sync("greet", {"nam": "bob"}).kind == "invalid_arguments"
     assert registry.call_sync("nosuch").kind == "unknown_tool"
     assert registry.call_sync("forget", {"name": "bob"}).kind == "denied"
-    assert not (tmp_path / "told").exists()
+    assert not (tmp_path / "after").exists()
 
 
-def test_a_hook_after_that_fails_leaves_the_result_unless_it_is_set_to_deny():
-    assert board(after=[hook("exit 1")]).call_sync("greet", {"name": "bob"}).text == "hello bob"
-    result = board(after=[hook("exit 1", on_failure="deny")]).call_sync("greet", {"name": "bob"})
+def test_a_failing_hook_after_a_call_leaves_the_result_unless_set_to_deny():
+    assert registry_with(after=[hook("exit 1")]).call_sync("greet", {"name": "bob"}).text == "hello bob"
+    result = registry_with(after=[hook("exit 1", on_failure="deny")]).call_sync("greet", {"name": "bob"})
     assert (result.kind, "bob" in result.text) == ("callback_failure", False)
-    decides = hook(saying(permissionDecision="deny"), on_failure="deny")
-    assert "the tool has run" in (board(after=[decides]).call_sync("greet", {"name": "bob"}).detail or "")
+    decides = hook(answering(permissionDecision="deny"), on_failure="deny")
+    assert "the tool has run" in (registry_with(after=[decides]).call_sync("greet", {"name": "bob"}).detail or "")
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
 async def test_a_hook_may_end_the_turn(place):
-    stop = hook(saying({"continue": False, "stopReason": "enough"}))
-    registry = board(stop) if place == "before" else board(after=[stop])
+    stop = hook(answering({"continue": False, "stopReason": "enough"}))
+    registry = registry_with(stop) if place == "before" else registry_with(after=[stop])
     outcome = await registry.dispatch([ToolCall("greet", {"name": "bob"}, "1")])
     assert "enough" in str(outcome.fatal)
     assert outcome.results[0].kind == ("aborted" if place == "before" else None)
 
 
-def test_what_a_hook_says_is_shown_to_the_model_visibly_and_cut():
+def test_texts_of_hooks_are_escaped_and_truncated():
     script = "printf 'a\\033[31mb' >&2; head -c 20000 /dev/zero | tr '\\0' x >&2; exit 2"
-    text = board(hook(script)).call_sync("greet", {"name": "bob"}).text
+    text = registry_with(hook(script)).call_sync("greet", {"name": "bob"}).text
     assert "\x1b" not in text
     assert text.endswith("[... cut]")
     assert len(text) < 11_000
@@ -275,16 +278,16 @@ def test_what_a_hook_says_is_shown_to_the_model_visibly_and_cut():
         ("check", "must be a table"),
     ],
 )
-def test_what_is_wrong_with_a_hooks_settings_is_named(table, wrong):
+def test_invalid_settings_of_a_hook_are_refused(table, wrong):
     with pytest.raises(ValueError, match="before") as raised:
         read_table(HookSettings, table, "before[0]")
     assert wrong.lower() in str(raised.value).lower()
 
 
-def test_a_hook_whose_call_ends_earlier_is_ended(lifeline):
+def test_a_hook_is_ended_with_its_call(lifeline):
     registry = ToolRegistry(limits=Limits(callback_timeout=0.3))
     registry.register(greet)
-    hooks = CommandHooks([hook(f"{lifeline.held} sleep 600", timeout=600.0)])
+    hooks = CommandHooks([hook(f"{lifeline.hold} sleep 600", timeout=600.0)])
     register_plugin(registry, hooks, "hooks")
     assert registry.call_sync("greet", {"name": "bob"}).kind == "callback_failure"
     lifeline.wait()

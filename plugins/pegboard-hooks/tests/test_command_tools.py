@@ -1,4 +1,4 @@
-"""Command-line programs as tools: what the model gives stays in its place, and rules see the whole command."""
+"""Command-line programs as tools: values stay within their words, and rules see the whole command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settings(command, arguments=None, **more):
     return read_table(ToolSettings, facts, "tools.probe")
 
 
-def board(*given, approver=None, permissions=None, **more):
+def registry_with(*given, approver=None, permissions=None, **more):
     registry = ToolRegistry(approver=approver, permissions=permissions)
     registry.register(command_tool("probe", settings(*given, **more)))
     return registry
@@ -30,32 +30,35 @@ def words(result):
     return result.metadata["command"]
 
 
-def test_a_value_is_one_word_whatever_is_in_it():
-    registry = board(["printf", "%s|", "{a}", "x={a}", "{{{a}}}"], {"a": TEXT})
+def test_a_value_is_always_one_word():
+    registry = registry_with(["printf", "%s|", "{a}", "x={a}", "{{{a}}}"], {"a": TEXT})
     for value in ("a b", "$HOME", "`id`", "'; rm x", "*", "", "{b}", "a\nb"):
         result = registry.call_sync("probe", {"a": value})
         assert result.text == f"{value}|x={value}|{{{value}}}|"
 
 
 def test_a_value_cant_become_an_option():
-    registry = board(["printf", "%s", "--author={a}", "{a}"], {"a": TEXT})
+    registry = registry_with(["printf", "%s", "--author={a}", "{a}"], {"a": TEXT})
     for value in ("-x", "--output=x", "-"):
         result = registry.call_sync("probe", {"a": value})
         assert (result.kind, "must not begin with '-'" in result.text) == ("invalid_arguments", True)
-    assert board(["printf", "%s", "--author={a}"], {"a": TEXT}).call_sync("probe", {"a": "-x"}).text == "--author=-x"
-    numbers = board(["printf", "%s", "{n}"], {"n": {"type": "integer"}})
+    assert (
+        registry_with(["printf", "%s", "--author={a}"], {"a": TEXT}).call_sync("probe", {"a": "-x"}).text
+        == "--author=-x"
+    )
+    numbers = registry_with(["printf", "%s", "{n}"], {"n": {"type": "integer"}})
     assert numbers.call_sync("probe", {"n": -1}).kind == "invalid_arguments"
     for bound in ({"minimum": -5}, {"exclusiveMinimum": -5.5}):
-        below = board(["printf", "%s", "--", "{n}"], {"n": {"type": "integer", **bound}})
+        below = registry_with(["printf", "%s", "--", "{n}"], {"n": {"type": "integer", **bound}})
         assert below.call_sync("probe", {"n": -1}).text == "---1"
-    lists = board(["printf", "%s", "{l}"], {"l": {"type": "array"}})
+    lists = registry_with(["printf", "%s", "{l}"], {"l": {"type": "array"}})
     assert lists.call_sync("probe", {"l": ["a", "-b"]}).kind == "invalid_arguments"
-    free = board(["printf", "%s", "--", "{a}"], {"a": {"type": "string", "options": True}})
+    free = registry_with(["printf", "%s", "--", "{a}"], {"a": {"type": "string", "options": True}})
     assert free.call_sync("probe", {"a": "-x"}).text == "---x"
 
 
 def test_a_value_with_a_nul_is_refused():
-    registry = board(["printf", "x{a}"], {"a": TEXT})
+    registry = registry_with(["printf", "x{a}"], {"a": TEXT})
     assert "NUL" in registry.call_sync("probe", {"a": "\0"}).text
 
 
@@ -69,7 +72,7 @@ def test_a_value_with_a_nul_is_refused():
         ({"paths": ["a", "b c"]}, ["git", "log", "-n", "10", "--", "a", "b c"]),
     ],
 )
-def test_what_is_in_brackets_is_left_out_where_nothing_is_given(arguments, wanted):
+def test_a_nested_list_is_left_out_without_its_argument(arguments, wanted):
     command = ["git", "log", ["--author", "{author}"], ["--all{all}"], "-n", "{count}", ["--", "{paths}"]]
     given = settings(
         command,
@@ -84,8 +87,8 @@ def test_what_is_in_brackets_is_left_out_where_nothing_is_given(arguments, wante
     assert given.schema["required"] == []
 
 
-def test_arguments_are_typed_and_needed_outside_brackets():
-    registry = board(["printf", "%s", "{n}"], {"n": {"type": "integer", "minimum": 1, "maximum": 5}})
+def test_arguments_are_typed_and_required_outside_of_nested_lists():
+    registry = registry_with(["printf", "%s", "{n}"], {"n": {"type": "integer", "minimum": 1, "maximum": 5}})
     for arguments in ({}, {"n": "1"}, {"n": 6}, {"n": 1, "m": 1}):
         assert registry.call_sync("probe", arguments).kind == "invalid_arguments"
     assert registry.call_sync("probe", {"n": 5}).text == "5"
@@ -94,61 +97,61 @@ def test_arguments_are_typed_and_needed_outside_brackets():
 def test_rules_see_the_whole_command():
     facts = ["git", "push", "{where}"], {"where": TEXT}
     allow, deny = Rule("shell", "git push origin *", "allow"), Rule("probe", "git push *", "deny")
-    assert board(*facts, read_only=False).call_sync("probe", {"where": "origin"}).kind == "denied"
+    assert registry_with(*facts, read_only=False).call_sync("probe", {"where": "origin"}).kind == "denied"
     with ScriptedApprover([Once()]) as approver:
-        board(*facts, read_only=False, approver=approver).call_sync("probe", {"where": "a b"})
+        registry_with(*facts, read_only=False, approver=approver).call_sync("probe", {"where": "a b"})
     (request,) = approver.requests
     assert (request.permission, request.patterns) == ("shell", ("git push 'a b'",))
     assert request.preview.summary == "git push 'a b'"
-    denied = board(*facts, permissions=Permissions([deny])).call_sync("probe", {"where": "x"})
+    denied = registry_with(*facts, permissions=Permissions([deny])).call_sync("probe", {"where": "x"})
     assert denied.kind == "denied"
     decided = Permissions([allow]).decide(
-        board(*facts, read_only=False).get("probe"), {"where": "x; rm -rf /"}, context=ReadonlyContext()
+        registry_with(*facts, read_only=False).get("probe"), {"where": "x; rm -rf /"}, context=ReadonlyContext()
     )
     assert decided.action == "ask"
 
 
-def test_one_that_reads_only_just_runs_and_others_ask():
-    assert board(["true"]).call_sync("probe").text == "(no output)"
-    assert board(["true"], read_only=False).call_sync("probe").kind == "denied"
-    assert board(["true"], read_only=False, permission="").call_sync("probe").text == "(no output)"
-    assert board(["true"], permission="disk").call_sync("probe").kind == "denied"
+def test_a_read_only_program_needs_no_permission():
+    assert registry_with(["true"]).call_sync("probe").text == "(no output)"
+    assert registry_with(["true"], read_only=False).call_sync("probe").kind == "denied"
+    assert registry_with(["true"], read_only=False, permission="").call_sync("probe").text == "(no output)"
+    assert registry_with(["true"], permission="disk").call_sync("probe").kind == "denied"
 
 
-def test_a_result_has_output_errors_and_the_exit_code():
-    registry = board(["sh", "-c", "echo out; echo bad >&2; exit 3"])
+def test_a_result_has_both_outputs_and_the_exit_code():
+    registry = registry_with(["sh", "-c", "echo out; echo bad >&2; exit 3"])
     result = registry.call_sync("probe")
     assert (result.kind, result.metadata["exit_code"]) == ("tool_failure", 3)
     assert result.text == "sh failed with exit code 3:\nout\n[standard error]\nbad"
-    assert not board(["sh", "-c", "exit 1"], success=[0, 1]).call_sync("probe").is_error
+    assert not registry_with(["sh", "-c", "exit 1"], success=[0, 1]).call_sync("probe").is_error
 
 
-def test_one_that_hangs_or_floods_is_ended_and_says_so(lifeline):
-    hangs = board(["sh", "-c", f"{lifeline.held} sleep 600 & wait"], timeout=0.3).call_sync("probe")
+def test_a_program_that_hangs_or_writes_too_much_is_ended(lifeline):
+    hangs = registry_with(["sh", "-c", f"{lifeline.hold} sleep 600 & wait"], timeout=0.3).call_sync("probe")
     assert (hangs.kind, "took more than 0.3 s, and was ended" in hangs.text) == ("timeout", True)
     lifeline.wait()
-    floods = board(["yes"]).call_sync("probe")
+    floods = registry_with(["yes"]).call_sync("probe")
     assert (floods.kind, "wrote more than 1,000,000 bytes" in floods.text) == ("limit", True)
 
 
-def test_a_program_that_isnt_there_is_named():
-    result = board(["nosuch"]).call_sync("probe")
+def test_a_missing_program_is_an_error_result():
+    result = registry_with(["nosuch"]).call_sync("probe")
     assert (result.kind, "there is no program 'nosuch'" in result.text) == ("tool_failure", True)
 
 
-def test_it_reads_what_the_settings_say_in_the_calls_folder(tmp_path):
-    registry = board(["sh", "-c", "pwd; cat"], {"text": TEXT}, stdin="<{text}>")
+def test_standard_input_and_the_working_folder(tmp_path):
+    registry = registry_with(["sh", "-c", "pwd; cat"], {"text": TEXT}, stdin="<{text}>")
     result = registry.call_sync("probe", {"text": "-a\nb"}, ReadonlyContext(work_dir=str(tmp_path)))
     assert result.text == f"{os.path.realpath(tmp_path)}\n<-a\nb>"
 
 
-def test_it_gets_few_variables(monkeypatch):
+def test_a_program_gets_few_variables(monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret")
-    assert "MY_TOKEN" not in board(["env"]).call_sync("probe").text
-    assert "MY_TOKEN=secret" in board(["env"], inherit=["MY_TOKEN"]).call_sync("probe").text
+    assert "MY_TOKEN" not in registry_with(["env"]).call_sync("probe").text
+    assert "MY_TOKEN=secret" in registry_with(["env"], inherit=["MY_TOKEN"]).call_sync("probe").text
 
 
-def test_how_it_shares_is_by_what_it_does():
+def test_the_default_concurrency_depends_on_read_only():
     assert command_tool("probe", settings(["true"])).spec.concurrency.mode == "shared"
     assert command_tool("probe", settings(["true"], read_only=False)).spec.concurrency.mode == "exclusive"
 
@@ -157,37 +160,37 @@ def test_how_it_shares_is_by_what_it_does():
     ("facts", "wrong"),
     [
         ({"command": []}, "begin with the name of a program"),
-        ({"command": ["{a}"]}, "no argument is part of"),
+        ({"command": ["{a}"]}, "without placeholders"),
         ({"command": [["git"]]}, "begin with"),
         ({"command": "git log"}, "has to be a list"),
         ({"command": ["bin/x"]}, "relative path"),
         ({"command": ["x", 3]}, "command[1]: has to be a text"),
-        ({"command": ["x", "{a!r}"], "arguments": {"a": TEXT}}, "is no argument's name"),
+        ({"command": ["x", "{a!r}"], "arguments": {"a": TEXT}}, "is not an argument's name"),
         ({"command": ["x", "{"]}, "command[1]"),
         ({"command": ["x", "{b}"], "arguments": {"a": TEXT}}, "there is no argument 'b'"),
         ({"command": ["x"], "arguments": {"a": TEXT}}, "command has no {a}"),
         ({"command": ["x", "{a}"], "arguments": {"a": {"type": "object"}}}, "type has to be one of"),
-        ({"command": ["x", "a={a}"], "arguments": {"a": {"type": "array"}}}, "has to be a word by itself"),
-        ({"command": ["x", "{a}"], "arguments": {"a": {"type": "boolean"}}}, "put it in brackets"),
+        ({"command": ["x", "a={a}"], "arguments": {"a": {"type": "array"}}}, "has to be a whole word"),
+        ({"command": ["x", "{a}"], "arguments": {"a": {"type": "boolean"}}}, "put it in a nested list"),
         ({"command": ["x"], "timeout": -1}, "timeout"),
         ({"command": ["x"], "read_onl": True}, "did you mean 'read_only'"),
         ({}, "begin with"),
     ],
 )
-def test_what_is_wrong_with_a_tools_settings_is_named(facts, wrong):
+def test_invalid_settings_of_a_tool_are_refused(facts, wrong):
     with pytest.raises(ValueError, match=r"^tools\.probe") as raised:
         read_table(ToolSettings, {"description": "x", **facts}, "tools.probe")
     assert wrong.lower() in str(raised.value).lower()
 
 
-def test_a_name_or_a_schema_that_cant_be_is_refused():
+def test_an_invalid_name_or_schema_is_refused():
     with pytest.raises(ValueError, match="can't be a tool's name"):
         command_tool("a b", settings(["true"]))
     with pytest.raises(PegboardError):
         command_tool("probe", settings(["x", "{a}"], {"a": {"type": "string", "minLength": "x"}}))
 
 
-def test_what_it_runs_is_what_was_judged():
-    registry = board(["printf", "%s ", "{a}"], {"a": {"type": "string", "default": "d"}})
+def test_defaults_are_part_of_the_command():
+    registry = registry_with(["printf", "%s ", "{a}"], {"a": {"type": "string", "default": "d"}})
     result = registry.call_sync("probe")
     assert (json.dumps(words(result)), result.text) == ('["printf", "%s ", "d"]', "d ")

@@ -1,4 +1,4 @@
-"""Python files in folders are tools, and are read again when they change."""
+"""Python files in folders as tools, which are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def toolset(folder):
 
 
 def put(folder, name, source):
-    """Writes a file so that its stamp is another, however soon that is after the last."""
+    """Writes a file so that its time of modification changes."""
     path = folder / "tools" / name
     before = path.stat().st_mtime_ns if path.exists() else 0
     path.write_text(source)
@@ -51,7 +51,7 @@ def called(toolset, name, arguments=None):
     return registry.call_sync(name, arguments or {})
 
 
-def test_names_are_made_of_the_files_name(folder, toolset):
+def test_tools_are_named_after_their_file(folder, toolset):
     put(folder, "dice.py", DICE)
     put(
         folder,
@@ -71,7 +71,7 @@ def test_names_are_made_of_the_files_name(folder, toolset):
     assert called(toolset, "net_get").text == "get"
 
 
-def test_files_come_change_and_go(folder, toolset):
+def test_files_are_added_changed_and_removed(folder, toolset):
     assert offered(toolset)[0] == {}
     path = put(folder, "dice.py", DICE)
     before = offered(toolset)[0]["dice"]
@@ -90,11 +90,11 @@ def test_files_come_change_and_go(folder, toolset):
         ("\n\n1 / 0\n", "ZeroDivisionError: division by zero, line 3"),
         ("import sys\nsys.exit(3)\n", "SystemExit"),
         ("import nosuch_module\n", "No module named 'nosuch_module'"),
-        ("x = 1\n", "it brings no tool"),
+        ("x = 1\n", "it has no tools"),
         ("def default(a: object()) -> str:\n    return ''\n", "tool 'default': 'a'"),
     ],
 )
-def test_a_broken_file_costs_only_itself_and_is_named_with_the_line(folder, toolset, source, wrong):
+def test_a_broken_file_is_left_out_and_reported_with_the_line(folder, toolset, source, wrong):
     put(folder, "dice.py", DICE)
     path = put(folder, "broken.py", source)
     tools, problems = offered(toolset)
@@ -108,7 +108,7 @@ def test_a_broken_file_costs_only_itself_and_is_named_with_the_line(folder, tool
 
 @pytest.fixture
 def gate():
-    """What a file waits at until its event is set, and where it says that it runs."""
+    """A module by which files report that they run, and wait."""
     sys.modules["hooks_test_gate"] = gate = type(sys)("hooks_test_gate")
     gate.runs, gate.event, gate.both = [], threading.Event(), threading.Barrier(2)
     yield gate
@@ -119,7 +119,7 @@ def gate():
 SLOW = f"import hooks_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n{DICE}"
 
 
-def test_a_slow_file_costs_only_itself_and_has_its_tools_once_it_has_ended(folder, toolset, gate, monkeypatch):
+def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, gate, monkeypatch):
     monkeypatch.setattr(file_tools, "LOAD_SECONDS", 0.1)
     put(folder, "dice.py", DICE)
     while "dice" not in offered(toolset)[0]:
@@ -135,7 +135,7 @@ def test_a_slow_file_costs_only_itself_and_has_its_tools_once_it_has_ended(folde
     assert (gate.runs, called(toolset, "slow").text) == ([1], "one of 6")
 
 
-def test_files_are_run_beside_one_another(folder, toolset, gate, monkeypatch):
+def test_files_are_run_in_parallel(folder, toolset, gate, monkeypatch):
     monkeypatch.setattr(file_tools, "LOAD_SECONDS", 60.0)
     for name in ("a.py", "b.py"):
         put(folder, name, f"import hooks_test_gate as gate\ngate.both.wait(60)\n{DICE}")
@@ -146,10 +146,10 @@ def test_of_two_files_with_one_tool_the_first_counts(folder, toolset):
     put(folder, "a.py", DICE.replace("def default", "def a"))
     put(folder, "b.py", "from pegboard import tool\n@tool(name='a')\ndef x() -> str:\n    return 'b'\n")
     tools, (problem,) = offered(toolset)
-    assert (list(tools), "another file brings a tool 'a', too" in problem) == (["a"], True)
+    assert (list(tools), "another file has a tool 'a', too" in problem) == (["a"], True)
 
 
-def test_a_module_that_is_gone_is_forgotten(folder, toolset):
+def test_the_module_of_a_removed_file_is_removed(folder, toolset):
     path = put(folder, "passing.py", DICE)
     for is_there in (True, False):
         offered(toolset)
@@ -157,18 +157,18 @@ def test_a_module_that_is_gone_is_forgotten(folder, toolset):
         path.unlink(missing_ok=True)
 
 
-def test_the_working_folder_is_never_looked_at_by_itself(folder, monkeypatch):
+def test_relative_folders_are_refused(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for relative in (".", "tools", ""):
         with pytest.raises(ValueError, match="isn't absolute"):
             FileToolset([relative])
 
 
-def test_a_folder_that_isnt_there_is_a_problem(tmp_path):
-    assert "is no folder" in offered(FileToolset([str(tmp_path / "nosuch")]))[1][0]
+def test_a_missing_folder_is_a_problem(tmp_path):
+    assert "is not a folder" in offered(FileToolset([str(tmp_path / "nosuch")]))[1][0]
 
 
-def test_what_it_publishes_are_the_files_and_their_folders(folder, toolset):
+def test_it_publishes_the_files_and_their_folders(folder, toolset):
     path = put(folder, "dice.py", DICE)
     assert {str(path), str(folder), str(folder / "tools")} <= {*toolset.publishes}
 

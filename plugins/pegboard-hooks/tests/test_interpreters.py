@@ -1,4 +1,4 @@
-"""What the model gives never becomes part of a text that a shell or an interpreter runs."""
+"""Arguments never become part of code that a shell or an interpreter runs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def read(command, **more):
         (["ssh", "box", "ls", "{a}"], "ssh"),
     ],
 )
-def test_an_argument_in_a_text_that_is_run_is_refused(command, program):
+def test_an_argument_in_code_is_refused(command, program):
     with pytest.raises(ValueError, match="would be part of what") as raised:
         read(command)
     assert f"tools.probe: command: {{a}} would be part of what {program} runs as code" in str(raised.value)
 
 
 @pytest.mark.parametrize("command", [["sh"], ["bash", "-s"], ["python3", "-"], ["docker", "exec", "-i", "box", "sh"]])
-def test_so_is_one_in_what_an_interpreter_reads_to_run(command):
+def test_an_argument_in_code_on_standard_input_is_refused(command):
     with pytest.raises(ValueError, match="runs as code"):
         read(command, stdin="print({a})")
 
@@ -65,17 +65,17 @@ def test_so_is_one_in_what_an_interpreter_reads_to_run(command):
         ["ssh", "{a}", "uptime"],
     ],
 )
-def test_one_that_is_a_word_behind_the_code_is_none_of_it(command):
+def test_an_argument_after_the_code_is_allowed(command):
     assert list(read(command).command) == command
 
 
-def test_what_a_program_reads_as_data_is_no_code():
+def test_an_argument_in_data_on_standard_input_is_allowed():
     assert read(["python3", "-c", "import sys; print(sys.stdin.read())"], stdin="{a}").stdin == "{a}"
     assert read(["wc", "-c"], stdin="{a}").stdin == "{a}"
 
 
 @pytest.mark.parametrize("command", [["python3", "x.py", "{a}"], ["sh", "-e", "./bin/x.sh", "{a}"]])
-def test_a_script_is_never_looked_for_in_the_calls_folder(command, tmp_path):
+def test_a_script_is_never_looked_up_in_the_calls_folder(command, tmp_path):
     with pytest.raises(ValueError, match="would be looked for in each call's folder"):
         read(command)
     assert read(command, cwd=str(tmp_path)).cwd == str(tmp_path)

@@ -1,4 +1,4 @@
-"""The plugin, by its settings; and installed, as a wheel."""
+"""The plugin with its settings, and installed as a wheel."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def greet() -> str:
     return "hello"
 
 
-def board(settings):
+def registry_with(settings):
     registry = ToolRegistry()
     registry.register(greet)
     return registry, register_plugin(registry, Hooks, "hooks", settings=settings)
 
 
-def test_without_hooks_calls_arent_touched():
+def test_without_hooks_there_are_no_callbacks():
     for settings in ({}, {"tools": {"run": TRUE}}):
-        registry, record = board(settings)
+        registry, record = registry_with(settings)
         assert record.status == "loaded"
         assert not any(registry.catalogue.callbacks(stage) for stage in ("before_tool", "after_tool", "approve_call"))
 
 
-def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
+def test_hooks_and_tools_come_from_the_settings(tmp_path):
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
     settings = {"before": [{**DENY, "where": "name:run"}], "tools": {"run": TRUE}, "folders": [str(tmp_path)]}
-    registry, record = board(settings)
+    registry, record = registry_with(settings)
     assert record.status == "loaded"
     assert registry.call_sync("run").text == "run was denied: no"
     assert registry.call_sync("dice").text == "one"
@@ -60,8 +60,8 @@ def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
         ({"before": [{**DENY, "timeout": 31.0}]}, "plugins.hooks.before[0].timeout: 31 is more than 30 seconds, which"),
     ],
 )
-def test_while_hooks_before_calls_cant_be_read_no_call_runs(settings, wrong):
-    registry, record = board({**settings, "tools": {"run": TRUE}})
+def test_with_invalid_hooks_before_calls_no_call_runs(settings, wrong):
+    registry, record = registry_with({**settings, "tools": {"run": TRUE}})
     assert (record.status, wrong in (record.cause or "")) == ("quarantined", True)
     result = registry.call_sync("greet")
     assert (result.kind, wrong in (result.detail or "")) == ("denied", True)
@@ -76,20 +76,21 @@ def test_while_hooks_before_calls_cant_be_read_no_call_runs(settings, wrong):
         ({"tools": {"bad": {**TRUE, "command": ["x", "{a}"], "arguments": PATTERN}}}, "plugins.hooks.tools.bad: "),
         ({"folders": ["tools"]}, "isn't absolute"),
         ({"folders": "/x"}, "has to be a list of absolute paths"),
+        ({"watch": "yes"}, "plugins.hooks.watch: has to be true or false"),
     ],
 )
-def test_anything_else_that_is_wrong_costs_only_itself(settings, wrong):
+def test_other_invalid_settings_are_left_out(settings, wrong):
     settings = {**settings, "tools": {"run": TRUE, **settings.get("tools", {})}}
-    registry, record = board(settings)
+    registry, record = registry_with(settings)
     assert (record.status, wrong in (record.cause or "")) == ("partial", True)
     assert registry.call_sync("run").text == "(no output)"
     assert registry.call_sync("greet").text == "hello"
 
 
-def test_a_program_that_isnt_there_is_named_until_it_is(tmp_path, monkeypatch):
+def test_a_missing_program_is_a_problem_until_it_is_installed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     tools = {"run": TRUE, "missing": {**TRUE, "command": ["nosuch_program"]}}
-    registry, record = board({"tools": tools, "after": [{"command": ["nosuch_hook"]}]})
+    registry, record = registry_with({"tools": tools, "after": [{"command": ["nosuch_hook"]}]})
     assert record.status == "loaded"
 
     def causes():
@@ -105,14 +106,14 @@ def test_a_program_that_isnt_there_is_named_until_it_is(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["before", "tools"])
-def test_a_script_of_a_project_that_isnt_trusted_isnt_run(tmp_path, monkeypatch, kind):
+def test_an_untrusted_script_of_a_project_isnt_run(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / ".git").mkdir()
     script = tmp_path / "script"
     script.write_text("touch was_run")
     command = {"command": ["sh", str(script)], "cwd": str(tmp_path)}
     settings = {"before": [command]} if kind == "before" else {"tools": {"run": {**TRUE, **command}}}
-    registry, _ = board(settings)
+    registry, _ = registry_with(settings)
     result = registry.call_sync("greet" if kind == "before" else "run")
     assert "isn't trusted as it is" in (result.detail or "") + result.text
     assert result.kind == ("callback_failure" if kind == "before" else "tool_failure")
@@ -125,8 +126,8 @@ def test_a_script_of_a_project_that_isnt_trusted_isnt_run(tmp_path, monkeypatch,
 def environment(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
-    return {**kept, "HOME": str(home), "PEGBOARD_BLOCK": "mcp,search"}
+    given = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
+    return {**given, "HOME": str(home), "PEGBOARD_BLOCK": "mcp,search"}
 
 
 @pytest.mark.slow
@@ -152,7 +153,7 @@ def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_file_that_ends_the_process_takes_no_hook_along(tmp_path):
+def test_hooks_still_run_if_a_file_ends_the_process(tmp_path):
     folder = tmp_path / "mine" / "tools"
     folder.mkdir(parents=True)
     (folder / "ends.py").write_text("import os\nos._exit(3)\n")
@@ -166,7 +167,7 @@ def test_a_file_that_ends_the_process_takes_no_hook_along(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_listing_names_a_file_that_doesnt_end_and_has_the_tools_of_others(tmp_path):
+def test_a_listing_reports_an_endless_file_and_has_the_other_tools(tmp_path):
     folder = tmp_path / "mine" / "tools"
     folder.mkdir(parents=True)
     (folder / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
@@ -184,14 +185,14 @@ def test_a_listing_names_a_file_that_doesnt_end_and_has_the_tools_of_others(tmp_
 
 
 def put(path, source):
-    """Writes a file at once: what watches would see one that is half there."""
+    """Writes a file atomically, so that the watcher never sees an incomplete one."""
     whole = path.parents[1] / "whole"
     whole.write_text(source)
     whole.replace(path)
 
 
 @pytest.mark.slow
-def test_watch_shows_what_comes_changes_breaks_and_goes(tmp_path):
+def test_watch_shows_added_changed_broken_and_removed_tools(tmp_path):
     folder = tmp_path / "mine" / "tools"
     folder.mkdir(parents=True)
     words = ["-m", "pegboard", "watch", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
@@ -214,8 +215,8 @@ def test_watch_shows_what_comes_changes_breaks_and_goes(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_works_installed_as_a_wheel(tmp_path):
-    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+def test_the_plugin_works_installed_as_a_wheel(tmp_path):
+    """Installed as by an installer, without the checkout; `nox -s wheels` builds the wheel itself."""
     source, site = Path(__file__).parents[1], tmp_path / "site"
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
     shutil.copytree(source / "src" / "pegboard_hooks", site / "pegboard_hooks")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import isolated_tools
 import pytest
 from isolated_tools import tool_named
+from running import PATIENCE
 
 import pegboard
 from pegboard import (
     ExecutionRequest,
+    Limits,
     LocalExecutor,
     Permissions,
     Policy,
@@ -71,12 +72,13 @@ async def test_a_local_executor_runs_tools_in_a_pool():
     assert response.structured_content == {"result": 3}
 
 
-def test_a_tool_in_a_child_calls_another_through_the_registry():
+def test_nested_calls_run_even_if_all_children_are_busy():
+    """Otherwise a tool that calls a tool could wait for itself."""
     outer = tool_named("call_one").evolve(policy=Policy(executor="process"))
 
     async def main():
-        async with ToolRegistry() as registry:
-            registry.register(outer, isolated_tools.add)
+        async with ToolRegistry(limits=Limits(timeout=PATIENCE)) as registry:
+            registry.register(outer, ADD)
             registry.add("executors", "process", ChildProcesses(most=1))
             return await registry.call("call_one", {"name": "add"})
 

@@ -86,22 +86,22 @@ def host():
 
 
 @pytest.fixture
-def talk(call, host):
+def run_tool(call, host):
     """Calls a tool in a child whose context is connected to this one's."""
 
-    def talk(tool, context=None, *, listener=None, **arguments):
+    def run_tool(tool, context=None, *, listener=None, **arguments):
         context = context or ToolContext(CONTEXT, "c1", tool, host=host, listener=listener)
         return call(tool, context, **arguments)
 
-    return talk
+    return run_tool
 
 
 # Events ---------------------------------------------------------------------------------------------------------------
 
 
-def test_events_reach_the_listener_in_order(talk):
+def test_events_reach_the_listener_in_order(run_tool):
     seen = []
-    assert talk("emit_all", listener=seen.append).output == "emitted"
+    assert run_tool("emit_all", listener=seen.append).output == "emitted"
     assert seen[:2] == [Progress(1, 4, "one of four"), Progress(0.5)]
     assert seen[2].title == "Heading"
     assert seen[2].facts["place"] == "here"
@@ -111,24 +111,17 @@ def test_events_reach_the_listener_in_order(talk):
     assert seen[8].startswith("(partial left out: 9,000,0")
 
 
-def test_title_and_metadata_are_in_the_response_and_in_the_hosts_context(talk, host):
-    response = talk("emit_all")
+def test_title_and_metadata_are_in_the_response_and_in_the_hosts_context(run_tool, host):
+    response = run_tool("emit_all")
     assert (response.title, response.metadata["place"]) == ("Heading", "here")
     context = ToolContext(host=host, listener=lambda _: None)
-    talk("emit_all", context)
+    run_tool("emit_all", context)
     assert context.actions.title == "Heading"
 
 
-def test_generators_emit_their_items(talk):
+def test_many_events_all_arrive_in_order(run_tool):
     seen = []
-    talk("count_up", listener=seen.append, to=3)
-    talk("count_up_later", listener=seen.append, to=2)
-    assert seen == [0, 1, 2, 0, 1]
-
-
-def test_many_events_all_arrive_in_order(talk):
-    seen = []
-    assert not talk("do", listener=seen.append, code=REPORT_MANY.format(2000)).is_error
+    assert not run_tool("do", listener=seen.append, code=REPORT_MANY.format(2000)).is_error
     assert seen == [Progress(number) for number in range(2000)]
 
 
@@ -149,7 +142,7 @@ def test_a_call_that_floods_events_can_be_cancelled(pool):
 # The context ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_context_has_everything_that_is_json(talk, host):
+def test_the_context_has_everything_that_is_json(run_tool, host):
     context = ToolContext(
         ReadonlyContext(
             user="ann",
@@ -171,7 +164,7 @@ def test_the_context_has_everything_that_is_json(talk, host):
         confirmation=Confirmation("sure?", confirmed=True),
         host=host,
     )
-    found = talk("about", context, timeout=5.0).structured_content
+    found = run_tool("about", context, timeout=5.0).structured_content
     assert found["request"] == ["ann", "planner", "plans", "m1", "p1"]
     assert found["ids"] == ["s1", "i1", "m9", "a.b", "c7"]
     assert (found["state"], found["extra"], found["values"]) == ({"n": 1}, {"e": [1]}, {"v": 1})
@@ -179,8 +172,8 @@ def test_the_context_has_everything_that_is_json(talk, host):
     assert found["confirmation"] == {"hint": "sure?", "confirmed": True}
 
 
-def test_actions_come_back_with_the_response(talk):
-    response = talk("do", code=CHANGE)
+def test_actions_come_back_with_the_response(run_tool):
+    response = run_tool("do", code=CHANGE)
     assert response.actions == {"stateDelta": {"new": [1]}, "stateRemoved": ["old"], "transferTo": "writer"}
 
 
@@ -188,8 +181,8 @@ def test_actions_come_back_with_the_response(talk):
 
 
 @pytest.mark.parametrize(("tool", "code"), [("go", ASK), ("do", f'context.wait({QUESTION}); result = "allowed"')])
-def test_the_parents_host_is_asked_for_a_permission(talk, host, tool, code):
-    assert talk(tool, code=code).output == "allowed"
+def test_the_parents_host_is_asked_for_a_permission(run_tool, host, tool, code):
+    assert run_tool(tool, code=code).output == "allowed"
     assert host.asked == [("edit", ["a.txt"], ["*.txt"], {"diff": "+1"})]
 
 
@@ -202,35 +195,35 @@ def test_the_parents_host_is_asked_for_a_permission(talk, host, tool, code):
         ArtifactError("a", name="b"),
     ],
 )
-def test_an_uncaught_refusal_is_raised_unchanged_in_the_parent(talk, host, error):
+def test_an_uncaught_refusal_is_raised_unchanged_in_the_parent(run_tool, host, error):
     host.answer = error
     with pytest.raises(type(error)) as raised:
-        talk("go", code=ASK)
+        run_tool("go", code=ASK)
     assert raised.value is error
 
 
-def test_a_refusal_may_be_caught_in_the_child(talk, host):
+def test_a_refusal_may_be_caught_in_the_child(run_tool, host):
     host.answer = ToolError("not you")
-    assert talk("ask_and_go_on", permission="edit").output == "refused: not you"
+    assert run_tool("ask_and_go_on", permission="edit").output == "refused: not you"
     host.answer = LookupError("no one is there")
-    assert talk("ask_and_go_on", permission="edit").output == "LookupError: no one is there"
+    assert run_tool("ask_and_go_on", permission="edit").output == "LookupError: no one is there"
 
 
-def test_of_other_errors_the_tool_gets_only_the_type(talk, host):
+def test_of_other_errors_the_tool_gets_only_the_type(run_tool, host):
     host.answer = ValueError("secret")
-    assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: ValueError"
+    assert run_tool("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: ValueError"
     host.answer = asyncio.CancelledError()  # an answer that cancels itself
-    assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: CancelledError"
+    assert run_tool("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: CancelledError"
 
 
-def test_a_confirmation_has_all_earlier_answers(talk):
-    found = json.loads(talk("go", code=CONFIRM).output)
+def test_a_confirmation_has_all_earlier_answers(run_tool):
+    found = json.loads(run_tool("go", code=CONFIRM).output)
     assert found["answer"] == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}, "feedback": "fine"}
     assert found["earlier"] == ["before"]
 
 
-def test_a_tool_calls_several_tools_at_once(talk, host):
-    assert talk("go", code=CALL_TWICE).output == "echo: {'a': 1} echo: {\"a\": 2}"
+def test_a_tool_calls_several_tools_at_once(run_tool, host):
+    assert run_tool("go", code=CALL_TWICE).output == "echo: {'a': 1} echo: {\"a\": 2}"
     assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
 
 
@@ -249,71 +242,56 @@ async def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
     assert seen == ["ann", "ann"]
 
 
-def test_each_thread_of_a_tool_gets_its_own_answer(talk):
-    assert talk("ask_in_threads", count=4).structured_content == {
+def test_each_thread_of_a_tool_gets_its_own_answer(run_tool):
+    assert run_tool("ask_in_threads", count=4).structured_content == {
         "result": [f"echo: {{'a': {number}}}" for number in range(4)]
     }
 
 
-def test_memory_and_artifacts_are_the_parents(talk):
-    found = talk("remember").structured_content
+def test_memory_and_artifacts_are_the_parents(run_tool):
+    found = run_tool("remember").structured_content
     assert found == {"user": "ann", "found": ["likes tea"], "text": "hello", "names": ["a.txt"], "left": []}
 
 
-def test_background_work_is_refused(talk):
-    response = talk("do", code="context.background(later(1))")
+def test_background_work_is_refused(run_tool):
+    response = run_tool("do", code="context.background(later(1))")
     assert (response.kind, response.error) == ("tool_failure", "do failed: LookupError.")
 
 
-def test_nested_calls_run_even_if_all_children_are_busy(pool):
-    """Otherwise a tool that calls a tool could wait for itself."""
-
-    class Nesting(Host):
-        async def call(self, context, name, arguments):
-            inner = ToolContext(depth=1, host=self)
-            return ToolResult((await execute(pool, name, inner, a=5)).output)
-
-    async def both():
-        contexts = [ToolContext(host=Nesting()) for _ in range(2)]
-        return await asyncio.gather(*(execute(pool, "call_one", each, name="add") for each in contexts))
-
-    assert [answer.output for answer in asyncio.run(both())] == ['{"result": 7}', '{"result": 7}']
-
-
-def test_rules_of_the_parent_decide_what_a_tool_may_access(talk):
+def test_rules_of_the_parent_decide_what_a_tool_may_access(run_tool):
     code = 'result = [path for path in ["a", "b.env"] if context.allows("read_file", path)]'
-    assert json.loads(talk("do", ToolContext(host=Host()), code=code).output) == ["a"]
+    assert json.loads(run_tool("do", ToolContext(host=Host()), code=code).output) == ["a"]
 
 
-def test_the_time_limit_pauses_while_the_user_is_asked(talk):
+def test_the_time_limit_pauses_while_the_user_is_asked(run_tool):
     """The answer takes longer than the limit."""
 
     class Slow(Host):
         async def ask(self, *_):
             await asyncio.sleep(1.1)
 
-    talk("add", a=1)  # the child is there
+    run_tool("add", a=1)  # the child is there
     context = ToolContext(host=Slow())
-    assert talk("go", context, timeout=1.0, code=ASK).output == "allowed"
+    assert run_tool("go", context, timeout=1.0, code=ASK).output == "allowed"
 
 
 @pytest.mark.slow
-def test_the_time_limit_pauses_until_the_last_answer_and_then_resumes(talk):
+def test_the_time_limit_pauses_until_the_last_answer_and_then_resumes(run_tool):
     class Slow(Host):
         async def ask(self, context, permission, *_):
             await asyncio.sleep(0.6 if permission == "a" else 1.1)
 
-    talk("add", a=1)
-    assert talk("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=False)).output == "allowed"
-    assert talk("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=True)).kind == "timeout"
+    run_tool("add", a=1)
+    assert run_tool("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=False)).output == "allowed"
+    assert run_tool("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=True)).kind == "timeout"
 
 
-def test_too_many_questions_at_once_are_refused(talk):
+def test_too_many_questions_at_once_are_refused(run_tool):
     class Silent(Host):
         async def call(self, *_):
             await asyncio.Event().wait()
 
-    assert talk("go", ToolContext(host=Silent()), code=CALL_MANY).output == "too many questions at once"
+    assert run_tool("go", ToolContext(host=Silent()), code=CALL_MANY).output == "too many questions at once"
 
 
 def test_questions_of_a_call_that_ends_are_cancelled(pool):

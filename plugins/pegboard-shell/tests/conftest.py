@@ -1,4 +1,4 @@
-"""Registries with the shell tools in an empty folder, and what tells whether a process runs."""
+"""Registries with the shell tools in an empty folder, and checks of running processes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def top(tmp_path) -> Path:
 
 
 @pytest.fixture
-def board(top) -> Callable[..., ToolRegistry]:
-    """Makes registries with the tools; without a sandbox and without questions, unless told otherwise."""
+def make_registry(top) -> Callable[..., ToolRegistry]:
+    """Creates registries with the tools; by default without a sandbox and without prompts."""
 
     def make(*, mode: str = "bypass", **settings: Any) -> ToolRegistry:
         registry = plugin_registry("shell", settings={"shell": {"root": str(top), **PLAIN, **settings}})
@@ -41,9 +41,9 @@ def board(top) -> Callable[..., ToolRegistry]:
 
 
 @pytest.fixture
-def run(board) -> Callable[..., Any]:
-    """Runs a command by the tool `shell`."""
-    registry = board()
+def run(make_registry) -> Callable[..., Any]:
+    """Runs a command with the tool `shell`."""
+    registry = make_registry()
 
     async def shell(command: str | list[str], **arguments: Any) -> ToolResult:
         return await registry.call("shell", {"command": command, **arguments})
@@ -53,7 +53,7 @@ def run(board) -> Callable[..., Any]:
 
 @pytest.fixture
 def fifo(tmp_path) -> Callable[[], Path]:
-    """Makes named pipes: reading one waits until a command has written into it."""
+    """Creates named pipes: reading one waits until a command has written to it."""
     made = []
 
     def make() -> Path:
@@ -65,8 +65,8 @@ def fifo(tmp_path) -> Callable[[], Path]:
 
 
 @pytest.fixture(autouse=True)
-def settled() -> Iterator[None]:
-    """No command runs on behind its test."""
+def no_running_commands() -> Iterator[None]:
+    """Fails a test that leaves a command running."""
     yield
     for _ in range(300):
         if not (left := command_threads()):
@@ -78,13 +78,13 @@ def settled() -> Iterator[None]:
 
 
 def command_threads() -> list[threading.Thread]:
-    """The threads that still look after a command."""
+    """The threads of running commands."""
     return [each for each in threading.enumerate() if each.name.startswith("pegboard-shell ")]
 
 
 @pytest.fixture
 def is_running() -> Callable[[int], bool]:
-    """Whether a process runs; one that has ended, and isn't waited for by its parent, doesn't."""
+    """Whether a process runs; a zombie doesn't."""
 
     def look(pid: int) -> bool:
         with suppress(OSError):
@@ -101,8 +101,22 @@ def is_running() -> Callable[[int], bool]:
 
 
 @pytest.fixture
+def processes_with() -> Callable[[str], list[Path]]:
+    """The processes with this word in their command line."""
+
+    def find(word: str) -> list[Path]:
+        found = []
+        for place in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                found += [place] if word.encode() in place.read_bytes().split(b"\0") else []
+        return found
+
+    return find
+
+
+@pytest.fixture
 def join() -> Callable[[], None]:
-    """Blocks until the threads that look after commands have ended."""
+    """Blocks until the threads of commands have ended."""
 
     def wait() -> None:
         for thread in command_threads():

@@ -1,4 +1,4 @@
-"""Which commands count as reading, and which may destroy something."""
+"""Which commands count as read-only, and which as destructive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pegboard_shell.effects import destroys, only_reads, overwrites
         "date +%s",
     ],
 )
-def test_what_surely_changes_nothing_reads(command):
+def test_commands_that_only_read(command):
     assert only_reads({"command": command})
     assert not destroys({"command": command})
 
@@ -53,7 +53,7 @@ def test_what_surely_changes_nothing_reads(command):
         [],
     ],
 )
-def test_what_may_change_something_doesnt_read(command):
+def test_commands_that_may_change_something(command):
     assert not only_reads({"command": command})
 
 
@@ -74,7 +74,7 @@ def test_what_may_change_something_doesnt_read(command):
         "",
     ],
 )
-def test_what_may_destroy_something_says_so(command):
+def test_commands_that_may_destroy_something(command):
     assert destroys({"command": command})
 
 
@@ -91,7 +91,7 @@ def test_what_may_destroy_something_says_so(command):
         "ls | tee there",
     ],
 )
-def test_what_takes_the_place_of_a_file_is_known(command, top):
+def test_commands_that_overwrite_a_file(command, top):
     (top / "sub" / "deep").mkdir(parents=True)
     assert not overwrites({"command": command}, top)
     (top / "there").touch()
@@ -99,15 +99,15 @@ def test_what_takes_the_place_of_a_file_is_known(command, top):
     assert overwrites({"command": command}, top)
 
 
-def test_what_is_there_is_looked_for_in_the_folder_of_the_command(top):
+def test_existing_files_are_searched_in_the_folder_of_the_command(top):
     (top / "sub").mkdir()
     (top / "sub" / "there").touch()
     assert overwrites({"command": "> there", "folder": "sub"}, top)
     assert not overwrites({"command": "> there"}, top)
 
 
-async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(board, top, tmp_path):
-    registry = board(mode="default", sandbox="workspace-write", root=".")
+async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(make_registry, top, tmp_path):
+    registry = make_registry(mode="default", sandbox="workspace-write", root=".")
     (top / "there").touch()
     tool = next(tool for tool in registry.tools() if tool.name == "shell")
 
@@ -132,7 +132,7 @@ async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(board, to
         "",
     ],
 )
-def test_what_adds_to_a_file_or_may_not_reach_it_takes_no_place(command, top):
+def test_commands_that_dont_overwrite_a_file(command, top):
     (top / "there").touch()
     assert not overwrites({"command": command}, top)
 
@@ -140,5 +140,5 @@ def test_what_adds_to_a_file_or_may_not_reach_it_takes_no_place(command, top):
 @pytest.mark.parametrize(
     "command", ["make", "git commit -m 'rm old files'", "docker run --rm x", "git push", "npm test"]
 )
-def test_what_only_sounds_like_it_doesnt(command):
+def test_commands_that_only_seem_destructive(command):
     assert not destroys({"command": command})

@@ -1,4 +1,4 @@
-"""What is kept of an output, and how it is read."""
+"""The buffer of a command's output, and the conversion to readable text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PIECES = st.lists(st.binary(max_size=200), max_size=30)
 
 
 @given(PIECES)
-def test_what_is_short_is_kept_whole_however_it_is_cut(pieces):
+def test_short_output_is_stored_completely(pieces):
     buffer, data = OutputBuffer(1 << 16), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
@@ -21,18 +21,18 @@ def test_what_is_short_is_kept_whole_however_it_is_cut(pieces):
 
 
 @given(PIECES, st.integers(2, 60))
-def test_of_what_is_long_the_beginning_and_the_end_are_kept(pieces, most):
+def test_of_long_output_the_beginning_and_the_end_are_stored(pieces, most):
     buffer, data = OutputBuffer(most), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
     output = buffer.taken()
     assert output.size == len(data)
     assert 0 <= output.lost <= len(data)
-    assert (output.lost > 0) == ("bytes were not kept here" in output.text)
+    assert (output.lost > 0) == ("bytes were dropped here" in output.text)
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=300), st.data())
-def test_characters_that_come_in_two_pieces_stay_whole(text, data):
+def test_characters_are_not_split(text, data):
     written = text.encode()
     place = data.draw(st.integers(0, len(written)))
     buffer = OutputBuffer(1 << 16)
@@ -44,7 +44,7 @@ def test_characters_that_come_in_two_pieces_stay_whole(text, data):
     assert buffer.taken().text == text
 
 
-def test_of_a_flood_only_the_beginning_is_handed_out():
+def test_of_very_long_output_only_the_beginning_is_emitted():
     buffer = OutputBuffer(8 << 20)
     for _ in range(3):
         buffer.add(b"x" * MOST_SHOWN)
@@ -63,6 +63,6 @@ def test_a_text_is_found_near_the_end_of_what_was_written():
     assert buffer.holds(b"xdone")
 
 
-def test_what_steers_a_terminal_is_left_out_and_what_is_no_text_is_marked():
+def test_escape_sequences_are_removed_and_control_characters_marked():
     assert readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07ok\x1b(B") == ("red ok\ufffd(B", 1)
     assert readable("a\0b\x7f\x85\tc\r\n") == ("a\ufffdb\ufffd\ufffd\tc\r\n", 3)

@@ -1,4 +1,4 @@
-"""What commands do wrong, and that nothing of them is left."""
+"""Commands that hang, flood, fork or are cancelled, and that no process is left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import secrets
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,18 +18,6 @@ def pids_in(text: str) -> list[int]:
     return [int(word) for word in text.split("[", maxsplit=1)[0].split() if word.isdigit()]
 
 
-def processes_with(word: str) -> list[str]:
-    """The ids of the processes that have this in their command line."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word.encode() in place.read_bytes():
-                found.append(place.parent.name)
-        except OSError:
-            continue
-    return found
-
-
 async def test_a_command_that_never_ends_is_ended_at_its_limit(run, is_running):
     result = await run("echo $$; exec sleep 10000", timeout=0.2)
     assert result.metadata["exit_code"] == 124
@@ -38,8 +25,8 @@ async def test_a_command_that_never_ends_is_ended_at_its_limit(run, is_running):
     assert not any(map(is_running, pids_in(result.text)))
 
 
-async def test_a_command_that_ignores_being_asked_is_killed_with_its_children(board, is_running):
-    registry = board()
+async def test_a_command_that_ignores_sigterm_is_killed_with_its_children(make_registry, is_running):
+    registry = make_registry()
     command = "trap '' TERM; echo $$; sh -c 'echo $$ end; sleep 10000; sleep 10000'; sleep 10000"
     arguments = {"command": command, "background": True, "until": "end\n", "wait": 60}
     started = await registry.call("shell", arguments)
@@ -51,45 +38,45 @@ async def test_a_command_that_ignores_being_asked_is_killed_with_its_children(bo
     assert not any(map(is_running, pids))
 
 
-async def test_a_command_may_tidy_up_before_it_is_killed(board, top):
-    registry = board(grace=60)
-    command = "trap 'echo tidied; exit 3' TERM; echo ready; while :; do sleep 0.01; done"
+async def test_a_command_may_clean_up_on_sigterm(make_registry, top):
+    registry = make_registry(grace=60)
+    command = "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.01; done"
     arguments = {"command": command, "background": True, "until": "ready", "wait": 60}
     started = await registry.call("shell", arguments)
     ended = await registry.call("end_session", {"session": started.metadata["session"]})
-    assert "tidied\n[Exit code 3, " in ended.text
+    assert "cleaned\n[Exit code 3, " in ended.text
 
 
-async def test_a_flood_is_read_and_not_kept(board):
-    registry = board(output_limit=1 << 16)
+async def test_very_long_output_is_read_and_truncated(make_registry):
+    registry = make_registry(output_limit=1 << 16)
     result = await registry.call("shell", {"command": "yes 0123456789 | head -c 20000000; echo; echo end"})
     assert result.metadata["exit_code"] == 0
     assert result.metadata["output_bytes"] == 20_000_005
     assert result.metadata["lost_bytes"] > 19_000_000
     assert "end\n[Exit code 0" in result.text
     assert result.text.endswith(
-        f" {result.metadata['lost_bytes']:,} bytes of its output, in the middle, were not kept.]"
+        f" {result.metadata['lost_bytes']:,} bytes of its output, in the middle, were dropped.]"
     )
 
 
-async def test_an_endless_flood_ends_at_the_limit(board):
-    registry = board(output_limit=1 << 16)
+async def test_endless_output_ends_at_the_limit(make_registry):
+    registry = make_registry(output_limit=1 << 16)
     result = await registry.call("shell", {"command": "yes", "timeout": 0.3})
     assert result.metadata["exit_code"] == 124
 
 
-async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(board):
-    registry = board()
+async def test_long_output_is_truncated_in_the_result_and_stored_completely(make_registry):
+    registry = make_registry()
     result = await registry.call("shell", {"command": "seq 20000"})
     assert result.text.startswith("1\n2\n")
     assert "20000\n[Exit code 0" in result.text
-    kept = registry.kept.read(result.metadata["kept"], line=10_000)
-    assert kept.text.startswith("10000\n")
+    stored = registry.kept.read(result.metadata["kept"], line=10_000)
+    assert stored.text.startswith("10000\n")
 
 
-async def test_children_that_are_left_are_ended(run, fifo, is_running):
+async def test_children_that_a_command_leaves_are_ended(run, fifo, is_running):
     begun = fifo()
-    quiet = f"(echo > {begun}; exec sleep 10000) > /dev/null 2>&1 & echo $!; read said < {begun}"
+    quiet = f"(echo > {begun}; exec sleep 10000) > /dev/null 2>&1 & echo $!; read line < {begun}"
     result = await run(f"sleep 10000 & echo $!; {quiet}")
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
@@ -113,23 +100,23 @@ time.sleep(10_000)
 """
 
 
-async def test_what_has_left_the_group_is_ended(run, fifo, is_running):
-    """The command ends once its daemon stands, which takes a while to give back its memory."""
+async def test_processes_that_have_left_the_group_are_ended(run, fifo, is_running):
+    """The command ends once its daemon runs, which takes a while to release its memory when killed."""
     ready = fifo()
     result = await run(f"{sys.executable} -c '{DAEMON}' {ready} & cat {ready}; wait")
     (pid,) = pids_in(result.text)
     assert not is_running(pid)
 
 
-async def test_what_holds_the_output_keeps_no_call_waiting(run, is_running):
+async def test_a_process_that_holds_the_output_open_doesnt_block_the_call(run, is_running):
     result = await asyncio.wait_for(run("setsid sleep 10000 & echo $!"), 30)
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
 
 
 @pytest.mark.slow
-async def test_a_process_that_cant_be_found_is_told_of(run, fifo):
-    """It has neither the group nor the environment of its command, but the output."""
+async def test_a_process_that_cant_be_found_is_reported(run, fifo):
+    """It has neither the group nor the environment of its command, but holds the output."""
     gate, ready = fifo(), fifo()
     line = (
         f"setsid env -i {sys.executable} -c 'import sys; open(sys.argv[2], \"w\"); open(sys.argv[1])' {gate} {ready} &"
@@ -139,20 +126,20 @@ async def test_a_process_that_cant_be_found_is_told_of(run, fifo):
     assert "Something that it has started runs on and can't be ended from here." in result.text
 
 
-async def test_a_command_runs_on_behind_its_closed_output(run, top):
+async def test_a_command_may_close_its_output_and_run_on(run, top):
     result = await run("exec >&- 2>&-; touch one; sleep 0.05; touch two")
     assert result.metadata["exit_code"] == 0
     assert (top / "two").exists()
 
 
-async def test_a_command_that_reads_finds_its_input_empty(run):
+async def test_the_input_of_a_command_is_empty(run):
     assert (await run("cat; read line || echo nothing")).text.startswith("nothing\n")
 
 
-async def test_bytes_that_are_no_text_are_shown_as_such(run):
+async def test_bytes_that_arent_text_are_replaced(run):
     result = await run(r"printf 'a\0b\377c\303'; printf '\251 \033[31mred\033[0m\n'")
     assert result.text.startswith("a\ufffdb\ufffdc\u00e9 red\n")
-    assert "2 characters that are no text" in result.text
+    assert "2 characters that aren't text" in result.text
 
 
 async def test_a_command_may_remove_its_own_folder(run, top):
@@ -162,8 +149,8 @@ async def test_a_command_may_remove_its_own_folder(run, top):
     assert (await run("pwd", folder="inner")).is_error
 
 
-async def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(run, top, tmp_path, monkeypatch):
-    """The link is turned when the folder is open already, right before the command starts."""
+async def test_a_folder_that_is_replaced_by_a_link_is_still_used(run, top, tmp_path, monkeypatch):
+    """The folder is replaced after it was opened, right before the command starts."""
     (top / "inner").mkdir()
     (tmp_path / "secret").mkdir()
     started = subprocess.Popen.__init__
@@ -179,7 +166,7 @@ async def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(run, top, 
     assert result.text.splitlines()[0] == str(top / "moved")
 
 
-async def test_no_moment_of_cancellation_leaves_a_process(run, join):
+async def test_cancellation_at_any_moment_leaves_no_process(run, join, processes_with):
     word = f"1{secrets.randbelow(10**12)}"
     for steps in [*range(0, 60, 3), 100, 300, 1_000, 3_000]:
         calling = asyncio.create_task(run(["sleep", word]))
@@ -192,7 +179,7 @@ async def test_no_moment_of_cancellation_leaves_a_process(run, join):
         assert not processes_with(word), steps
 
 
-async def test_a_cancelled_command_is_gone_when_the_call_is(run, fifo, is_running):
+async def test_a_cancelled_command_has_ended_when_the_call_has(run, fifo, is_running):
     ready = fifo()
     calling = asyncio.create_task(run(f"trap '' TERM; echo $$ > {ready}; sleep 10000; sleep 10000"))
     pid = int(await asyncio.to_thread(ready.read_text))
@@ -203,13 +190,13 @@ async def test_a_cancelled_command_is_gone_when_the_call_is(run, fifo, is_runnin
     assert not is_running(pid)
 
 
-async def test_where_the_system_tells_of_no_end_it_is_looked_for(run, monkeypatch):
+async def test_without_pidfd_the_end_is_polled_for(run, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     assert (await run("echo hallo; exit 4")).metadata["exit_code"] == 4
     assert (await run("sleep 10000", timeout=0.2)).metadata["exit_code"] == 124
 
 
-async def test_threads_that_cant_be_started_cost_the_call_alone(run, monkeypatch):
+async def test_a_thread_that_cant_be_started_fails_only_the_call(run, monkeypatch):
     def refuse(_self):
         raise RuntimeError("can't start new thread")
 
@@ -221,7 +208,7 @@ async def test_threads_that_cant_be_started_cost_the_call_alone(run, monkeypatch
     assert command.pid is None
 
 
-async def test_hostile_variables_dont_reach_a_command(board, monkeypatch, top):
+async def test_commands_dont_inherit_hostile_variables(make_registry, monkeypatch, top):
     hostile = {
         "LD_PRELOAD": "/nowhere.so",
         "BASH_ENV": str(top / "evil"),
@@ -240,7 +227,7 @@ async def test_hostile_variables_dont_reach_a_command(board, monkeypatch, top):
     for name, value in hostile.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f".::{os.environ['PATH']}")
-    result = await board(environment={"GIVEN": "yes"}).call("shell", {"command": "ls -d .; echo x; env"})
+    result = await make_registry(environment={"GIVEN": "yes"}).call("shell", {"command": "ls -d .; echo x; env"})
     assert result.text.startswith(".\nx\n")
     names = {line.partition("=")[0] for line in result.text.splitlines()}
     assert not names & hostile.keys()
@@ -250,7 +237,7 @@ async def test_hostile_variables_dont_reach_a_command(board, monkeypatch, top):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["sys.exit()", "os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_a_program_that_ends_takes_its_commands_along(top, end, fifo, is_running):
+def test_commands_end_with_the_program(top, end, fifo, is_running):
     code = f"""
 import asyncio, os, sys
 from pegboard import Permissions
@@ -277,7 +264,7 @@ asyncio.run(main())
 
 
 def wait_for_end(pid: int) -> None:
-    """Blocks until a process has ended that isn't our child."""
+    """Blocks until a process that isn't a child has ended."""
     import select
 
     try:

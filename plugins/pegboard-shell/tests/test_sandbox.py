@@ -1,4 +1,4 @@
-"""What is said where there is no sandbox, and how one is asked for."""
+"""Detection of the sandbox, and its command."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from pegboard.testing import ScriptedApprover
 from pegboard_shell.sandbox import MISSING, Sandbox, may_be_refused
 
 
-async def test_the_tool_that_leaves_the_sandbox_is_offered_where_there_is_one(board):
+async def test_the_tool_that_leaves_the_sandbox_is_offered_only_with_one(make_registry):
     works = Sandbox("workspace-write").lack is None
     for level, offered in (("none", False), ("workspace-write", works)):
-        registry = board(mode="default", sandbox=level)
+        registry = make_registry(mode="default", sandbox=level)
         request = await registry.process(ModelRequest(tools=await registry.resolve()))
         assert ("shell_unsandboxed" in [tool.name for tool in request.tools]) is offered
 
 
-@pytest.mark.parametrize(("program", "said"), [("/nowhere/bwrap", "FileNotFoundError"), ("/bin/false", "exit code 1")])
-async def test_a_sandbox_that_doesnt_work_is_none_and_its_lack_is_told(board, monkeypatch, program, said):
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [("/nowhere/bwrap", "/nowhere/bwrap failed (FileNotFoundError)"), ("/bin/false", "exit code 1")],
+)
+async def test_a_sandbox_that_doesnt_work_isnt_used_and_the_prompt_says_so(make_registry, monkeypatch, program, cause):
     monkeypatch.setattr("pegboard_shell.sandbox.shutil.which", lambda *_arguments, **_options: program)
-    registry = board(mode="default", sandbox="workspace-write")
+    registry = make_registry(mode="default", sandbox="workspace-write")
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
         assert (await registry.call("shell", {"command": "echo ran"})).text.startswith("ran\n")
-    assert f"no sandbox works: {program if 'Error' in said else said}" in approver.requests[0].to_text()
+    assert f"no sandbox works: {cause}" in approver.requests[0].to_text()
 
 
-async def test_without_bubblewrap_the_prompt_says_so(board, monkeypatch):
+async def test_without_bubblewrap_the_prompt_says_so(make_registry, monkeypatch):
     monkeypatch.setattr("pegboard_shell.sandbox._PLACES", "/nowhere")
-    registry = board(mode="default", sandbox="workspace-write")
+    registry = make_registry(mode="default", sandbox="workspace-write")
     registry.permissions = Permissions([Rule("shell", "echo *", "ask")])
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
@@ -44,7 +47,7 @@ def test_at_the_root_of_the_file_system_nothing_may_be_changed():
     assert "--bind" not in box.wrapped(["true"], "/srv", "/srv", reads=True)
 
 
-def test_words_of_a_refusal_are_known_and_others_arent():
+def test_errors_that_a_sandbox_may_have_caused_are_recognized():
     assert may_be_refused("touch: cannot touch '/x': Read-only file system")
     assert may_be_refused("curl: (6) Could not resolve host: example.org")
     assert may_be_refused("curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server")

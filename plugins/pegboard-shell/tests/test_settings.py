@@ -1,4 +1,4 @@
-"""The settings, and the environment that commands get by them."""
+"""The settings, and the environment of commands."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from pegboard_shell.settings import Settings, environment_by, shell_by
         ("sessions", 0),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_it_has_to_be(key, value):
+def test_an_invalid_setting_is_refused(key, value):
     with pytest.raises(ValueError, match=rf"plugins\.shell\.{key}: must be .*, got "):
         read_table(Settings, {key: value}, "plugins.shell")
 
 
-def test_an_unknown_setting_is_named_with_the_nearest():
+def test_an_unknown_setting_is_refused_with_a_suggestion():
     with pytest.raises(ValueError, match="Did you mean 'network'"):
         read_table(Settings, {"netwrk": True}, "plugins.shell")
     with pytest.raises(ValueError, match="There are root, "):
         read_table(Settings, {"zzz": True}, "plugins.shell")
 
 
-def test_settings_are_taken_as_they_are():
+def test_valid_settings():
     given = {"inherit": ["A*"], "environment": {"B": ""}, "grace": 0, "sandbox": "read-only"}
     read = read_table(Settings, given, "plugins.shell")
     assert read == Settings(inherit=("A*",), environment={"B": ""}, grace=0, sandbox="read-only")
 
 
-def test_variables_are_inherited_by_name_and_nothing_else():
+def test_only_named_variables_are_inherited():
     host = {"PATH": "/bin", "LC_TIME": "C", "API_KEY": "secret", "LD_PRELOAD": "x", "lc_all": "x"}
     got = environment_by(Settings(), host)
     assert (got["PATH"], got["LC_TIME"], got["PAGER"]) == ("/bin", "C", "cat")
@@ -66,6 +66,6 @@ def test_a_path_without_an_absolute_folder_is_the_default(path):
     assert environment_by(Settings(), {"PATH": f"{path or ''}:/opt/x::."})["PATH"] == "/opt/x"
 
 
-def test_the_shell_is_the_one_that_is_set_or_one_that_is_there():
+def test_the_shell_is_the_configured_one_or_one_of_the_system():
     assert shell_by(Settings(shell="/opt/sh")) == "/opt/sh"
     assert shell_by(Settings()).endswith("sh")

@@ -1,4 +1,4 @@
-"""The tool `shell`, its answers and what it declares."""
+"""The tool `shell`: its results, annotations and permissions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,8 @@ from pegboard.testing import ScriptedApprover, check_plugin, plugin_registry
 TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]
 
 
-def test_the_plugin_stands_behind_one_entry_point():
-    (entry,) = [each for each in entry_points(group="pegboard") if each.name == "shell"]
-    assert entry.load() is pegboard_shell.Plugin
-
-
-def test_its_tools_are_declared_with_caution(board):
-    specs = {tool.name: tool.spec for tool in board().tools()}
+def test_annotations_and_permissions_of_the_tools(make_registry):
+    specs = {tool.name: tool.spec for tool in make_registry().tools()}
     assert sorted(specs) == TOOLS
     for name, spec in specs.items():
         assert spec.tags == ("shell",)
@@ -37,8 +31,8 @@ def test_its_tools_are_declared_with_caution(board):
     assert specs["shell_unsandboxed"].permission == "shell_unsandboxed"
 
 
-def test_every_parameter_is_described_and_bounded(board):
-    for each in board().tools():
+def test_every_parameter_is_described_and_bounded(make_registry):
+    for each in make_registry().tools():
         schema = each.spec.input_schema
         assert schema["additionalProperties"] is False
         for name, part in schema["properties"].items():
@@ -54,17 +48,15 @@ async def test_a_line_is_run_by_a_shell_and_a_list_is_not(run):
 
 @pytest.mark.parametrize("command", ["cat new; echo", "python3 -c 'print(open(\"new\").read())'"])
 @pytest.mark.parametrize("folder", [".", "below"])
-async def test_a_command_sees_what_earlier_calls_of_its_answer_write_in_its_folder_and_later_ones_wait(
-    board, top, command, folder
-):
-    registry = board()
+async def test_calls_of_one_answer_run_in_order_if_they_share_a_folder(make_registry, top, command, folder):
+    registry = make_registry()
     place = top / folder
     place.mkdir(exist_ok=True)
 
     @registry.register
     @tool(concurrency=Concurrency("path", ("path",)))
     async def put(path: str, text: str) -> None:
-        """Write a file, after a while."""
+        """Write a file, with a delay."""
         await asyncio.sleep(0.1)
         await asyncio.to_thread(Path(path).write_text, text)
 
@@ -77,8 +69,8 @@ async def test_a_command_sees_what_earlier_calls_of_its_answer_write_in_its_fold
     assert (place / "new").read_text() == "two"
 
 
-async def test_commands_of_two_answers_run_side_by_side_where_their_folders_differ(tmp_path, fifo):
-    """Each writes into a pipe that the other one reads: both have to run."""
+async def test_commands_of_two_answers_run_concurrently_in_different_folders(tmp_path, fifo):
+    """Each writes to a pipe that the other one reads."""
     registry, one, other = plugin_registry("shell", settings={"shell": {"sandbox": "none"}}), fifo(), fifo()
     registry.permissions = Permissions(mode="bypass")
 
@@ -103,14 +95,14 @@ async def test_commands_of_two_answers_run_side_by_side_where_their_folders_diff
         (0.1, "It was ended after its limit of 0.1 s. No call may take longer here: pass background=true."),
     ],
 )
-async def test_what_is_advised_at_a_limit_can_be_done(board, longest, advice):
-    result = await board(longest=longest).call("shell", {"command": "exec sleep 10000", "timeout": 0.2})
+async def test_the_advice_at_a_limit_can_be_followed(make_registry, longest, advice):
+    result = await make_registry(longest=longest).call("shell", {"command": "exec sleep 10000", "timeout": 0.2})
     assert result.metadata["exit_code"] == 124
     assert result.text.endswith(f"{advice}]")
 
 
-async def test_a_prompt_shows_a_command_as_rules_see_it_and_as_an_argument(board):
-    registry = board(mode="default")
+async def test_a_prompt_shows_the_command(make_registry):
+    registry = make_registry(mode="default")
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
         await registry.call("shell", {"command": "echo once"})
@@ -118,7 +110,7 @@ async def test_a_prompt_shows_a_command_as_rules_see_it_and_as_an_argument(board
     assert approver.requests[0].preview.details == "echo once"
 
 
-async def test_an_exit_code_is_a_result_and_no_error(run):
+async def test_an_exit_code_is_a_result_and_not_an_error(run):
     result = await run("echo out; echo err >&2; exit 3")
     assert not result.is_error
     assert result.text.startswith("out\nerr\n[Exit code 3, ")
@@ -133,8 +125,8 @@ async def test_a_command_runs_in_the_folder_that_is_named(run, top):
     assert (await run(["pwd"], folder="inner")).text.splitlines()[0] == str(top / "inner")
 
 
-async def test_the_calls_folder_is_the_root_where_none_is_set(board, tmp_path):
-    registry = board(root=".")
+async def test_the_calls_folder_is_the_default_root(make_registry, tmp_path):
+    registry = make_registry(root=".")
     result = await registry.call("shell", {"command": "pwd"}, context=ReadonlyContext(work_dir=str(tmp_path)))
     assert result.text.splitlines()[0] == str(tmp_path)
 
@@ -150,33 +142,33 @@ async def test_a_folder_that_cant_be_entered_is_refused(run, top, folder):
 
 
 @pytest.mark.parametrize("command", [["no-such-program"], ["./missing"], ["./file"], [""], ["/etc"], ["echo", "a\0b"]])
-async def test_a_program_that_isnt_there_is_named(run, top, command):
+async def test_a_missing_program_is_reported(run, top, command):
     (top / "file").write_text("")
     result = await run(command)
     assert result.is_error
     assert "There is no program" in result.text or "can't be started" in result.text
 
 
-async def test_a_line_with_a_missing_program_ends_as_the_shell_has_it(run):
+async def test_a_line_with_a_missing_program_has_the_shells_exit_code(run):
     result = await run("no-such-program")
     assert result.metadata["exit_code"] == 127
     assert "not found" in result.text
 
 
-async def test_output_comes_as_events_while_the_command_runs(board, fifo):
-    """The command waits until its first line was seen."""
-    gate, seen = fifo(), []
-    async for event in board().stream([ToolCall("shell", {"command": f"echo first; cat {gate}; echo last"})]):
+async def test_output_comes_as_events_while_the_command_runs(make_registry, fifo):
+    """The command waits until its first line was received."""
+    gate, contents = fifo(), []
+    async for event in make_registry().stream([ToolCall("shell", {"command": f"echo first; cat {gate}; echo last"})]):
         content = getattr(event, "content", None)
-        if content is not None and not any(seen):
+        if content is not None and not any(contents):
             await asyncio.to_thread(gate.write_text, "go\n")
-        seen.append(content)
+        contents.append(content)
     assert event.result.text.startswith("first\ngo\nlast\n")
-    assert next(filter(None, seen)) == "first\n"
+    assert next(filter(None, contents)) == "first\n"
 
 
-async def test_without_a_sandbox_a_person_is_asked_and_told_so(board):
-    registry = board(mode="default")
+async def test_without_a_sandbox_the_user_is_asked_and_the_prompt_says_so(make_registry):
+    registry = make_registry(mode="default")
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
         assert not (await registry.call("shell", {"command": "ls"})).is_error
@@ -185,18 +177,20 @@ async def test_without_a_sandbox_a_person_is_asked_and_told_so(board):
     assert "ls" in shown
 
 
-async def test_rules_decide_by_the_commands_of_a_line(board):
-    registry = board()
+async def test_rules_decide_on_each_command_of_a_line(make_registry):
+    registry = make_registry()
     registry.permissions = Permissions([Rule("shell", "echo *", "allow"), Rule("shell", "curl *", "deny", forbid=True)])
     assert not (await registry.call("shell", {"command": "echo a && echo b"})).is_error
-    assert (await registry.call("shell", {"command": "echo a && id"})).is_error, "nobody is there to be asked"
+    assert (await registry.call("shell", {"command": "echo a && id"})).is_error, "there is no approver"
     for name in ("shell", "shell_unsandboxed"):
         assert (await registry.call(name, {"command": "sh -c 'curl x'"})).is_error, name
-    assert (await registry.call("shell_unsandboxed", {"command": "echo a"})).is_error, "a rule for the shell is none"
+    assert (await registry.call("shell_unsandboxed", {"command": "echo a"})).is_error, (
+        "an allow rule for the shell doesn't apply"
+    )
 
 
-async def test_plan_mode_runs_what_changes_nothing(board, top):
-    registry = board()
+async def test_plan_mode_runs_read_only_commands(make_registry, top):
+    registry = make_registry()
     registry.permissions = Permissions([Rule("shell", "*", "allow")], mode="plan")
     assert not (await registry.call("shell", {"command": "ls | sort"})).is_error
     assert (await registry.call("shell", {"command": "touch made"})).is_error
@@ -212,8 +206,8 @@ async def test_plan_mode_offers_the_shell_before_its_code_is_imported(top):
     assert [result.kind for _, result in await registry.dispatch(calls, offered)] == [None, "denied"]
 
 
-async def test_what_destroys_asks(board, top):
-    registry = board(mode="default")
+async def test_destructive_commands_ask(make_registry, top):
+    registry = make_registry(mode="default")
     (top / "file").write_text("")
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
@@ -222,20 +216,19 @@ async def test_what_destroys_asks(board, top):
     assert not (top / "file").exists()
 
 
-def test_it_brings_no_tools_where_there_are_no_process_groups(monkeypatch):
+def test_the_plugin_needs_process_groups(monkeypatch):
     monkeypatch.delattr(os, "killpg")
     with pytest.raises(RuntimeError, match="Linux and macOS"):
         pegboard_shell.Plugin({})
 
 
 @pytest.mark.slow
-def test_the_plugin_is_as_it_should_be():
-    """It loads whole, its manifest is true, its schemas judge as they say, importing it is cheap."""
+def test_the_plugin_fulfils_the_contract():
     check_plugin("shell")
 
 
 @pytest.mark.slow
-def test_it_is_listed_without_being_imported():
+def test_the_tools_are_listed_without_importing_the_plugin():
     code = "import sys; from pegboard.__main__ import run; sys.argv = ['registry', 'list', '--plugin', 'shell']\n"
     code += "try:\n    run()\nexcept SystemExit:\n    pass\nassert 'pegboard_shell' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -244,8 +237,8 @@ def test_it_is_listed_without_being_imported():
 
 
 @pytest.mark.slow
-def test_it_works_installed_as_a_wheel(tmp_path):
-    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+def test_the_plugin_works_installed_as_a_wheel(tmp_path):
+    """Installed as by an installer, without the checkout; `nox -s wheels` builds the wheel itself."""
     source, site = Path(__file__).parents[1], tmp_path / "site"
     shutil.copytree(source / "src" / "pegboard_shell", site / "pegboard_shell")
     info = site / "pegboard_shell-0.2.0.dist-info"
@@ -265,5 +258,5 @@ def test_it_works_installed_as_a_wheel(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["apply_patch <<'EOF'\n*** Begin Patch\n*** End Patch\nEOF", ["apply_patch", "x"]])
-async def test_a_patch_that_is_run_as_a_command_is_told_what_to_call(run, command):
+async def test_a_patch_that_is_run_as_a_command_names_the_tool(run, command):
     assert "apply_patch is a tool, where there is one, and no command" in (await run(command)).text

@@ -1,4 +1,4 @@
-"""`registry torture`: what may go wrong with an installed plugin, and is survived or isn't."""
+"""`registry torture`: each fault, survived and not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pegboard_register_tools(register):
 
 @pytest.fixture
 def tried(site, tmp_path, monkeypatch):
-    """Tries a plugin with this code; gives what came of each fault, by name."""
+    """Tries faults on a plugin with this code; returns the outcomes by name."""
     monkeypatch.chdir(tmp_path)
 
     def tried(code: str, **options: object) -> dict[str, Tried]:
@@ -108,7 +108,7 @@ threading.Thread(target=threading.Event().wait, name="mine", daemon=True).start(
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
 open(__file__ + ".mine", "w").close()
 """
-BAD = {  # group -> what stands in the plugin, and what is found of each fault
+BAD = {  # group -> the plugin's code, and parts of the causes by fault
     "import": [
         ('open("mine", "w").close()', {"read only folder": ["OSError: [Errno 30] Read-only file system"]}),
         ("import sys\nsys.stdin.fileno()", {"hostile environment": ["AttributeError: 'NoneType'"]}),
@@ -118,7 +118,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
             {
                 "side effects": [
                     *("it changed the working folder", "it printed 'hi", "it handles SIGTERM", "environment: X"),
-                    *("library: time.sleep", "it started a thread (mine)", "it reaches for the network: 192.0.2.1"),
+                    *("library: time.sleep", "it started a thread (mine)", "it uses the network: 192.0.2.1"),
                     *("it writes outside of the temporary folder", "it leaves a process behind, which was ended"),
                 ],
                 "hostile environment": ["it changes the working folder", "it leaves a thread behind (mine)"],
@@ -154,7 +154,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
                 "from pegboard import Tool\n"
                 "    register(Tool.from_function(bad, read_only=True, work_dir=lambda _, context: context.work_dir))",
             ),
-            {"hostile texts": ["it shows what lies outside of its working folder"]},
+            {"hostile texts": ["it reads a file outside of its working folder"]},
         ),
     ],
     "cancellation": [
@@ -180,7 +180,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
                 "global busy\nif busy: raise ValueError\nbusy = True\nawait asyncio.sleep(0)\nbusy = False\nreturn who",
                 before="busy = False",
             ),
-            {"same calls at once": ["20 times at once, fails now and then"]},
+            {"same calls at once": ["20 times at once, fails only sometimes"]},
         ),
     ],
     "names": [
@@ -199,5 +199,5 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
 def test_a_plugin_that_doesnt_survive_is_found_out(tried, group, code, causes) -> None:
     found = tried(code, groups=[group])
     for fault, parts in causes.items():
-        told = "; ".join(found[fault].causes)
-        assert [part for part in parts if part not in told] == [], found
+        text = "; ".join(found[fault].causes)
+        assert [part for part in parts if part not in text] == [], found

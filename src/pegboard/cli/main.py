@@ -155,13 +155,18 @@ def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
 
 
 def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
-    """Help of a plugin's commands by name: from its manifest or the cache, else from the plugin itself."""
+    """Help of a plugin's commands by name, from its manifest, the cache or the plugin itself; empty if that fails."""
     manifest = session.manifest(found)
     if manifest is not None:
         return manifest.commands
+    from pegboard.errors import PluginError, operator_log
     from pegboard.plugins.probe import short_helps
 
-    return short_helps(load_commands(found, session.settings(found)))
+    try:
+        return short_helps(load_commands(found, session.settings(found)))
+    except PluginError as error:
+        operator_log().debug("%s", error, exc_info=error)
+        return {}
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:

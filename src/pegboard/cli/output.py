@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BAR = 20
-ASKED: Final[list[None]] = []
+OPEN_QUESTIONS: Final[list[None]] = []
 """An entry for each question that is open on the terminal; other output has to wait until it is answered."""
 
 
@@ -121,11 +121,11 @@ def write(text: str) -> None:
 @contextmanager
 def quiet() -> Generator[None]:
     """Hides the status line while the user is asked something."""
-    ASKED.append(None)
+    OPEN_QUESTIONS.append(None)
     try:
         yield
     finally:
-        ASKED.pop()
+        OPEN_QUESTIONS.pop()
 
 
 @define
@@ -144,7 +144,7 @@ class Status:
             text: What is being done.
             done: Progress from 0 to 1, shown as a bar, or `None`.
         """
-        if self.screen.width is None or os.environ.get("TERM") == "dumb" or ASKED:
+        if self.screen.width is None or os.environ.get("TERM") == "dumb" or OPEN_QUESTIONS:
             return
         filled = round(_BAR * min(max(done or 0.0, 0.0), 1.0))
         bar = "" if done is None else f"[{'#' * filled}{'-' * (_BAR - filled)}] "

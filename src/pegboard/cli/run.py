@@ -119,7 +119,7 @@ def show_request(request: ApprovalRequest) -> Reject | None:
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
     screen = stderr_screen()
     for line in text.split("\n"):
-        write_error("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
+        write_error("".join(screen.styled(part, "bold") + "\n" for part in wrap_exactly(line, screen.width)))
     return None
 
 
@@ -160,7 +160,7 @@ def _form_dialogue(form: SchemaType) -> Generator[str, str, Answer]:
     return Once(answers) if fits else Reject(" / ".join(words) or None)
 
 
-def whole(line: str, width: int | None) -> Iterator[str]:
+def wrap_exactly(line: str, width: int | None) -> Iterator[str]:
     """Breaks a line to the screen's width, all spaces included; continuation lines are indented, to look like such."""
     start, room = 0, width or sys.maxsize
     for place, character in enumerate(line):

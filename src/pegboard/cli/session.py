@@ -146,7 +146,7 @@ class Session:
         """Suspicious rules, such as those that match no tool, as far as the tools are known."""
         from pegboard.dispatch.permissions.rules_file import rule_problems
 
-        return rule_problems(permissions, self.listed(), complete=not self.unasked())
+        return rule_problems(permissions, self.listed(), complete=not self.unqueried())
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """The conjunction of these predicates and `-T`; `None` if there are none.
@@ -247,20 +247,20 @@ class Session:
     def _brings(self, hook: str) -> bool:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
-    def unasked(self) -> list[str]:
+    def unqueried(self) -> list[str]:
         """Plugins with toolsets whose tools are unknown until queried; toolsets of the host by their own names."""
         catalogue = self.registry.catalogue
         names = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
         names |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
         return sorted(names - {name for name, known in catalogue.published.items() if not known.failed})
 
-    def asks_live(self, name: str, *, calls: bool = False) -> bool:
+    def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
         if name in self.registry.catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
-    def askable(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
+    def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
         """The toolsets to query for tools of these names: those known to have them, or else any that may."""
         owners = self.owners(names)
         return (lambda each: may_have(each, names)) if owners is None else owners
@@ -276,14 +276,14 @@ class Session:
         Raises:
             UnknownToolError: There is none, or `-T` excludes it; with near misses.
         """
-        live = self.asks_live(name)
+        live = self.needs_query(name)
         offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
         tool = offered.get(name)
         if tool is None:
             raise self.unknown(name, offered)
         return tool
 
-    def withheld(self, name: str) -> Iterator[str]:
+    def unavailable(self, name: str) -> Iterator[str]:
         """Sentences on plugins that aren't loaded and have, or may have, a tool of this name."""
         for found in self.entries():
             record = self.registry.catalogue.plugins[found.name]
@@ -298,8 +298,8 @@ class Session:
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error for an unknown name; reports plugins and toolsets that failed or weren't queried."""
         others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
-        unasked = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
-        for reason in (*self.withheld(name), *map(str, offered.problems), *unasked):
+        unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
+        for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
             remark(reason)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
@@ -315,18 +315,18 @@ class Session:
             return run_to_end(closing())
 
 
-def open_session(options: Options, discovery: Discovery | None = None, *, anyway: bool = False) -> Session:
+def open_session(options: Options, discovery: Discovery | None = None, *, hold_back: bool = False) -> Session:
     """Opens a session: reads the configuration and loads plugins and functions.
 
     Args:
         options: The options of the run.
         discovery: The installed plugins, if already discovered.
-        anyway: Whether to hold back conflicting names even with `conflicts = "error"`.
+        hold_back: Whether to hold back conflicting names even with `conflicts = "error"`.
 
     Raises:
         ConfigError: A configuration is invalid, or names conflict and it has `conflicts = "error"`.
     """
-    config = evolve(configuration_of(options), conflicts="keep") if anyway else configuration_of(options)
+    config = evolve(configuration_of(options), conflicts="keep") if hold_back else configuration_of(options)
     if options.debug:
         show_log()
     if config.selections:

@@ -55,7 +55,7 @@ def answer(argv: Sequence[str]) -> int | None:
         texts = (
             _completed(snapshot, instruction or "") if request is None else _ANSWERS[request[0]](snapshot, *request[1:])
         )
-    except (Declined, OSError, ValueError):  # damaged: it will be written anew
+    except (Declined, OSError, ValueError):  # damaged: it will be rewritten
         return None
     finally:
         snapshot.close()

@@ -36,7 +36,7 @@ def add(a: int, b: int = 2) -> int:
 
 @tool
 def greet(name: str) -> str:
-    """Greet somebody."""
+    """Greet a person."""
     return f"Hello \x1b[31m{name}\u202e"
 
 
@@ -79,7 +79,7 @@ def end() -> str:
 
 @tool
 def who(context: ToolContext) -> str:
-    """Tell who asks."""
+    """Return the user and a state value."""
     return f"{context.user} {context.state.get('tier')}"
 
 
@@ -127,7 +127,7 @@ def registry(registry):
         (["send", "--yes"], "sent\n"),
     ],
 )
-def test_what_a_tool_answers(run, argv, out):
+def test_results_are_printed(run, argv, out):
     assert run("call", *argv) == (0, out, "")
 
 
@@ -138,7 +138,7 @@ def test_what_a_tool_answers(run, argv, out):
         ({"properties": {"a": {"type": "string", "default": "red"}, "b": {}}, "required": ["a", "b"]}, False),
     ],
 )
-def test_yes_fills_in_a_form_that_has_defaults_and_no_other(run, registry, form, is_filled_in):
+def test_yes_answers_a_form_only_if_it_has_defaults(run, registry, form, is_filled_in):
     @tool
     async def fill_in(context: ToolContext) -> str:
         """Ask."""
@@ -149,7 +149,7 @@ def test_yes_fills_in_a_form_that_has_defaults_and_no_other(run, registry, form,
     assert (code, out, "no approver" in err) == ((0, "True\n", False) if is_filled_in else (1, "", True))
 
 
-def test_a_question_that_nobody_answers_is_shown(run, registry):
+def test_a_question_without_a_terminal_is_an_error(run, registry):
     @tool
     async def ask(context: ToolContext) -> None:
         """Ask."""
@@ -160,21 +160,21 @@ def test_a_question_that_nobody_answers_is_shown(run, registry):
     assert (code, "ask asks, but there is no terminal to answer in: Which one?" in err) == (1, True)
 
 
-def test_output_has_what_a_tool_gives_in_files(run, home):
+def test_output_writes_content_to_files(run, home):
     code, out, err = run("call", "many", "--output", "here.bin")
     assert (code, out) == (0, "")
     assert err == "here.bin: 12.1 KiB\nhere-2.bin: 7 bytes\nhere-3.bin: 1.9 MiB\nhere-4.bin: 8 bytes\n"
     assert [len((home / "here" / name).read_bytes()) for name in ("here.bin", "here-2.bin")] == [12_345, 7]
 
 
-def test_output_has_the_text_where_there_is_nothing_else(run, home):
+def test_output_writes_the_text_if_there_is_no_other_content(run, home):
     assert run("call", "add", "a=1", "--output", "sum.txt")[0] == 0
     assert (home / "here" / "sum.txt").read_text()
     assert run("call", "add", "a=x", "--output", "no.txt")[0] == 2
     assert not (home / "here" / "no.txt").exists()
 
 
-def test_content_that_is_no_text_is_named(run):
+def test_content_other_than_text_is_a_placeholder(run):
     assert run("call", "many")[1] == (
         "words\n[image image/png, 12.1 KiB]\n[audio audio/wav, 7 bytes]\n[file file:///a application/pdf, 1.9 MiB]\n"
         "[file file:///b]\nits text\n[link a link https://x]\n"
@@ -225,7 +225,7 @@ def test_wrong_use(run, stdin, monkeypatch, *, argv, data, message):
     ("argv", "message"),
     [(["add", "a=x", "c=1"], ["- a: ", "- c: "]), (["add", "--input-json", "{"], []), (["add"], [])],
 )
-def test_invalid_arguments_are_wrong_use_in_the_schemas_words(run, argv, message):
+def test_invalid_arguments_are_a_usage_error(run, argv, message):
     code, out, err = run("call", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("error (invalid_arguments): ")
@@ -249,19 +249,8 @@ def test_the_operator_reads_the_cause_and_with_debug_the_traceback(run):
     assert err.count("Traceback") == 1
 
 
-def test_a_tools_own_text_is_for_people_and_json_only_for_json(run, registry):
-    @tool
-    def found() -> ToolResult:
-        """Find."""
-        return ToolResult("a.py\n1:x", structured_content={"matches": [1]})
-
-    registry.register(found)
-    assert run("call", "found") == (0, "a.py\n1:x\n", "")
-    assert json.loads(run("call", "found", "--json")[1])["structuredContent"] == {"matches": [1]}
-
-
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_plugin_that_fails_to_load_is_told_to_who_can_mend_it(run, site, form, monkeypatch):
+def test_a_plugin_that_fails_to_load_is_reported_to_the_user(run, site, form, monkeypatch):
     file = site.root / "demo_tools" / "__init__.py"
     monkeypatch.setattr("pegboard.cli.session.load_registry", LOAD)
     file.write_text("raise ImportError('no module named x')")
@@ -273,7 +262,7 @@ def test_a_plugin_that_fails_to_load_is_told_to_who_can_mend_it(run, site, form,
     assert "no module" not in out
 
 
-def test_a_tool_that_changed_is_told_with_what_to_do(run, site, monkeypatch):
+def test_a_tool_that_changed_since_it_was_listed_is_reported(run, site, monkeypatch):
     file = site.root / "demo_tools" / "__init__.py"
     monkeypatch.setattr("pegboard.cli.session.load_registry", LOAD)
     file.write_text(file.read_text().replace("Count the words", "Count words"))
@@ -282,13 +271,13 @@ def test_a_tool_that_changed_is_told_with_what_to_do(run, site, monkeypatch):
     assert err.count("registry list --refresh") == 1
 
 
-def test_a_tool_that_ends_everything(run):
+def test_a_fatal_tool_error(run):
     code, _, err = run("call", "end")
     assert (code, err) == (1, "error: the disk is gone\n")
 
 
 @pytest.mark.parametrize("name", ["wipe", "send"])
-def test_what_wants_a_yes_is_refused_without_it(run, name):
+def test_a_call_that_needs_confirmation_is_refused_without_yes(run, name):
     code, out, err = run("call", name)
     assert (code, out) == (1, "")
     message = f"error (confirmation_required): {name} needs confirmation and was not run. To run it, add --yes.\n"
@@ -298,7 +287,7 @@ def test_what_wants_a_yes_is_refused_without_it(run, name):
     assert (code, json.loads(out)["isError"]) == (1, True)
 
 
-def test_what_the_configuration_leaves_out_does_not_run(run, home):
+def test_a_tool_excluded_by_the_configuration_is_not_run(run, home):
     (home / "here" / "pegboard.toml").write_text('where = "not destructive"')
     code, _, err = run("call", "wipe", "--yes")
     assert code == 2
@@ -361,7 +350,7 @@ def print_it(text: str) -> str:
 
 @pytest.fixture
 def turn(run, tmp_path):
-    """Runs calls from a file; gives the exit code, the results and standard error."""
+    """Runs calls from a file; returns the exit code, the results and standard error."""
 
     def turn(calls, *argv):
         file = tmp_path / "calls.json"
@@ -428,7 +417,7 @@ def test_a_bad_call_costs_only_itself(turn, bad, kind):
         ('[{"a": 1, "a": 2}]', "isn't valid JSON"),
     ],
 )
-def test_a_file_that_holds_no_calls_is_wrong_use(turn, text, why):
+def test_an_invalid_file_is_a_usage_error(turn, text, why):
     code, results, err = turn(text)
     assert (code, results) == (2, None)
     assert why in err
@@ -437,7 +426,7 @@ def test_a_file_that_holds_no_calls_is_wrong_use(turn, text, why):
 @pytest.mark.parametrize(
     ("options", "code", "kind"), [((), 1, "confirmation_required"), (("--no",), 1, "rejected"), (("--yes",), 0, None)]
 )
-def test_what_has_to_be_confirmed_is_run_with_a_yes_only(turn, options, code, kind):
+def test_a_dispatched_call_that_needs_confirmation_runs_with_yes_only(turn, options, code, kind):
     ended, results, _ = turn([call("erase", {"path": "a"})], *options)
     assert (ended, results[0].get("kind"), RAN) == (code, kind, [] if code else ["a"])
     assert ("--yes" in results[0]["content"][0]["text"]) is (not options)
@@ -453,7 +442,7 @@ def test_rules_decide_what_runs(turn, tmp_path):
     assert RAN == []
 
 
-def test_a_rule_that_matches_nothing_known_is_remarked(turn, tmp_path):
+def test_a_rule_that_matches_no_tool_is_reported(turn, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('deny = ["eras"]\n')
     code, _, err = turn([call("add", {"a": 1})], "--rules", str(rules))
@@ -461,10 +450,10 @@ def test_a_rule_that_matches_nothing_known_is_remarked(turn, tmp_path):
     assert f"{rules}: rule deny eras: *: no tool, and no permission that a tool declares, is called 'eras'." in err
 
 
-def test_a_time_limit_holds_for_each_call(turn, tmp_path):
+def test_a_time_limit_applies_to_each_call(turn, tmp_path):
     functions = tmp_path / "fns.py"
     functions.write_text(
-        "import asyncio\n\nasync def never() -> str:\n    'Wait for ever.'\n"
+        "import asyncio\n\nasync def never() -> str:\n    'Wait forever.'\n"
         "    await asyncio.Event().wait()\n    return ''\n"
     )
     code, results, _ = turn([call("never")], "--functions", str(functions), "--timeout", "0.05")
@@ -488,7 +477,7 @@ def test_events_are_printed_as_they_happen(run, tmp_path):
     assert "printed" in err
 
 
-def test_what_ends_the_turn_is_told_and_every_call_has_its_result(turn):
+def test_every_call_has_a_result_after_a_fatal_error(turn):
     code, results, err = turn([call("end"), call("add", {"a": 1})], "--sequential")
     assert code == 1
     assert [each["kind"] for each in results] == ["tool_failure", "skipped"]
@@ -503,13 +492,13 @@ def test_what_ends_the_turn_is_told_and_every_call_has_its_result(turn):
         (["--rules", "wrong.toml"], "permission"),
     ],
 )
-def test_options_that_are_wrong_use(turn, home, argv, message):
+def test_invalid_options(turn, home, argv, message):
     (home / "here" / "wrong.toml").write_text('[[rule]]\npermision = "erase"\n')
     code, _, err = turn([call("erase", {"path": "a"})], *argv)
     assert (code, message in err, RAN) == (2, True, [])
 
 
-def test_results_are_printed_whole(turn, registry):
+def test_results_are_not_cut(turn, registry):
     @registry.register
     @tool
     async def log() -> str:
@@ -520,7 +509,7 @@ def test_results_are_printed_whole(turn, registry):
     assert results[0]["content"][0]["text"] == "line\n" * 5_000
 
 
-def test_what_goes_on_when_the_command_ends_is_told(turn, registry):
+def test_a_result_that_would_arrive_later_is_reported_as_lost(turn, registry):
     @registry.register
     @tool(long_running=True)
     async def order() -> str:
@@ -532,12 +521,12 @@ def test_what_goes_on_when_the_command_ends_is_told(turn, registry):
     assert "1 pending: results of order are lost" in err
 
 
-def test_a_reader_that_goes_ends_the_calls(tmp_path):
-    """The first line is read, then nobody reads any more: what runs is aborted."""
+def test_calls_are_aborted_when_the_reader_closes_the_pipe(tmp_path):
+    """The pipe is closed after the first line."""
     functions, calls = tmp_path / "fns.py", tmp_path / "calls.json"
     functions.write_text(
         "import asyncio\nfrom pegboard import ToolContext\n\n"
-        "async def never(context: ToolContext) -> str:\n    'Tell for ever.'\n"
+        "async def never(context: ToolContext) -> str:\n    'Report forever.'\n"
         "    while True:\n        context.report(1)\n        await asyncio.sleep(0.01)\n"
     )
     calls.write_text(json.dumps([call("never")]))
@@ -580,7 +569,7 @@ def send(number: int) -> str:
 
 @pytest.fixture
 def steps(tmp_path):
-    """Runs `registry dispatch` in a process of its own; gives the exit code and the lines of standard output."""
+    """Runs `registry dispatch` in a new process; returns the exit code and the lines of standard output."""
 
     def steps(*calls, how="--sequential"):
         (tmp_path / "fns.py").write_text(STEPS)
@@ -593,7 +582,7 @@ def steps(tmp_path):
     return steps
 
 
-def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
+def test_exit_in_a_tool_fails_only_its_call(steps):
     code, rows = steps(call("quick"), call("leave"), call("fork"), call("quick"))
     assert (code, [(row.get("kind"), row["content"][0]["text"]) for row in rows]) == (
         1,
@@ -601,12 +590,12 @@ def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
     )
 
 
-def test_one_that_crashes_loses_no_result_that_was_there(steps):
+def test_earlier_results_are_written_before_a_crash(steps):
     code, rows = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
     assert (code, [(row["id"], row["content"][0]["text"]) for row in rows]) == (-9, [("1", "done"), ("2", "done")])
 
 
-def test_with_events_not_even_that_of_a_later_call_is_lost(steps):
+def test_with_events_a_later_result_is_written_before_a_crash(steps):
     code, events = steps(call("crash_later"), call("quick", call_id="2"), how="--events")
     assert (code, events[-1]["callId"], events[-1]["result"]["content"][0]["text"]) == (-9, "2", "done")
 

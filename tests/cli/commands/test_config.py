@@ -1,4 +1,4 @@
-"""`registry plugins`, the commands that plugins bring, and what a first list leaves behind."""
+"""`registry plugins`, `processors`, `install`, `uninstall`, `config` and `keys`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plugins_of(out: str) -> dict[str, dict]:
     return {plugin["name"]: plugin for plugin in json.loads(out)["plugins"]}
 
 
-def test_each_plugin_with_how_it_is(run, site):
+def test_plugins_are_listed_with_their_status(run, site):
     site.add("broken", BROKEN)
     code, out, _ = run("plugins", "--json")
     assert code == 0
@@ -50,7 +50,7 @@ def test_live_imports_them(run, site):
     assert "demo_tools" in sys.modules
 
 
-def test_one_with_tools_held_back_says_so(run, registry):
+def test_problems_of_a_plugin_are_its_cause(run, registry):
     records = {"a": PluginRecord("a", cause="its own"), "b": PluginRecord("b"), "c": PluginRecord("c")}
     problems = [Problem(name, None, f"{name} lost {number}") for name in "ab" for number in (1, 2)]
     registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
@@ -73,7 +73,7 @@ def pegboard_register_tools(register):
 """
 
 
-def test_a_conflict_that_is_an_error_refuses_everything_with_the_line_but_the_doctor_and_config(run, site, home):
+def test_a_conflict_that_is_an_error_stops_all_commands_but_doctor_and_config(run, site, home):
     site.add("conflicting", CONFLICTING)
     file = write(home / "config/pegboard/pegboard.toml", 'conflicts = "error"')
     message = f'{file}: conflicts: is "error", but plugin'
@@ -86,7 +86,7 @@ def test_a_conflict_that_is_an_error_refuses_everything_with_the_line_but_the_do
     assert (shown["conflicts"], shown["rename"]) == ("error", {})
 
 
-def test_our_own_take_all(run, registry):
+def test_built_in_plugins_are_listed_with_all(run, registry):
     records = {name: PluginRecord(name, name) for name in ("pegboard", "other")}
     problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "reported there"))
     registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
@@ -96,7 +96,7 @@ def test_our_own_take_all(run, registry):
     assert run("plugins")[2] == "odd: has no METADATA\n"
 
 
-# `registry processors`: the steps by which a request is made ready ---------------------------------------------------
+# `registry processors` -----------------------------------------------------------------------------------------------
 
 STEPS = """
 from pegboard import Placed, hookimpl
@@ -118,7 +118,7 @@ def pegboard_register_processors(register):
 """
 
 
-def test_each_step_in_order_with_who_brought_it(run, site):
+def test_processors_are_listed_in_order_with_their_plugins(run, site):
     site.add("steps", STEPS)
     code, out, err = run("processors")
     assert code == 0
@@ -142,7 +142,7 @@ def test_each_step_in_order_with_who_brought_it(run, site):
     assert "demo_tools" not in sys.modules
 
 
-def test_only_what_went_wrong_with_plugins_that_bring_steps_is_told(run, site):
+def test_only_problems_of_plugins_with_processors_are_reported(run, site):
     site.add("broken", "raise RuntimeError('no luck')")
     assert run("processors")[2] == ""
 
@@ -162,103 +162,103 @@ def test_as_json(run, site):
     assert ("plugin" in steps[3], steps[3]["distribution"]) == (False, "pegboard")
 
 
-def test_what_the_host_has_brought_is_its_own(run, registry):
+def test_a_processor_of_the_host(run, registry):
     registry.add("processors", "mine", lambda request: None)
     assert "mine            the host" in run("processors")[1]
 
 
-# `registry install` and `uninstall`, with an installer that the test stands in for -----------------------------------
+# `registry install` and `uninstall`, with a fake installer -----------------------------------------------------------
 
 
 @pytest.fixture
 def pip(monkeypatch):
-    """Whether there is pip; uv is on the path."""
+    """Sets whether pip is installed; uv is on the path."""
 
-    def there(*, is_there: bool) -> None:
-        monkeypatch.setattr(config, "find_spec", lambda _name: object() if is_there else None)
+    def install_pip(*, installed: bool) -> None:
+        monkeypatch.setattr(config, "find_spec", lambda _name: object() if installed else None)
         monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
 
-    return there
+    return install_pip
 
 
 @pytest.fixture
-def done(monkeypatch, pip):
-    """What installers were asked to do; they do `act` and end with `code`."""
-    asked: list[list[str]] = []
+def fake_installer(monkeypatch, pip):
+    """Replaces the installer by a function and an exit code; returns its command lines."""
+    commands: list[list[str]] = []
 
-    def does(act=lambda: None, code=0):
-        def run(command):
-            asked.append(command)
-            act()
+    def replace(action=lambda: None, code=0):
+        def run_installer(command):
+            commands.append(command)
+            action()
             return code
 
-        monkeypatch.setattr(config, "run_installer", run)
-        pip(is_there=True)
-        return asked
+        monkeypatch.setattr(config, "run_installer", run_installer)
+        pip(installed=True)
+        return commands
 
-    return does
+    return replace
 
 
-def test_the_environments_pip_does_it_or_else_uv(run, registry, pip, monkeypatch):
-    pip(is_there=True)
+def test_the_installer_is_pip_or_else_uv(run, registry, pip, monkeypatch):
+    pip(installed=True)
     assert installer(["install", "x"]) == [sys.executable, "-m", "pip", "install", "x"]
-    pip(is_there=False)
+    pip(installed=False)
     assert installer(["install", "x"]) == ["/bin/uv", "pip", "install", "--python", sys.executable, "x"]
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     code, _, err = run("install", "x")
     assert (code, "neither pip in" in err) == (2, True)
 
 
-def test_what_came_is_shown(run, empty_site, done, demo_manifest):
-    asked = done(lambda: empty_site.add("demo", DEMO, manifest=demo_manifest))
+def test_added_tools_are_shown(run, empty_site, fake_installer, demo_manifest):
+    commands = fake_installer(lambda: empty_site.add("demo", DEMO, manifest=demo_manifest))
     assert run("install", "pegboard-demo") == (0, "+ count_words\n+ wipe\n", "")
-    assert asked == [[sys.executable, "-m", "pip", "install", "pegboard-demo"]]
+    assert commands == [[sys.executable, "-m", "pip", "install", "pegboard-demo"]]
 
 
-def test_what_went_is_shown(run, site, done):
-    asked = done(lambda: shutil.rmtree(site.root / "pegboard_demo-1.0.dist-info"))
+def test_removed_tools_are_shown(run, site, fake_installer):
+    commands = fake_installer(lambda: shutil.rmtree(site.root / "pegboard_demo-1.0.dist-info"))
     assert run("uninstall", "-y", "pegboard-demo") == (0, "- count_words\n- wipe\n", "")
-    assert asked[0][3:] == ["uninstall", "-y", "pegboard-demo"]
+    assert commands[0][3:] == ["uninstall", "-y", "pegboard-demo"]
 
 
-def test_uv_is_not_told_not_to_ask(run, registry, done, pip):
-    asked = done()
-    pip(is_there=False)
+def test_uv_gets_no_yes_option(run, registry, fake_installer, pip):
+    commands = fake_installer()
+    pip(installed=False)
     run("uninstall", "--yes", "x")
-    assert "-y" not in asked[0]
+    assert "-y" not in commands[0]
 
 
-def test_what_changed_and_what_is_wrong_is_shown(run, site, done):
+def test_changed_tools_and_new_problems_are_shown(run, site, fake_installer):
     manifest = site.root / "demo_tools" / "pegboard-manifest.json"
 
     def act():
         manifest.write_text(manifest.read_text().replace("Remove a file", "Remove one"))
         site.add("bad", "raise RuntimeError('no luck')")
 
-    done(act)
+    fake_installer(act)
     code, out, err = run("install", "--upgrade", "pegboard-demo")
     assert (code, out) == (0, "~ wipe\n")
     assert err.startswith("bad: ")
     assert "no luck" in err
 
 
-def test_options_that_are_not_ours_go_to_the_installer_and_nothing_may_come(run, registry, done):
-    asked = done()
+def test_unknown_options_are_passed_to_the_installer(run, registry, fake_installer):
+    commands = fake_installer()
     assert run("install", "-e", ".", "--upgrade", "--index-url", "https://x") == (
         0,
         "",
         "no tools were added or removed\n",
     )
-    assert asked[0][4:] == ["-e", ".", "--upgrade", "--index-url", "https://x"]
+    assert commands[0][4:] == ["-e", ".", "--upgrade", "--index-url", "https://x"]
 
 
-def test_an_installer_that_fails(run, registry, done):
-    done(code=3)
+def test_an_installer_that_fails(run, registry, fake_installer):
+    fake_installer(code=3)
     code, out, err = run("install", "x")
     assert (code, out, "exit code 3" in err) == (1, "", True)
 
 
-def test_what_the_installer_says_is_no_output_of_ours(capfd):
+def test_output_of_the_installer_goes_to_standard_error(capfd):
     assert run_installer([sys.executable, "-c", "print('words'); raise SystemExit(4)"]) == 4
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "words\n")
@@ -276,7 +276,7 @@ class TestAccept:
         site.add("rival", DEMO.replace("a text", "any text"))
         return site
 
-    def test_what_was_listed_first_keeps_its_names(self, run, rival):
+    def test_names_stay_with_the_distribution_that_was_listed_first(self, run, rival):
         for _ in range(2):
             code, out, err = run("list")
             assert (code, [line.split("\t")[:2] for line in out.splitlines()]) == (
@@ -287,30 +287,30 @@ class TestAccept:
         assert "pegboard-demo has the name" in run("plugins")[1]
         assert "is held back: pegboard-demo has the name" in run("doctor")[1]
 
-    def test_it_keeps_them_while_it_is_left_out(self, run, rival):
+    def test_names_stay_with_a_distribution_that_fails_to_load(self, run, rival):
         install(rival.root, "pegboard-demo", "0")
         for _ in range(2):
             _, out, err = run("list", "--names")
             assert "count_words" not in out
             assert "pegboard-demo: its plugins are left out" in err
 
-    def test_the_user_decides_otherwise(self, run, rival):
+    def test_accept_gives_names_to_another_distribution(self, run, rival):
         code, out, _ = run("plugins", "accept", "pegboard_rival")
         assert code == 0
         assert out == "~ count_words\n"
         assert run("list", "count_words")[1] == "count_words\trival\tCount the words of any text.\n"
         assert run("show", "wipe")[1].startswith("wipe\nfrom plugin 'rival'")
 
-    def test_where_nothing_was_accepted_none_has_the_name_until_the_user_decides(self, run, rival, home):
+    def test_without_an_accepted_owner_a_name_is_held_back(self, run, rival, home):
         (home / "state" / "pegboard" / "accepted.json").unlink()
         assert run("list", "--names", "--refresh")[:2] == (0, "")
         assert run("plugins", "accept", "pegboard-zdemo")[1] == "+ count_words\n+ wipe\n"
 
-    def test_where_nothing_can_be_kept_nothing_is_wrong(self, run, site, home):
+    def test_an_unwritable_state_folder_is_ignored(self, run, site, home):
         (home / "state" / "pegboard").touch()
         assert run("list", "--names") == (0, "count_words\nwipe\n", "")
 
-    def test_one_that_isnt_installed_is_wrong_use(self, run, site):
+    def test_accept_of_an_unknown_distribution_is_a_usage_error(self, run, site):
         code, _, err = run("plugins", "accept", "pegboard-dmeo")
         assert (code, "Did you mean 'pegboard-demo'" in err) == (2, True)
 
@@ -325,7 +325,7 @@ def pegboard_before_tool(tool):
 
 
 class TestProjectThatIsntTrusted:
-    def test_it_may_block_tools_and_nothing_that_guards(self, run, empty_site, home):
+    def test_it_may_block_tools_but_not_guards(self, run, empty_site, home):
         tools = DEMO.partition("@hookimpl\ndef pegboard_register_commands")[0]
         empty_site.add("demo", tools)
         empty_site.add("other", tools.replace("count_words", "count").replace("wipe", "drop"))

@@ -1,4 +1,4 @@
-"""`registry doctor` finds what is wrong; `registry config` shows and trusts."""
+"""`registry doctor`, and `registry config trust`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def found(run) -> dict[str, list[str]]:
 
 
 @pytest.mark.usefixtures("registry")
-def test_nothing_is_wrong(run):
+def test_no_problems(run):
     assert run("doctor") == (0, "", "no problems found\n")
     assert run("doctor", "--json") == (0, '{"findings":[]}\n', "")
 
 
-def test_rules_are_looked_at_on_request(run, tmp_path):
+def test_rules_are_checked_on_request(run, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('deny = ["no_such_tool"]\n')
     found = json.loads(run("doctor", "--rules", str(rules), "--json")[1])["findings"]
@@ -58,7 +58,7 @@ def test_problems_of_plugins(run, registry):
     )
 
 
-def test_what_is_wrong_with_a_setting_is_no_fault_of_the_plugins_author(run, empty_site):
+def test_an_invalid_setting_is_corrected_by_the_user(run, empty_site):
     empty_site.add("strict", STRICT)
     wrong = "plugins.strict.rooot: unknown key. Did you mean 'root'?"
     fix = 'Correct the setting; block = ["strict"] disables the plugin.'
@@ -78,7 +78,7 @@ def pegboard_register_tools(register, settings):
 
 
 @pytest.mark.parametrize("has_manifest", [False, True])
-def test_what_a_plugin_changes_in_the_process_is_named(run, empty_site, demo_manifest, has_manifest):
+def test_side_effects_of_loading_a_plugin_are_reported(run, empty_site, demo_manifest, has_manifest):
     code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
     empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
     note = "while it was loaded, it changed the environment: EVIL"
@@ -89,7 +89,7 @@ def test_what_a_plugin_changes_in_the_process_is_named(run, empty_site, demo_man
         assert note in run("plugins")[1]
 
 
-def test_a_tool_held_back_comes_with_the_line_that_settles_it(run, registry):
+def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
     from pegboard.tools.spec import Origin, ToolSpec
     from pegboard.tools.tool import Tool
 
@@ -100,7 +100,7 @@ def test_a_tool_held_back_comes_with_the_line_that_settles_it(run, registry):
     assert "[prefix]" in run("doctor")[1]
 
 
-def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(run, registry, monkeypatch):
+def test_misspelt_and_invalid_schema_keywords_are_reported(run, registry, monkeypatch):
     from pegboard.testing import check
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.tool import Tool
@@ -132,21 +132,21 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
         (f"{DIAGNOSE}():\n    raise KeyboardInterrupt\n", "pegboard_diagnose: RuntimeError: KeyboardInterrupt"),
     ],
 )
-def test_what_an_author_forgets_is_found_with_a_remedy(run, site, code, cause):
+def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
     site.add("slip", code)
     findings = [each for each in json.loads(run("doctor", "--json")[1])["findings"] if "slip" in each["subject"]]
     assert any(cause in each["cause"] for each in findings), findings
     assert all(each["fix"] for each in findings)
 
 
-def test_a_diagnosis_that_never_ends_is_a_finding(run, site, monkeypatch):
+def test_a_diagnosis_that_hangs_is_reported(run, site, monkeypatch):
     site.add("slip", f"import threading\n{DIAGNOSE}():\n    threading.Event().wait()\n")
     run("list")
     monkeypatch.setattr("pegboard.plugins.side_effects.LOAD_SECONDS", 0.1)
     assert any("took longer than 0.1 s" in cause for cause in found(run)["plugin 'slip' (pegboard-slip)"])
 
 
-def test_a_group_that_is_nearly_the_right_one_is_found(run, site):
+def test_a_misspelt_entry_point_group_is_reported(run, site):
     install(site.root, "pegboard-astray", "1", "[pegboard.plugins]\nastray = astray_tools\n")
     install(site.root, "other-thing", "1", "[console_scripts]\nother = astray_tools:main\n")
     cause = "its entry points are in the group 'pegboard.plugins'; those of plugins belong in 'pegboard'"
@@ -154,7 +154,7 @@ def test_a_group_that_is_nearly_the_right_one_is_found(run, site):
     assert "distribution other-thing" not in found(run)
 
 
-def test_a_plugin_in_a_zip_file_is_found(run, site, monkeypatch, tmp_path):
+def test_a_plugin_in_a_zip_file_is_reported(run, site, monkeypatch, tmp_path):
     archive = tmp_path / "zipped-1-py3-none-any.whl"
     with zipfile.ZipFile(archive, "w") as wheel:
         wheel.writestr("zipped_tools.py", DEMO)
@@ -164,7 +164,7 @@ def test_a_plugin_in_a_zip_file_is_found(run, site, monkeypatch, tmp_path):
     assert any("is in the archive" in cause for cause in found(run)["plugin 'zipped' (zipped)"])
 
 
-def test_what_is_installed(run, site):
+def test_failing_plugins_and_hidden_commands_are_reported(run, site):
     site.add("broken", BROKEN)
     install(site.root, "pegboard-odd", "1", "[pegboard]\nodd = odd_tools\n", metadata="nothing")
     causes = found(run)
@@ -198,7 +198,7 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(run, site, mon
         ("dmo:wipe", ("no tool is called 'dmo:wipe'", "Did you mean 'demo:wipe'?")),
     ],
 )
-def test_what_is_renamed(run, site, home, key, finding):
+def test_misspelt_renames_are_reported(run, site, home, key, finding):
     write(home / "config/pegboard/pegboard.toml", f'[rename]\n"{key}" = "clear"')
     causes = [
         one for one in json.loads(run("doctor", "--json")[1])["findings"] if one["subject"] == "configuration: rename"
@@ -206,7 +206,7 @@ def test_what_is_renamed(run, site, home, key, finding):
     assert [(one["cause"], one["fix"]) for one in causes] == ([finding] if finding else [])
 
 
-def test_one_cause_of_several_plugins_is_told_once(run, registry):
+def test_a_cause_shared_by_plugins_is_reported_once(run, registry):
     problems = (Problem("a", "d", "void"), Problem("b", "d", "void"), Problem("a", "d", "void"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))
     assert found(run) == {"plugins 'a', 'b' (d)": ["void"]}
@@ -235,7 +235,7 @@ def test_configuration(run, home, config, subject, cause):
 
 
 @pytest.mark.usefixtures("with_demo")
-def test_what_is_wrong_in_an_untrusted_project_is_found(run, home):
+def test_errors_in_an_untrusted_project_are_reported(run, home):
     file = home / "here" / "pegboard.toml"
     file.write_text("blok = []")
     cause = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
@@ -251,7 +251,7 @@ class TestProject:
         file.write_text('block = ["x"]\n[plugins.files]\nroot = "/"\nwhen = 2020-01-01\n')
         return file
 
-    def test_what_it_does_not_get_until_it_is_trusted(self, run, project):
+    def test_ignored_settings_are_reported_until_the_project_is_trusted(self, run, project):
         assert list(found(run)) == [f"{project}: plugins.files"]
         _, out, err = run("config")
         shown = json.loads(out)
@@ -263,7 +263,7 @@ class TestProject:
         assert found(run) == {}
         assert json.loads(run("config", "show")[1])["plugins"] == {"files": {"root": "/", "when": "2020-01-01"}}
 
-    def test_trust_can_be_taken_back(self, run, project):
+    def test_trust_can_be_revoked(self, run, project):
         run("config", "trust", str(project))
         assert run("config", "trust", "--undo")[2] == f"{project} is no longer trusted\n"
         assert run("config", "trust", "--undo")[2] == f"{project} was not trusted\n"
@@ -275,7 +275,7 @@ class TestProject:
         assert out == f"{home}/config/pegboard/pegboard.toml  (not found)\n{project}\n"
 
 
-def test_there_may_be_no_project(run, registry):
+def test_trust_without_a_project_is_a_usage_error(run, registry):
     code, _, err = run("config", "trust")
     assert code == 2
     assert "no pegboard.toml in this folder or above" in err
@@ -295,7 +295,7 @@ class TestCache:
     def causes(self) -> list[str]:
         return [finding.cause for finding in cache_findings()]
 
-    def test_none_yet(self, home):
+    def test_a_missing_cache_is_fine(self, home):
         assert self.causes() == []
 
     @pytest.mark.parametrize(
@@ -307,18 +307,18 @@ class TestCache:
             (0o755, 0o500, [NOT_PRIVATE]),  # it can't be written
         ],
     )
-    def test_rights_that_others_have_on_it_and_the_user_has_not(self, folder, rights, below, found):
+    def test_permissions_of_the_folders(self, folder, rights, below, found):
         folder.chmod(rights)
         (folder / "manifests").chmod(below)
         assert self.causes() == found
 
-    def test_something_else_in_its_place_and_another_users(self, folder, monkeypatch):
+    def test_a_file_in_place_of_a_folder_and_another_owner(self, folder, monkeypatch):
         (folder / "snapshots").write_text("")
         (folder / "snapshots").chmod(0o600)
         assert self.causes() == [NOT_PRIVATE]
         monkeypatch.setattr(os, "geteuid", lambda: 12_345)
         assert self.causes() == [NOT_PRIVATE] * 3
 
-    def test_one_that_can_not_be_looked_at(self, home):
+    def test_a_folder_that_can_not_be_checked(self, home):
         (home / "cache" / "pegboard").write_text("")
         assert any("can't be checked" in cause for cause in self.causes())

@@ -90,10 +90,10 @@ class TestList:
             (("search", "file", "read", "--limit", "1"), listing_plain(TOOLS[:1])),
         ],
     )
-    def test_what_a_pipe_gets(self, run, argv, out):
+    def test_output_into_a_pipe(self, run, argv, out):
         assert run(*argv) == (0, out, "")
 
-    def test_a_table_into_a_pipe_is_uncut_and_plain(self, run):
+    def test_a_table_into_a_pipe_is_neither_cut_nor_coloured(self, run):
         code, out, _ = run("list", "--table")
         assert code == 0
         assert out.splitlines()[:2] == ["TOOL       PLUGIN   SUMMARY", "read_file  files    Read a file."]
@@ -120,7 +120,7 @@ class TestList:
             (["-T", ""], ["read_file", "remove", "weather"]),
         ],
     )
-    def test_some_of_them(self, run, argv, names):
+    def test_tools_can_be_filtered(self, run, argv, names):
         code, out, _ = run("list", "--names", *argv)
         assert (code, out.split()) == (0, names)
 
@@ -130,7 +130,7 @@ class TestList:
         assert run("list", "--where", where)[1] == ""
         assert run("list", "--names", "--where", where, *context)[1].split() == ["read_file", "remove", "weather"]
 
-    def test_for_a_model_it_is_what_request_processors_leave(self, run, filled_registry):
+    def test_request_processors_apply_if_a_model_is_given(self, run, filled_registry):
         def leave_out(request, context):
             return request.evolve(tools=request.tools.without("taste", {"weather": f"{context.model} has its own"}))
 
@@ -150,7 +150,7 @@ class TestList:
             (["--colour"], "No such option '--colour'"),
         ],
     )
-    def test_wrong_use_is_told_in_clear_lines(self, run, argv, message):
+    def test_usage_errors(self, run, argv, message):
         code, out, err = run("list", *argv)
         assert (code, out) == (2, "")
         assert message in err
@@ -166,7 +166,7 @@ class TestList:
             (["weather", "--where", "read_only"], ""),  # a name that a predicate leaves out is no error
         ],
     )
-    def test_where_nothing_fits_standard_error_says_so(self, run, argv, message):
+    def test_no_match_is_reported_on_standard_error(self, run, argv, message):
         code, out, err = run("list", *argv)
         assert (code, out) == (0, "")
         assert err == f"{message}no tool matches; 'registry explain NAME' shows why a tool is excluded\n"
@@ -183,24 +183,22 @@ def test_a_wrong_predicate_of_the_configuration_names_its_file(filled_registry, 
         assert "Did you mean 'read_only'" in err
 
 
-def test_an_empty_board_says_how_to_fill_it(registry, run):
+def test_an_empty_list_says_how_to_add_tools(registry, run):
     code, out, err = run("list")
     assert (code, out) == (0, "")
     assert "registry install" in err
     assert run("list", "--json")[1] == '{"tools":[],"problems":[]}\n'
 
 
-def test_problems_are_told(registry, run):
-    fill(registry, Problem("bad", "pegboard-bad", "broke\x1b[31m"))
-    _, out, err = run("list")
-    assert out == listing_plain(TOOLS)
-    assert err == "plugin bad: broke\\u{1b}[31m\n"
-    assert json.loads(run("list", "--json")[1])["problems"] == [
-        {"plugin": "bad", "distribution": "pegboard-bad", "cause": "broke\x1b[31m"}
-    ]
+@pytest.mark.parametrize(("argv", "tools"), [(["list"], TOOLS), (["search", "weather"], [TOOLS[2]])])
+def test_list_and_search_report_problems_of_plugins(registry, run, argv, tools):
+    problem = Problem("bad", "pegboard-bad", "broke\x1b[31m")
+    fill(registry, problem)
+    assert run(*argv) == (0, listing_plain(tools), "plugin bad: broke\\u{1b}[31m\n")
+    assert run(*argv, "--json") == (0, listing_json(tools, [problem]), "")
 
 
-def test_the_configurations_predicate_holds(filled_registry, run, home):
+def test_the_predicate_of_the_configuration_applies(filled_registry, run, home):
     write(home / "config/pegboard/pegboard.toml", 'where = "not destructive"')
     assert run("list", "--names")[1].split() == ["read_file", "weather"]
     code, out, err = run("list", "remove")
@@ -209,7 +207,7 @@ def test_the_configurations_predicate_holds(filled_registry, run, home):
     assert run("show", "remove")[0] == 0
 
 
-def test_a_file_given_counts_before_and_behind_the_command(filled_registry, run, home):
+def test_config_is_accepted_before_and_after_the_command(filled_registry, run, home):
     (home / "own.toml").write_text('where = "read_only"')
     assert run("--config", "../own.toml", "list", "--names")[1] == "read_file\n"
     assert run("list", "--names", "--config", "../own.toml")[1] == "read_file\n"
@@ -219,7 +217,7 @@ def test_a_file_given_counts_before_and_behind_the_command(filled_registry, run,
 
 
 @pytest.mark.parametrize("words", [("list",), ("call", "list_directory")])
-def test_what_a_project_wants_and_does_not_get_is_told(filled_registry, run, home, words):
+def test_ignored_settings_of_a_project_are_reported(filled_registry, run, home, words):
     (home / "here" / "pegboard.toml").write_text('[plugins.files]\nroot = "/"')
     _, _, err = run(*words)
     assert "plugins.files is ignored until you trust the file (registry config trust)" in err
@@ -254,18 +252,18 @@ class TestToolsets:
         return toolset
 
     @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mcp"]])
-    def test_a_plain_look_asks_none_and_says_so(self, run, toolset, argv):
+    def test_toolsets_are_not_queried_by_default(self, run, toolset, argv):
         _, out, err = run(*argv)
         assert "live_tool" not in out
         assert "toolsets of 1 plugin not queried (live): --live queries them\n" in err
         assert toolset.closed == 0
 
-    def test_live_asks_and_closes_them(self, run, toolset):
+    def test_live_queries_and_closes_them(self, run, toolset):
         assert run("list", "--live", "--names") == (0, "live_tool\nread_file\nremove\nweather\n", "")
         assert toolset.closed == 1
 
     @pytest.mark.parametrize("command", ["list", "show", "schema", "explain"])
-    def test_a_name_that_only_they_can_have_is_asked_for(self, run, toolset, command):
+    def test_they_are_queried_for_an_unknown_name(self, run, toolset, command):
         code, out, _ = run(command, "live_tool")
         assert code == 0
         assert out
@@ -274,7 +272,7 @@ class TestToolsets:
     def test_the_context_reaches_them(self, run, toolset):
         assert "For ann." in run("list", "--live", "--user", "ann")[1]
 
-    def test_one_that_fails_is_told(self, run, filled_registry):
+    def test_a_failure_is_reported(self, run, filled_registry):
         class Broken:
             name = "broken"
 
@@ -291,8 +289,8 @@ class TestToolsets:
 
 class TestPredicatesOfPlugins:
     @pytest.fixture
-    def sleeping(self, filled_registry):
-        """A plugin that brings a predicate once it is imported."""
+    def lazy_plugin(self, filled_registry):
+        """A plugin that registers a predicate when it is imported."""
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
 
         def load():
@@ -304,15 +302,14 @@ class TestPredicatesOfPlugins:
             lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy})
         )
 
-    @pytest.mark.usefixtures("sleeping")
-    def test_a_word_that_a_plugin_brings_imports_it(self, run):
-        assert run("list", "--names", "--where", "short")[1].split() == ["remove", "weather"]
-
-    @pytest.mark.usefixtures("sleeping")
-    def test_a_word_that_nobody_brings(self, run):
-        code, _, err = run("list", "--where", "shart")
-        assert code == 2
-        assert "Did you mean 'short'" in err
+    @pytest.mark.usefixtures("lazy_plugin")
+    @pytest.mark.parametrize(
+        ("where", "code", "out", "message"),
+        [("short", 0, "remove\nweather\n", ""), ("shart", 2, "", "Did you mean 'short'")],
+    )
+    def test_an_unknown_predicate_imports_plugins_that_bring_predicates(self, run, *, where, code, out, message):
+        ended, shown, err = run("list", "--names", "--where", where)
+        assert (ended, shown, message in err) == (code, out, True)
 
 
 # What a list leaves behind for the warm command ----------------------------------------------------------------------
@@ -320,14 +317,13 @@ class TestPredicatesOfPlugins:
 BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
 
 
-class TestWhatAListLeavesBehind:
-    @pytest.fixture
-    def settled(self, monkeypatch):
-        """Time enough since the files were written."""
+class TestSnapshot:
+    @pytest.fixture(autouse=True)
+    def _settled(self, monkeypatch):
+        """Files count as unchanged for long enough to be cached."""
         monkeypatch.setattr("pegboard.plugins.cache._SETTLED_NS", 0)
 
-    @pytest.mark.usefixtures("settled")
-    def test_the_next_one_is_warm_and_the_same(self, run, site, capsys):
+    def test_the_next_list_is_warm_with_the_same_output(self, run, site, capsys):
         answers = {}
         for argv in (["list"], ["list", "--json"], ["list", "--names"], ["show", "wipe"], ["schema", "wipe"]):
             answers[tuple(argv)] = run(*argv)
@@ -336,20 +332,17 @@ class TestWhatAListLeavesBehind:
             printed = capsys.readouterr()
             assert (printed.out, printed.err) == (out, err)
 
-    @pytest.mark.usefixtures("settled")
-    def test_the_help_reads_commands_from_it(self, run, site, monkeypatch):
+    def test_the_help_reads_commands_from_the_snapshot(self, run, site, monkeypatch):
         run("list")
         monkeypatch.setattr("pegboard.cli.session.open_session", None)
         assert "  greet  Greet somebody.\n" in run("--help")[1]
 
-    @pytest.mark.usefixtures("settled")
-    def test_only_a_plain_list_leaves_it(self, run, site):
+    def test_only_a_plain_list_writes_a_snapshot(self, run, site):
         for more in (["--live"], ["-T", "wipe"], ["--where", "read_only"], ["wipe"], ["--user", "ann"]):
             assert run("list", *more)[0] == 0
             assert warm.answer(["list"]) is None
 
-    @pytest.mark.usefixtures("settled")
-    def test_while_a_plugin_is_quarantined_it_holds_for_an_hour(self, run, site, capsys, monkeypatch):
+    def test_a_snapshot_with_a_quarantined_plugin_is_valid_for_an_hour(self, run, site, capsys, monkeypatch):
         site.add("broken", BROKEN)
         _, out, err = run("list")
         assert "plugin broken: RuntimeError" in err
@@ -360,15 +353,13 @@ class TestWhatAListLeavesBehind:
             monkeypatch.setattr("pegboard.plugins.snapshot.time.time", lambda later=later: now + later)
             assert warm.answer(["list"]) is None
 
-    @pytest.mark.usefixtures("settled")
     @pytest.mark.parametrize("is_there", [False, True])
-    def test_a_missing_secret_keeps_nothing(self, run, site, home, monkeypatch, is_there):
+    def test_no_snapshot_is_written_while_a_secret_is_missing(self, run, site, home, monkeypatch, is_there):
         write(home / "config/pegboard/pegboard.toml", '[plugins.demo]\nroot = { env = "LATE_ROOT" }')
         monkeypatch.setenv("LATE_ROOT" if is_there else "OTHER", "/tmp/x")
         assert ("the environment has no LATE_ROOT" in run("list")[2]) is not is_there
         assert (warm.answer(["list"]) is not None) is is_there
 
-    @pytest.mark.usefixtures("settled")
     def test_the_environment_is_searched_once(self, run, site, monkeypatch):
         searched = []
 
@@ -381,8 +372,7 @@ class TestWhatAListLeavesBehind:
         assert "wipe" in run("list")[1]
         assert len(searched) == 1
 
-    @pytest.mark.usefixtures("settled")
-    def test_nothing_is_kept_of_a_configuration_that_changed_meanwhile(self, run, site, home, monkeypatch):
+    def test_no_snapshot_is_written_if_the_configuration_changed_during_the_list(self, run, site, home, monkeypatch):
         keeper = look.snapshot_keeper
 
         def changing():
@@ -394,7 +384,7 @@ class TestWhatAListLeavesBehind:
         run("list")
         assert warm.answer(["list"]) is None
 
-    def test_where_nothing_can_be_kept_a_list_still_lists(self, run, site, monkeypatch):
+    def test_a_list_works_without_snapshots(self, run, site, monkeypatch):
         monkeypatch.setattr("pegboard.cli.commands.look.environment", lambda: None)
         assert "wipe" in run("list")[1]
 
@@ -410,13 +400,13 @@ class TestSearch:
         assert (code, out.splitlines()[0], err) == (0, "remove\tfiles\tRemove a file.", "")
         assert len(out.splitlines()) == (2 if options[0] == "--user" else 1)
 
-    def test_what_toolsets_have_is_looked_through_where_they_are_asked(self, run, filled_registry):
+    def test_tools_of_toolsets_are_searched_with_live(self, run, filled_registry):
         filled_registry.register(Toolset())
         assert "live_tool" not in run("search", "tool")[1]
         assert run("search", "live", "--live", "--user", "ann") == (0, "live_tool\t\tFor ann.\n", "")
 
     @pytest.mark.parametrize(("word", "near"), [("wether", "Did you mean 'weather'?"), ("raed_fiel", "'read_file'")])
-    def test_where_nothing_fits_near_names_are_told(self, run, word, near):
+    def test_near_names_are_suggested_if_nothing_matches(self, run, word, near):
         code, out, err = run("search", word)
         assert (code, out) == (0, "")
         assert err.startswith(f"no tool matches {word!r}.")
@@ -424,7 +414,7 @@ class TestSearch:
         assert run("search", "zzzz", "--json") == (0, listing_json([]), "no tool matches 'zzzz'.\n")
 
     @pytest.mark.parametrize("words", ['"', "*", "NEAR(", "a AND", "\udcff", "天气", "x" * 10_000])
-    def test_no_words_are_wrong(self, run, words):
+    def test_words_have_no_syntax(self, run, words):
         assert run("search", words, "--where", "name:*")[0] == 0
 
     @pytest.mark.parametrize("argv", [[], ["x", "--limit", "0"], ["x", "--limit", "many"], ["x", "--where", "tag:"]])
@@ -433,15 +423,8 @@ class TestSearch:
         assert (code, out) == (2, "")
         assert err.startswith("error: ")
 
-    def test_names_in_t_that_nobody_has_are_told(self, run):
+    def test_unknown_names_in_t_are_reported(self, run):
         assert "-T: no tool is called 'wheather'. Did you mean 'weather'?" in run("search", "x", "-T", "wheather")[2]
-
-
-def test_problems_are_told_as_by_a_list(run, filled_registry):
-    problem = Problem("bad", "pegboard-bad", "broke")
-    filled_registry.change(lambda catalogue: catalogue.evolve(problems=(problem,)))
-    assert run("search", "weather") == (0, listing_plain([TOOLS[2]]), "plugin bad: broke\n")
-    assert run("search", "weather", "--json") == (0, listing_json([TOOLS[2]], [problem]), "")
 
 
 def test_a_terminal_gets_a_table(run, filled_registry, monkeypatch):
@@ -475,7 +458,7 @@ def on_terminal(monkeypatch):
 
 @pytest.mark.usefixtures("exported")
 class TestExport:
-    def test_a_pipe_gets_an_entry_a_line(self, run):
+    def test_a_pipe_gets_one_entry_per_line(self, run):
         code, out, err = run("export", "--to", "gemini")
         assert (code, err) == (0, "")
         functions, native = json.loads(out)["tools"]
@@ -484,7 +467,7 @@ class TestExport:
         assert len(out.splitlines()) == 4
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, run):
+    def test_a_terminal_gets_indented_json(self, run):
         laid_out, as_pipe = (run("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
         assert json.loads(laid_out) == json.loads(as_pipe)
         assert laid_out.splitlines()[1:3] == ['  "tools": [', "    {"]
@@ -510,7 +493,7 @@ class TestExport:
         assert (code, json.loads(out)) == (0, {"tools": []})
         assert "no tool is called 'raed'. Did you mean 'read'?" in err
 
-    def test_hidden_characters_stand_escaped(self, run, exported):
+    def test_hidden_characters_are_escaped(self, run, exported):
         exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
         out = run("export", "--to", "mcp", "-T", "odd")[1]
         assert "\u202e" not in out
@@ -530,7 +513,7 @@ class TestExport:
         assert (code, out) == (2, "")
         assert [cause for cause in causes if cause not in err] == []
 
-    def test_a_host_is_told_where_there_is_nothing(self, run, registry):
+    def test_an_export_without_tools(self, run, registry):
         registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
         code, out, err = run("export", "--to", "gemini")
         assert (code, out) == (0, '{"tools":[]}\n')
@@ -539,7 +522,7 @@ class TestExport:
 
 @pytest.mark.usefixtures("exported")
 class TestExportList:
-    def test_json_has_what_there_is_and_what_could_be_installed(self, run, monkeypatch):
+    def test_json_has_installed_and_other_exporters(self, run, monkeypatch):
         there = {row["name"]: row for row in json.loads(run("export", "--list")[1])["exporters"]}
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         without = {row["name"]: row for row in json.loads(run("export", "--list", "--json")[1])["exporters"]}
@@ -574,7 +557,7 @@ class TestExportCheck:
             (["--to", "mcp", "-T", "read"], 0, []),
         ],
     )
-    def test_losses_are_told_as_json(self, run, argv, code, keywords):
+    def test_losses_as_json(self, run, argv, code, keywords):
         ended, out, err = run("export", "--check", *argv)
         losses = {loss["keyword"]: (loss["tool"], loss["path"]) for loss in json.loads(out)["losses"]}
         assert (ended, err, bool(losses)) == (code, "", bool(keywords))
@@ -589,7 +572,7 @@ class TestExportCheck:
         assert "refused: " in out.splitlines()[2]
 
     @pytest.mark.usefixtures("on_terminal")
-    def test_a_terminal_is_told_that_nothing_is_lost_and_gets_json_on_request(self, run):
+    def test_no_losses_on_a_terminal_and_json_on_request(self, run):
         assert run("export", "--to", "mcp", "--check", "-T", "read") == (0, "", "nothing is lost\n")
         assert json.loads(run("export", "--to", "ollama", "--check", "--json")[1])["losses"]
 
@@ -611,7 +594,7 @@ class Refusing(MCP):
         (Refusing(), "mcp: it lists tools; no model takes requests in this form"),  # it says so itself
     ],
 )
-def test_an_exporter_of_the_host_that_fails_is_named(run, exported, exporter, message):
+def test_a_failing_exporter_is_reported_by_name(run, exported, exporter, message):
     exported.add("exporters", "mine", exporter)
     assert run("export", "--to", "mine") == (1, "", f"error: {message}\n")
 
@@ -653,7 +636,7 @@ class TestPlugins:
         assert "demo_tools" not in sys.modules
 
     @pytest.mark.usefixtures("bringing")
-    def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, run):
+    def test_prints_of_a_plugins_exporter_are_not_output(self, run):
         code, out, _ = run("export", "--to", "mine")
         assert code == 0
         assert [each["name"] for each in json.loads(out)["tools"]] == ["count"]

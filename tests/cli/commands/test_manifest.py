@@ -17,7 +17,7 @@ from pegboard.cli.commands.manifest import FIRST_PARTY, package_files, package_n
 from pegboard.plugins.manifest import FILE_NAME
 
 
-def test_written_then_true_until_the_code_changes(run, empty_site):
+def test_a_manifest_is_up_to_date_until_the_code_changes(run, empty_site):
     package = empty_site.add("demo", DEMO, editable=True).parent
     path = package / FILE_NAME
     assert run("manifest", "check", "pegboard-demo")[0] == 1
@@ -51,21 +51,21 @@ def test_written_then_true_until_the_code_changes(run, empty_site):
         ),
     ],
 )
-def test_what_a_broken_one_says(run, site, content, message):
+def test_errors_of_a_broken_manifest(run, site, content, message):
     (site.root / "demo_tools" / FILE_NAME).write_text(content)
     code, _, err = run("manifest", "check", "pegboard-demo")
     assert code == 1
     assert message in err
 
 
-def test_a_void_manifest_is_one_finding(run, site):
+def test_an_invalid_manifest_is_reported_once(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text("{")
     findings = json.loads(run("doctor", "--json")[1])["findings"]
     assert sum("isn't JSON" in finding["cause"] for finding in findings) == 1
 
 
-def test_a_folder_and_a_plugin_name_their_distribution(run, site, home):
+def test_a_package_can_be_given_by_folder_or_plugin(run, site, home):
     assert run("manifest", "check", "demo") == run("manifest", "check", "pegboard-demo")
     (home / "here" / "demo").mkdir()  # a folder of a plugin's name, and no package's
     assert run("manifest", "check", "demo")[0] == 0
@@ -89,14 +89,14 @@ def test_wrong_use(run, site, argv, message):
     assert message in err
 
 
-def test_a_plugin_that_fails_has_none(run, empty_site):
+def test_no_manifest_is_written_for_a_failing_plugin(run, empty_site):
     empty_site.add("bad", "raise RuntimeError('no luck')", editable=True)
     code, _, err = run("manifest", "write", "pegboard-bad")
     assert code == 1
     assert "plugin 'bad' failed to load: RuntimeError: no luck" in err
 
 
-def test_the_doctor_finds_one_that_is_not_true(run, site):
+def test_the_doctor_reports_an_outdated_manifest(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text(path.read_text().replace("Remove a file", "Remove one"))
     code, out, _ = run("doctor")
@@ -105,7 +105,7 @@ def test_the_doctor_finds_one_that_is_not_true(run, site):
 
 
 def test_a_package_that_is_not_found_has_no_manifest(run, site):
-    """The entry point stands, its code is gone."""
+    """Its entry point is left, its code was deleted."""
     for file in (site.root / "demo_tools").iterdir():
         file.unlink()
     (site.root / "demo_tools").rmdir()
@@ -132,7 +132,7 @@ def test_the_names_of_a_package(name):
 
 
 @pytest.mark.parametrize("name", ["", "Word", "1a", "a--b", "-a", "a-", "a b", "é", "x" * 41, "pegboard-", "../a"])
-def test_what_can_not_be_a_name(run, home, name):
+def test_invalid_names(run, home, name):
     code, _, err = run("new", "--", name)
     assert code == 2
     assert "isn't valid as a plugin's name" in err
@@ -167,7 +167,7 @@ def made(run, home) -> Path:
     return (home / "here" / folder).resolve()
 
 
-def test_what_is_there_is_left_alone(run, made):
+def test_an_existing_package_is_not_overwritten(run, made):
     before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
     code, _, err = run("new", "weather", "--path", "deep/below")
     assert code == 2

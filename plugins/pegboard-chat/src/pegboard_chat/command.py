@@ -30,7 +30,6 @@ MOST_INPUT: Final = 10_000_000
     "--model",
     "model",
     metavar="PROVIDER/MODEL",
-    envvar="PEGBOARD_MODEL",
     shell_complete=complete_model,
     help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL, then 'model' of [plugins.chat].",
 )

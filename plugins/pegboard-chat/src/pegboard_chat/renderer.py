@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard import AnswerDelta, Answered, CallPending, ModelRetried, RoundStarted
-from pegboard.cli.output import ASKED, Screen, Status, one_line, pictures, stderr_screen, write_through
+from pegboard.cli.output import OPEN_QUESTIONS, Screen, Status, one_line, pictures, stderr_screen, write_through
 from pegboard.cli.run import show_progress
 from pegboard.dispatch.events import CallEnded
 from pegboard.messages import TextDelta
@@ -90,7 +90,7 @@ class ChatRenderer:
         self._release()
 
     def _release(self) -> None:
-        if self._held and not ASKED:
+        if self._held and not OPEN_QUESTIONS:
             held, self._held = self._held, ""
             self.status.clear()
             self.end()

@@ -1,4 +1,4 @@
-"""pegboard-hooks: programs round the calls of tools, and tools that are files and programs of the user's own."""
+"""pegboard-hooks: the user's programs as hooks of calls, and the user's programs and files as tools."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`CommandHooks`: programs that are asked before tools run, and told after.
+"""`CommandHooks`: programs that run before and after calls of tools.
 
-A program reads one JSON object from standard input, and answers by its exit code and what it writes; names and
-meanings are those of codex and Claude Code, so that their hook programs work here.
+A program reads one JSON object from standard input, and answers by its exit code and output; names and meanings are
+those of codex and Claude Code, so that their hook programs work here.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from pegboard_hooks.program import Finished, ProgramSettings, check_program, run
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"
 PERMISSION: Final = "hook"
-"""What a call needs that a program asks about; the pattern is the tool's name and a digest of the arguments."""
+"""The permission that a program's `ask` requires; its pattern is the tool's name and a digest of the arguments."""
 
 MOST_TEXT: Final = 10_000
-"""How much of what a program says the model reads, in characters."""
+"""How many characters of a program's text the model reads."""
 
 _HAS_RUN: Final = (None, "tool_failure", "timeout", "aborted", "crashed", "invalid_output", "unknown_outcome")
 
 
 class HookError(Exception):
-    """A hook's program failed, or its answer can't be read."""
+    """A hook's program failed, or its answer is invalid."""
 
 
 @frozen(kw_only=True)
 class HookSettings(ProgramSettings):
-    """A program that is asked before tools run, or told after.
+    """A program that runs before or after calls of tools.
 
     Attributes:
         command: The program and its arguments.
-        where: A predicate on tools, as text: which calls it is about; all by default.
+        where: A predicate on tools, as text, which selects the calls; all by default.
         timeout: Seconds that it may take.
-        on_failure: What becomes of the call where the program fails; by default `"deny"` before a call, and `"allow"`
+        on_failure: Whether a failure of the program denies the call; by default `"deny"` before a call, and `"allow"`
             after one.
-        may_allow: Whether its answer "allow" counts: then no person is asked about the call.
+        may_allow: Whether its answer "allow" counts: then the user isn't asked about the call.
     """
 
     command: tuple[str, ...] = ()
@@ -86,11 +86,11 @@ class HookSettings(ProgramSettings):
 
     @property
     def words(self) -> list[str]:
-        """The program and its arguments, `~` filled in."""
+        """The program and its arguments, with `~` expanded."""
         return [os.path.expanduser(word) if word.startswith("~/") else word for word in self.command]  # noqa: PTH111  texts are wanted
 
     def is_about(self, tool: Tool, context: ReadonlyContext) -> bool:
-        """Whether it is asked about calls of a tool."""
+        """Whether it runs for calls of a tool."""
         return self.predicate is None or self.predicate(tool, context)
 
 
@@ -118,12 +118,12 @@ class Answer:
     """Answer of a hook's program.
 
     Attributes:
-        decision: What it decides, or `None`.
-        reason: Why.
-        arguments: What the call shall run with, or `None`.
-        context: What the model shall read beside the result, or `None`.
-        stop: Why the turn shall end, or `None`.
-        message: For the operator, or `None`.
+        decision: Its decision, or `None`.
+        reason: The reason for it.
+        arguments: New arguments of the call, or `None`.
+        context: Text for the model in addition to the result, or `None`.
+        stop: The reason to end the turn, or `None`.
+        message: Text for the operator, or `None`.
     """
 
     decision: Literal["allow", "deny", "ask"] | None = None
@@ -135,21 +135,21 @@ class Answer:
 
     @classmethod
     def read(cls, run: Finished, event: str) -> Answer:
-        """Reads what a program answers to an event.
+        """Parses a program's answer to an event.
 
         Exit code 2 denies, with standard error as the reason. With 0, an object on standard output is the answer;
-        other text is for people, and means nothing.
+        other text is ignored.
 
         Raises:
-            HookError: It failed, or the answer can't be read; with what it did.
+            HookError: The program failed, or its answer is invalid.
         """
-        said = run.stderr.decode(errors="replace").strip()
+        stderr = run.stderr.decode(errors="replace").strip()
         if run.ended is not None:
             raise HookError(run.ended)
         if run.code == 2:
-            return cls("deny", said or "no reason was given")
+            return cls("deny", stderr or "no reason was given")
         if run.code != 0:
-            raise HookError(f"exited with {run.code}" + (f": {said:.500}" if said else ""))
+            raise HookError(f"exited with {run.code}" + (f": {stderr:.500}" if stderr else ""))
         try:
             text = run.stdout.decode().strip()
             if not text.startswith("{"):
@@ -158,14 +158,14 @@ class Answer:
             own = read_table(_Specific, data.pop("hookSpecificOutput", {}), "hookSpecificOutput")
             return cls._of(read_table(_Output, data, ""), own, event)
         except (ValueError, RecursionError) as error:
-            raise HookError(f"answered what can't be read: {error}") from None
+            raise HookError(f"returned an invalid answer: {error}") from None
 
     @classmethod
     def _of(cls, output: _Output, own: _Specific, event: str) -> Answer:
         if own.event not in (None, event):
             raise ValueError(f"hookSpecificOutput.hookEventName: this was {event}, not {own.event!r:.80}")
         if event == AFTER and (own.decision is not None or own.arguments is not None):
-            raise ValueError(f"hookSpecificOutput: the tool has run; a {AFTER} hook decides nothing about it")
+            raise ValueError(f"hookSpecificOutput: the tool has run; a {AFTER} hook can't decide on the call")
         old = {"block": "deny", "approve": "allow"}
         decision: Any = own.decision or old.get(output.decision or "")
         reason = own.reason or output.reason or ("" if decision != "deny" else "no reason was given")
@@ -175,14 +175,14 @@ class Answer:
 
 @define(eq=False)
 class _Verdict:
-    """What the programs that were asked have decided so far.
+    """The combined decision of the programs for one call.
 
     Attributes:
-        arguments: What the call goes on with.
+        arguments: The call's arguments.
         changed: Whether a program has changed them.
-        allowed: Whether one that may has allowed the call with these arguments.
-        asking: The reasons of those that want a person to be asked.
-        notes: What the model shall read beside the result.
+        allowed: Whether a program that may do so has allowed the call with these arguments.
+        asking: The reasons of programs that want the user to be asked.
+        notes: Texts for the model in addition to the result.
     """
 
     arguments: dict[str, Any]
@@ -192,7 +192,7 @@ class _Verdict:
     notes: list[str] = field(factory=list[str])
 
     def take(self, hook: HookSettings, answer: Answer) -> Deny | Abort | None:
-        """Adds an answer; gives what ends the call."""
+        """Adds an answer; returns what ends the call, or `None`."""
         if answer.stop is not None:
             return Abort(answer.stop)
         if answer.decision == "deny":
@@ -209,14 +209,14 @@ class _Verdict:
 
 
 class CommandHooks:
-    """Asks programs before tools run, in their order, and tells programs after.
+    """Callbacks that run programs before and after calls, in their order.
 
-    Each is asked about the arguments as the one before has left them, and the first that denies ends it. What they
-    have changed is validated, and the permission rules see it as they see a model's own.
+    Each program gets the arguments as changed by the ones before it, and the first that denies ends the call. Changed
+    arguments are validated and judged by the permission rules like those of the model.
 
     Args:
-        before: Asked before a call.
-        after: Told after a call that has run.
+        before: Run before a call.
+        after: Run after a call that was executed.
     """
 
     def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = ()) -> None:
@@ -227,7 +227,7 @@ class CommandHooks:
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> ChangeArguments | Ask | Deny | Abort | None:
-        """Asks the programs that are about the tool."""
+        """Runs the programs before a call."""
         verdict = _Verdict(ChangeArguments(dict(arguments)).arguments)
         context.values[_verdict_key(context)] = verdict
         for hook in self._before:
@@ -242,7 +242,7 @@ class CommandHooks:
 
     @hookimpl
     async def pegboard_approve_call(self, request: ApprovalRequest, context: ToolContext) -> Once | None:
-        """Approves a call that a program has allowed, with the arguments that it has allowed it with."""
+        """Approves a call that a program has allowed with exactly these arguments."""
         verdict = context.values.get(_verdict_key(context))
         if verdict is None or not verdict.allowed or verdict.asking or request.subject != "call":
             return None
@@ -253,7 +253,7 @@ class CommandHooks:
     async def pegboard_after_tool(
         self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
     ) -> ToolResult | Abort | None:
-        """Tells the programs that are about the tool; what they say stands behind the result."""
+        """Runs the programs after a call, and appends their texts to the result."""
         verdict: _Verdict | None = context.values.pop(_verdict_key(context), None)
         if tool is None or result.kind not in _HAS_RUN:
             return None
@@ -276,10 +276,10 @@ class CommandHooks:
 async def _asked(
     hook: HookSettings, event: str, context: ToolContext, tool: Tool, arguments: Mapping[str, Any], **more: Any
 ) -> Answer | None:
-    """What a program answers; `None` where it failed and that doesn't matter.
+    """Runs a program and returns its answer; `None` if it failed and the settings allow that.
 
     Raises:
-        HookError: It failed.
+        HookError: It failed, and the settings deny the call.
     """
     folder = context.work_dir
     facts = {
@@ -307,7 +307,7 @@ async def _asked(
         )
         answer = Answer.read(run, event)
         if event == BEFORE and answer.arguments is not None and (problems := tool.check(answer.arguments)):
-            raise HookError(f"changed the arguments to what {tool.name} doesn't take: {problems[0]}")  # noqa: TRY301  as the rest
+            raise HookError(f"changed the arguments to invalid ones for {tool.name}: {problems[0]}")  # noqa: TRY301  as the rest
     except (HookError, OSError, ValueError) as error:
         text = f"the hook {name!r} {error}" if isinstance(error, HookError) else f"the hook {name!r}: {error}"
         if (hook.on_failure or ("deny" if event == BEFORE else "allow")) == "deny":
@@ -315,19 +315,19 @@ async def _asked(
         log.warning("%s", text)
         return None
     if answer.message:
-        log.warning("the hook %r says: %s", name, visible(answer.message))
+        log.warning("message of the hook %r: %s", name, visible(answer.message))
     if answer.decision == "allow" and not hook.may_allow:
-        log.info("the hook %r allows a call of %s, and may not (may_allow = true)", name, tool.name)
+        log.info("the hook %r allows a call of %s, which is ignored without may_allow = true", name, tool.name)
     return answer
 
 
 def _verdict_key(context: ToolContext) -> str:
-    """Where the verdict on one call stands among the values of its turn."""
+    """The key of a call's verdict in the values of its turn."""
     return f"pegboard_hooks.{id(context)}"
 
 
 def _ask(tool: Tool, verdict: _Verdict) -> Ask:
-    """What a person is asked, who sees the call as programs have changed it."""
+    """The question to the user, with the arguments as changed by programs."""
     pattern = f"{tool.name} {digest_of(verdict.arguments).removeprefix('sha256:')[:16]}"
     changed = verdict.arguments if verdict.changed else None
     return Ask(PERMISSION, (pattern,), (f"{tool.name} *",), {"asked by a hook": verdict.asking}, changed)

@@ -1,9 +1,8 @@
-"""Command-line programs as tools: a command with placeholders, each filled with one typed argument, and no shell.
+"""Command-line programs as tools: a command with placeholders for typed arguments, run without a shell.
 
-`["git", "log", ["--author={author}"], "-n", "{count}", "--", "{path}"]`: a placeholder is filled in where it stands,
-so that what the model gives is never split into words. What is in brackets of its own is left out as a whole where an
-argument in it isn't given, or is false; one that is true stands for nothing. A list is filled in where the placeholder
-is all there is to a word, as so many words.
+`["git", "log", ["--author={author}"], "-n", "{count}", "--", "{path}"]`: a placeholder is replaced within its word, so
+that a value is never split into words. A nested list of words is left out if an argument in it isn't given or is false;
+true is replaced by nothing. A list needs a placeholder that is a whole word, and becomes one word for each item.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from pegboard_hooks.program import Finished, ProgramSettings, check_program, run
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
 _PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
-_LATER_SECONDS: Final = 10.0  # the program's own limit passes first, which says more
+_LATER_SECONDS: Final = 10.0  # of the tool's limit, so that the program's passes first, whose error says more
 
 
 @frozen
 class _Word:
-    """A word of the command: texts, and the names of arguments between them."""
+    """A word of the command: texts, each followed by an argument's name or `None`."""
 
     parts: tuple[tuple[str, str | None], ...]
 
@@ -46,16 +45,16 @@ class _Word:
 
     @property
     def may_be_option(self) -> bool:
-        """Whether it begins with what the model gives."""
+        """Whether it begins with an argument."""
         return bool(self.parts) and not self.parts[0][0]
 
     @property
     def with_holes(self) -> str:
-        """The word, each argument as its name between holes."""
+        """The word, with each argument as its name between holes."""
         return "".join(text if name is None else f"{text}{HOLE}{name}{HOLE}" for text, name in self.parts)
 
     def filled(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The words that it stands for."""
+        """The words that result from replacing its placeholders."""
         if self.is_one_argument and isinstance(given := arguments[self.names[0]], list):
             return [*map(_text_of, cast("list[Any]", given))]
         texts = (text + ("" if name is None else _text_of(arguments[name])) for text, name in self.parts)
@@ -75,7 +74,7 @@ def _word(template: Any, place: str) -> _Word:
     try:
         for text, name, how, conversion in Formatter().parse(template):
             if name is not None and (not name.isidentifier() or how or conversion):
-                raise ValueError(f"{{{name}}} is no argument's name; write {{{{ and }}}} for brackets")  # noqa: TRY301  as the parser's own
+                raise ValueError(f"{{{name}}} is not an argument's name; write {{{{ and }}}} for braces")  # noqa: TRY301  as the parser's own
             parts.append((text, name))
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
@@ -91,27 +90,27 @@ def _from_home(template: Any) -> Any:
 
 @frozen(kw_only=True)
 class ToolSettings(ProgramSettings):
-    """A command-line program that is a tool.
+    """A command-line program as a tool.
 
     Attributes:
-        command: The program and its arguments, with placeholders such as `{count}`; what stands in brackets of its own
-            is left out where an argument in it isn't given.
-        description: What the model reads.
-        arguments: The arguments by name, each as JSON Schema says it (`type` is one of `string`, `integer`, `number`,
-            `boolean` and `array`, which is one of texts); with `options = true`, or where it is a number whose
-            `minimum` is negative, its value may begin with `-`.
-        stdin: What the program reads from standard input, with placeholders; nothing by default.
+        command: The program and its arguments, with placeholders such as `{count}`; a nested list of words is left out
+            if an argument in it isn't given.
+        description: The description for the model.
+        arguments: The arguments by name, each a JSON Schema (`type` is one of `string`, `integer`, `number`, `boolean`
+            and `array`, whose items are texts); with `options = true`, or for a number whose `minimum` is negative, the
+            value may begin with `-`.
+        stdin: The program's standard input, with placeholders; empty by default.
         timeout: Seconds that it may take.
-        success: The exit codes that are no failure.
-        permission: What a call needs; `""` for one that just runs. By default `"shell"`, or `""` where `read_only` is
-            true. Rules look at the whole command, as they do at a shell's.
-        concurrency: How calls share; by default `"shared"` where `read_only` is true, else `"exclusive"`.
-        title: For people.
+        success: The exit codes that mean success.
+        permission: The permission that a call needs; `""` is none. By default `"shell"`, or `""` if `read_only` is
+            true. Rules see the whole command, as they do of a shell.
+        concurrency: How calls share; by default `"shared"` if `read_only` is true, else `"exclusive"`.
+        title: A title for the user.
         tags: For predicates.
         read_only: Whether it changes nothing.
-        destructive: Whether it may destroy what was there.
-        idempotent: Whether the same call twice has the effect of one.
-        open_world: Whether it reaches outside.
+        destructive: Whether it may destroy something.
+        idempotent: Whether calling it twice has the effect of one call.
+        open_world: Whether it interacts with the outside world.
     """
 
     command: Any = ()
@@ -132,7 +131,7 @@ class ToolSettings(ProgramSettings):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if not self.groups or self.groups[0][0] or self.groups[0][1][0].names or not self.program:
-            raise ValueError("command: it has to begin with the name of a program, which no argument is part of")
+            raise ValueError("command: it has to begin with the name of a program, without placeholders")
         check_program(self.with_holes, self.cwd)
         if not 0 < self.timeout <= 86_400:
             raise ValueError(f"timeout: it has to be more than 0 and at most 86,400 seconds, not {self.timeout:g}")
@@ -144,29 +143,29 @@ class ToolSettings(ProgramSettings):
 
     def _check_names(self) -> None:
         used = {name for word in self._all_words() for name in word.names}
-        for name in used - {*self.arguments}:
+        for name in sorted(used - {*self.arguments}):
             raise ValueError(f"command: there is no argument {name!r}.{did_you_mean(suggest(name, self.arguments))}")
-        for name in {*self.arguments} - used:
+        for name in sorted({*self.arguments} - used):
             raise ValueError(f"arguments.{name}: command has no {{{name}}}")
         for word in self._all_words():
             for name in word.names:
                 if self.arguments[name]["type"] == "array" and not word.is_one_argument:
-                    raise ValueError(f"command: {{{name}}} is a list, and has to be a word by itself")
+                    raise ValueError(f"command: {{{name}}} is a list, and has to be a whole word")
         for is_optional, words in self.groups:
             for name in (name for word in words for name in word.names):
                 if self.arguments[name]["type"] == "boolean" and not is_optional:
-                    raise ValueError(f'command: {{{name}}} is true or false; put it in brackets: ["--all{{{name}}}"]')
+                    raise ValueError(f'command: {{{name}}} is a boolean; put it in a nested list: ["--all{{{name}}}"]')
 
     def _check_code(self) -> None:
         for each in interpreters(self.with_holes):
             read = [self._input.with_holes] if each.reads and self._input is not None else []
             for text in (text for text in (*each.texts, *read) if HOLE in text):
-                name, how = text.split(HOLE)[1], "give the code its values as words behind it ($1, sys.argv[1])"
+                name, how = text.split(HOLE)[1], "pass values to the code as words after it ($1, sys.argv[1])"
                 raise ValueError(f"command: {{{name}}} would be part of what {each.name} runs as code; {how}")
 
     @cached_property
     def groups(self) -> tuple[tuple[bool, tuple[_Word, ...]], ...]:
-        """The words of the command; with each group of them, whether it may be left out."""
+        """The words of the command in groups, each with whether it may be left out."""
         given: Any = self.command
         if not isinstance(given, list | tuple):
             raise ValueError('command: has to be a list, as in ["git", "log", "-n", "{count}"]')  # noqa: TRY004  as above
@@ -190,7 +189,7 @@ class ToolSettings(ProgramSettings):
 
     @cached_property
     def with_holes(self) -> list[str]:
-        """The words of the command, each argument as its name between holes."""
+        """The words of the command, with each argument as its name between holes."""
         return [word.with_holes for _, words in self.groups for word in words]
 
     @property
@@ -209,11 +208,11 @@ class ToolSettings(ProgramSettings):
                 yield from words
 
     def given(self, arguments: Mapping[str, Any]) -> bytes | None:
-        """What the program reads, for a call."""
+        """The standard input for a call."""
         return None if self._input is None else self._input.filled(arguments)[0].encode()
 
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
-        """What would be an option, or no argument at all, by the arguments that give it."""
+        """Problems of arguments that would be read as an option, or can't be passed to a program."""
         found: list[str] = []
         given = self.with_defaults(arguments)
         for word in self._shown(given):
@@ -222,7 +221,7 @@ class ToolSettings(ProgramSettings):
                 if word.may_be_option and text.startswith("-") and not free:
                     found.append(f"{word.names[0]}: must not begin with '-': {self.program} would read it as an option")
                 if "\0" in text:
-                    found.append(f"{word.names[0]}: must not hold a NUL character")
+                    found.append(f"{word.names[0]}: must not contain a NUL character")
         return found
 
     def _may_begin_with_minus(self, name: str) -> bool:
@@ -232,13 +231,13 @@ class ToolSettings(ProgramSettings):
         return schema.get("options") is True or (is_negative and schema["type"] in ("integer", "number"))
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults of others."""
+        """The arguments, completed with defaults."""
         defaults = {name: schema["default"] for name, schema in self.arguments.items() if "default" in schema}
         return {**defaults, **arguments}
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The tool's input schema. An argument is required that stands outside brackets and has no default."""
+        """The tool's input schema. Arguments outside of nested lists are required, unless they have a default."""
         properties: dict[str, Any] = {}
         for name, given in self.arguments.items():
             shown = {key: value for key, value in given.items() if key != "options"}
@@ -254,8 +253,8 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
     """The tool that runs a command-line program.
 
     Raises:
-        ValueError: No tool can have the name.
-        PegboardError: An argument's schema is refused.
+        ValueError: The name is not valid for a tool.
+        PegboardError: An argument's schema is invalid.
     """
     if not is_valid_name(name):
         raise ValueError(f"{name!r:.80} can't be a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter first")
@@ -281,7 +280,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
                 env=settings.environment(settings.with_holes, **_PLAIN_OUTPUT),
             )
         except OSError as error:
-            raise ToolError(f"{name} can't run: {error}. Do without it, or say so.") from error
+            raise ToolError(f"{name} can't run: {error}. Do without it, or tell the user.") from error
         return _result(settings, words, finished)
 
     return Tool.from_schema(
@@ -306,14 +305,14 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
 
 
 def _result(settings: ToolSettings, words: Sequence[str], finished: Finished) -> ToolResult:
-    said, complained = (each.decode(errors="replace").rstrip("\n") for each in (finished.stdout, finished.stderr))
-    parts = [said, f"[standard error]\n{complained}" if complained else ""]
+    stdout, stderr = (each.decode(errors="replace").rstrip("\n") for each in (finished.stdout, finished.stderr))
+    parts = [stdout, f"[standard error]\n{stderr}" if stderr else ""]
     facts = {"command": list(words), "exit_code": finished.code}
     if finished.ended is None and finished.code in settings.success:
         return ToolResult("\n".join(filter(None, parts)) or "(no output)", metadata=facts)
     if finished.ended is not None:
         kind: Any = "timeout" if finished.ended.startswith("took") else "limit"
-        what = f"{settings.program} {finished.ended}, and was ended. Ask for less; what it wrote until then:"
+        what = f"{settings.program} {finished.ended}, and was ended. Ask for less; its output so far:"
     else:
         kind, what = "tool_failure", f"{settings.program} failed with exit code {finished.code}:"
     text = "\n".join(filter(None, [what, *parts]))

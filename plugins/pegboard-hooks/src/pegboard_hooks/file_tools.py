@@ -1,4 +1,4 @@
-"""`FileToolset`: the tools of Python files in folders that the user names, read again when they change."""
+"""`FileToolset`: the tools of Python files in folders of the user, reloaded when they change."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from pegboard.toolsets.toolset import Offer, ToolsetProblem
 
 NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")
-"""Where the files are, in each folder that is named."""
+"""Names of the subfolders with the files."""
 
 LOAD_SECONDS: Final = 3.0
-"""How long all files that have changed are waited for: less than the 5 seconds that a first load gives its toolsets."""
+"""How long to wait for all changed files: less than the 5 seconds that a first load gives its toolsets."""
 
 MOST_FILES: Final = 500
 _MOST_BYTES: Final = 1_000_000
 _LOOK_MS: Final = 2_000
-_RUNNING: Final = "it is still running; its tools are there once it has ended"
+_RUNNING: Final = "it is still running; its tools are added once it has ended"
 
 
 @frozen(eq=False)
 class _File:
-    """A file as it was read.
+    """A loaded file.
 
     Attributes:
-        stamp: Its times and size, by which a change is seen.
-        module: The name of the module that it became, or `None`.
-        tools: What it brings.
-        problem: Why it brings nothing, or `None`.
-        outcome: What running it has given, once it has ended.
+        stamp: Its times and size, to detect changes.
+        module: The name of its module, or `None`.
+        tools: Its tools.
+        problem: Why it has no tools, or `None`.
+        outcome: The file with its tools, once it has ended.
     """
 
     stamp: tuple[int, ...]
@@ -58,16 +58,16 @@ class _File:
 class FileToolset(ToolsetBase):
     """The tools of the files `{tool,tools}/*.py` in some folders; of two tools of one name, the first counts.
 
-    A tool that is called `default`, or as its file, has the file's name; others have `FILE_NAME`, or the name that
-    `@tool(name=...)` gives them. Files are looked at whenever tools are asked for, and read again where they have
-    changed, beside one another; one that fails costs only its own tools, and a slow one has them once it has ended.
+    A tool that is named `default`, or like its file, gets the file's name; others are named `FILE_NAME`, or as in
+    `@tool(name=...)`. Files are checked at each listing, and those that have changed are reloaded, in parallel; the
+    tools of one that fails are left out, and those of a slow one are added once it has ended.
 
     Args:
-        folders: Absolute paths; `~` is filled in.
-        watches: Whether changes are announced as they happen, without being asked for.
+        folders: Absolute paths; `~` is expanded.
+        watches: Whether to announce changes as they happen, without a listing.
 
     Raises:
-        ValueError: A folder isn't absolute: what is found in the working folder isn't the user's to trust.
+        ValueError: A folder isn't absolute: the working folder isn't trusted.
     """
 
     def __init__(self, folders: Sequence[str], *, watches: bool = False) -> None:
@@ -89,28 +89,28 @@ class FileToolset(ToolsetBase):
 
     @property
     def broken(self) -> dict[Path, str]:
-        """The files that bring nothing, and why."""
+        """The files without tools, and why."""
         return {path: file.problem for path, file in self._files.items() if file.problem}
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """The tools of all files, as they are now."""
+        """The current tools of all files."""
         del context
         await self.refresh()
         files = self._files
         causes = [f"{path}: {problem}" for path, problem in self.broken.items()]
         missing = [folder for folder in self.folders if not folder.is_dir()]
-        causes += [f"{folder} is no folder; make it, or take it out of 'folders'" for folder in missing]
+        causes += [f"{folder} is not a folder; create it, or remove it from 'folders'" for folder in missing]
         problems = [ToolsetProblem(self.name, cause) for cause in causes]
         tools: dict[str, Tool] = {}
         for path, file in files.items():
             for tool in file.tools:
                 if tools.setdefault(tool.name, tool) is not tool:
-                    text = f"{path}: another file brings a tool {tool.name!r}, too; rename one"
+                    text = f"{path}: another file has a tool {tool.name!r}, too; rename one"
                     problems.append(ToolsetProblem(self.name, text, tool.name))
         return Offer(tools.values(), problems)
 
     async def refresh(self) -> bool:
-        """Reads what has changed; gives whether anything had."""
+        """Reloads changed files; returns whether there were any."""
         return await off_loop(self._refresh)
 
     def _refresh(self) -> bool:
@@ -129,32 +129,32 @@ class FileToolset(ToolsetBase):
             self._files = {path: file.outcome[0] if file.outcome else file for path, file in files.items()}
             if self._files == before:
                 return False
-            kept = {file.module for file in self._files.values()}
+            modules = {file.module for file in self._files.values()}
             for file in before.values():
-                if file.module is not None and file.module not in kept:
+                if file.module is not None and file.module not in modules:
                     sys.modules.pop(file.module, None)
             return True
 
     def on_change(self, function: Callable[[], None]) -> None:
-        """Subscribes a function to changes of the files; the first starts watching, where that is wanted."""
+        """Subscribes a function to changes of the files; the first starts watching if `watches` is set."""
         self._subscribers.append(function)
         if self._watches:
             self.watch()
 
     def watch(self) -> None:
-        """Calls the subscribers whenever a file has come, changed or gone, until it is closed."""
+        """Calls the subscribers whenever a file was added, changed or removed, until it is closed."""
         if self._end is None:
             self._end = threading.Event()
             threading.Thread(target=self._watch, args=[self._end], name=NAME, daemon=True).start()
 
     def close(self) -> None:
-        """Ends watching."""
+        """Stops watching."""
         if self._end is not None:
             self._end.set()
             self._end = None
 
     def _watch(self, stop: threading.Event) -> None:
-        from watchfiles import watch  # it loads anyio
+        from watchfiles import watch  # loads anyio
 
         try:
             while not stop.is_set():
@@ -170,14 +170,14 @@ class FileToolset(ToolsetBase):
                     debounce=100,
                     step=20,
                     rust_timeout=_LOOK_MS,
-                    yield_on_timeout=True,  # what the system doesn't tell of is seen, too
+                    yield_on_timeout=True,  # detects changes that the system doesn't report
                 ):
                     if self._refresh():
                         for subscriber in tuple(self._subscribers):
                             subscriber()
                     if places != [place for place in self._places() if place.is_dir()]:
                         break
-        except Exception as error:  # noqa: BLE001  no caller hears it
+        except Exception as error:  # noqa: BLE001  a thread has no caller to raise it to
             log_failure("watching files of tools", error)
 
     def _places(self) -> Iterator[Path]:
@@ -199,7 +199,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def _wait(threads: Sequence[threading.Thread]) -> None:
-    """Has threads run beside one another, and waits for all together; those that don't end are left behind."""
+    """Runs threads in parallel, and waits for all of them together; those that don't end are abandoned."""
     deadline = time.monotonic() + LOAD_SECONDS
     for thread in threads:
         thread.start()
@@ -212,7 +212,7 @@ def _run(path: Path, file: _File) -> None:
 
 
 def _outcome(path: Path, stamp: tuple[int, ...]) -> _File:
-    """What running a file gives; whatever it raises costs only itself."""
+    """Loads a file; an exception becomes its problem."""
     try:
         return _loaded(path, stamp)
     except BaseException as error:  # noqa: BLE001  a file may raise anything
@@ -221,7 +221,7 @@ def _outcome(path: Path, stamp: tuple[int, ...]) -> _File:
 
 
 def _line_in(path: Path, error: BaseException) -> str:
-    """Where in the file it was raised."""
+    """The line of the file where an exception was raised, as text."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
     trace, line = error.__traceback__, 0
@@ -248,10 +248,10 @@ def _loaded(path: Path, stamp: tuple[int, ...]) -> _File:
 
 
 def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
-    """The tools that a module defines, under their names here.
+    """The tools that a module defines, renamed after its file.
 
     Raises:
-        DefinitionError: There is none, or one can't be a tool.
+        DefinitionError: There is none, or one is invalid.
     """
     found = False
     for export, thing in vars(module).items():
@@ -266,12 +266,12 @@ def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
                 raise DefinitionError(f"{own!r:.80} can't be a tool's name.", hint=hint)
             yield tool if own == tool.name else tool.with_spec(name=own)
     if not found:
-        hint = f"Put @tool above a function, or define one that is called 'default' or {file!r}."
-        raise DefinitionError("it brings no tool.", hint=hint)
+        hint = f"Put @tool above a function, or name one 'default' or {file!r}."
+        raise DefinitionError("it has no tools.", hint=hint)
 
 
 def _is_export(export: str, thing: Any, module: ModuleType, file: str) -> bool:
-    """Whether a module's attribute is a tool of its own: not a function that it imports."""
+    """Whether a module's attribute is a tool that it defines: not an imported function."""
     if isinstance(thing, Tool):
         return True
     if not callable(thing) or getattr(thing, "__module__", None) != module.__name__ or isinstance(thing, type):

@@ -1,6 +1,6 @@
-"""What of a command is code: the texts that shells and interpreters evaluate, and the script that one runs.
+"""Finds the code in a command: the texts that shells and interpreters evaluate, and the scripts that they run.
 
-Behind what it wraps (`env`, `xargs`, `docker exec`, `find -exec`) a command is looked at, too.
+Wrapped commands (`env`, `xargs`, `docker exec`, `find -exec`) are searched, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Comm
 _MOST_LEVELS: Final = 4
 _EVALUATE: Final = SHELLS | LANGUAGES | {"eval", "source", ".", "trap", "cmd"}
 _WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
-"""Programs that have a shell evaluate their words, and how many words of their own stand before these."""
+"""Programs that pass their words to a shell, and how many words of their own precede these."""
 
 _TEXT_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "trap"})
 PYTHONS: Final = frozenset({"python", "pypy"})
@@ -26,12 +26,12 @@ _TEXT_OF_SHELL: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|(?i:-command|-ec|-e
 _TEXT_OF_OTHERS: Final = re.compile(
     r"[-+][A-Za-z]*[ceEprBR]|/[ckCK]|eval|--(?:eval|execute|print|expression|source|command|run|process-\w+)"
 )
-"""The option before a text."""
+"""An option whose value is code."""
 
 _TEXT_GLUED: Final = re.compile(rf"[-+][A-Za-z]*[ceEprBR][^-]*{HOLE}|--[\w-]+=.*{HOLE}", re.DOTALL)
 _MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m.*")
 _VALUE: Final = re.compile(r"[^./]*")
-"""What may be an option's value, and so no script."""
+"""A word that may be an option's value instead of a script."""
 
 
 @frozen
@@ -42,7 +42,7 @@ class Interpreter:
         name: Its name.
         texts: The words that it evaluates.
         script: The script that it runs, or `None`.
-        reads: Whether it evaluates what stands on its standard input.
+        reads: Whether it evaluates its standard input.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Interpreter:
 
 
 def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
-    """The shells and interpreters that a command starts, with holes in its words where something is filled in."""
+    """The shells and interpreters that a command starts; its words have holes for arguments."""
     for command in _commands(words):
         name = program_of(command)
         if name in _WORDS_ARE_TEXT:
@@ -63,14 +63,14 @@ def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
 
 
 def code_files(words: Sequence[str]) -> list[str]:
-    """What a command names to be run: programs by their paths, and scripts behind an interpreter."""
+    """The files that a command runs: programs given by path, and scripts of interpreters."""
     programs = [command[0] for command in _commands(words) if "/" in command[0]]
     scripts = [each.script or HOLE for each in interpreters(words) if each.name in _RUN_FILES]
     return [*programs, *(script for script in scripts if HOLE not in script)]
 
 
 def _commands(words: Sequence[str], level: int = 0) -> Iterator[Sequence[str]]:
-    """A command, and those that it wraps."""
+    """A command and its wrapped commands."""
     if not words or HOLE in words[0]:
         return
     yield words
@@ -97,7 +97,7 @@ def _read(name: str, arguments: Sequence[str]) -> Interpreter:
         elif follows and not word.startswith(("-", "+")):
             texts.append(word)
             follows = False
-            if name in SHELLS:  # what follows are its parameters
+            if name in SHELLS:  # the rest are its parameters
                 break
         elif _is_operand(word) and not (before.startswith(("-", "+")) and _VALUE.fullmatch(word)):
             return Interpreter(name, texts, None if texts else word)

@@ -1,4 +1,4 @@
-"""The plugin: hooks, tools that are files, and tools that are programs, as `[plugins.hooks]` has them."""
+"""The plugin: hooks, files as tools, and programs as tools, configured by `[plugins.hooks]`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 _LIMITS: Final = Limits()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _KEYS: Final = ("before", "after", "tools", "folders", "watch")
-_ROUND_CALLS: Final = ("pegboard_before_tool", "pegboard_approve_call", "pegboard_after_tool")
+_CALL_HOOKS: Final = ("pegboard_before_tool", "pegboard_approve_call", "pegboard_after_tool")
 
 
 class Hooks:
-    """What one registry gets of the settings. Without hooks in them, calls aren't touched.
+    """The plugin for one registry. Without hooks in the settings, it has no callbacks.
 
-    What is wrong with a tool or a hook after calls costs that alone. What is wrong with a hook before calls, or a key
-    that there isn't, which may have been meant for one, has no call run.
+    An invalid tool, or an invalid hook after calls, is left out. With an invalid hook before calls, or an unknown key,
+    which may be a misspelt one, no call runs.
 
     Args:
         settings: `before` and `after`, lists of tables (see `HookSettings`); `tools`, tables by name (see
             `ToolSettings`); `folders` and `watch` (see `FileToolset`).
 
     Raises:
-        ValueError: Something is wrong with a hook before calls, or a key is unknown.
+        ValueError: A hook before calls is invalid, or a key is unknown.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
@@ -49,7 +49,7 @@ class Hooks:
         if broken:
             raise ValueError("; ".join(broken))
         hooks = CommandHooks(before, after)
-        for name in _ROUND_CALLS:  # the class itself has none, so that it costs calls nothing
+        for name in _CALL_HOOKS:  # not defined by the class, so that calls without hooks cost nothing
             setattr(self, name, getattr(hooks, name))
 
     def _hooks(self, key: str, faults: list[str]) -> Iterator[Any]:
@@ -75,10 +75,10 @@ class Hooks:
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Brings the programs of the settings.
+        """Registers the programs of the settings as tools.
 
         Raises:
-            ValueError: Something is wrong with the settings of hooks or of a tool; the others are there.
+            ValueError: The settings of hooks or of a tool are invalid; the others are registered.
         """
         tables: Any = self._settings.get("tools", {})
         if tables:
@@ -105,10 +105,10 @@ class Hooks:
 
     @hookimpl
     def pegboard_register_toolsets(self, register: Callable[[Any], None]) -> None:
-        """Brings the tools of the files in the folders of the settings, and names programs that can't be run.
+        """Registers the toolset of the folders in the settings, and one that reports programs that can't be run.
 
         Raises:
-            ValueError: They aren't absolute paths.
+            ValueError: `folders` aren't absolute paths, or `watch` is not a boolean.
         """
         if not self._settings:
             return
@@ -116,17 +116,20 @@ class Hooks:
 
         register(Programs(self._programs))
         folders: Any = self._settings.get("folders", ())
+        watches = self._settings.get("watch", False)
+        if not isinstance(watches, bool):
+            raise ValueError("plugins.hooks.watch: has to be true or false")  # noqa: TRY004  the one error of settings
         if not folders:
             return
         from pegboard_hooks.file_tools import FileToolset
 
         if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
             raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
-        register(FileToolset(cast("list[str]", folders), watches=self._settings.get("watch") is True))
+        register(FileToolset(cast("list[str]", folders), watches=watches))
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:
-        """Has no call run where it has settings and isn't loaded."""
+        """Declares that no call may run if the plugin has settings and isn't loaded."""
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:

@@ -1,4 +1,4 @@
-"""Running one program: never by a shell, bounded in time and output, ended with all that it has started."""
+"""Runs a program: never by a shell, bounded in time and output, and ended with all processes of its group."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard_hooks.interpreters import PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000
-"""How much a program may write to standard output, and to standard error; with more it is ended."""
+"""How many bytes a program may write to each of its outputs before it is ended."""
 
 DRAIN_SECONDS: Final = 0.5
-"""How long what a program has started may hold its output once the program itself has ended."""
+"""How long processes of a program may hold its output open once the program itself has ended."""
 
 TERMINATE_SECONDS: Final = 1.0
-"""How long a program may take to end once it is told to; then it is killed."""
+"""Seconds between `SIGTERM` and `SIGKILL`."""
 
 _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 _BETWEEN: Final = re.compile(rf"{HOLE}[^{HOLE}]*{HOLE}|[\s=:,;@'\"`()<>|&]+")
@@ -37,12 +37,12 @@ _BETWEEN: Final = re.compile(rf"{HOLE}[^{HOLE}]*{HOLE}|[\s=:,;@'\"`()<>|&]+")
 
 @frozen(kw_only=True)
 class ProgramSettings:
-    """How a program is started.
+    """Settings of how a program is started.
 
     Attributes:
-        env: Variables for it, besides the few that every program gets (`HOME`, `PATH` and the like).
-        inherit: Names of variables of this process that it gets too.
-        cwd: The folder that it runs in; `None` is that of the call, else the process's own.
+        env: Further variables for it; every program gets `HOME`, `PATH` and a few more.
+        inherit: Names of variables of this process that it inherits.
+        cwd: The folder that it runs in; `None` is the call's folder, else the process's.
     """
 
     env: Mapping[str, str] = field(factory=dict[str, str], repr=False)
@@ -56,10 +56,7 @@ class ProgramSettings:
             raise ValueError("env: values have to be texts")
 
     def environment(self, words: Sequence[str], **more: str) -> dict[str, str]:
-        """All variables that the program gets; Python imports nothing from the call's folder, as far as it knows them.
-
-        Of a script it would not import what lies beside it, either.
-        """
+        """The environment of the program; with it, Python without a script imports nothing from the call's folder."""
         if self.cwd is None and any(each.name in PYTHONS and each.script is None for each in interpreters(words)):
             more["PYTHONSAFEPATH"] = "1"
         return {**_inherited(_INHERITED), **more, **self._own}
@@ -73,22 +70,22 @@ class ProgramSettings:
         return of_call if self.cwd is None else str(Path(self.cwd).expanduser())
 
     def files(self, words: Sequence[str], of_call: str | None = None) -> set[str]:
-        """The files that its words and its own variables name, and the programs and scripts that may be missing."""
+        """The existing files that its words and variables name, and all programs and scripts that it runs."""
         run = _paths(code_files(words), self.folder(None))
         return {*run, *_files_in(words, self.folder(None)), *_files_in(self._own.values(), self.folder(of_call))}
 
     def check_runs(self, words: Sequence[str], of_call: str | None = None) -> None:
-        """Raises `OSError` for a program or script that isn't there, and for a file that isn't trusted as it is.
+        """Raises `OSError` for a missing program or script, and for a file that isn't trusted as it is.
 
-        That is a file of a project which the words or a variable name, as a whole or in part: a script behind `sh`,
-        `find -exec` or `make -f`, as much as one that is only read.
+        That is any file of a project that the words or a variable name, in whole or in part: a script after `sh`,
+        `find -exec` or `make -f`, and also one that is only read.
         """
         program_path(words[0])
         for file in sorted(self.files(words, of_call)):
             os.stat(file)  # noqa: PTH116  a text
             if not may_bind(file):
                 trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
-                raise PermissionError(f"{file} came with a project, and isn't trusted as it is; {trust}")
+                raise PermissionError(f"{file} belongs to a project, and isn't trusted as it is; {trust}")
 
 
 def _inherited(names: Iterable[str]) -> dict[str, str]:
@@ -101,7 +98,7 @@ def _paths(names: Iterable[str], folder: str | None) -> Iterator[str]:
 
 
 def _files_in(texts: Iterable[str], folder: str | None) -> Iterator[str]:
-    """The files that texts name: as a whole, as a part of them, or behind the letters of an option."""
+    """The files that texts name: in whole, in part, or after the letters of an option."""
     for text in texts:
         words = [text, *_BETWEEN.split(text)]
         words += [word[at:] for word in words if word.startswith(("-", "+")) for at in range(2, 8)]
@@ -109,7 +106,7 @@ def _files_in(texts: Iterable[str], folder: str | None) -> Iterator[str]:
 
 
 def check_program(words: Sequence[str], cwd: str | None) -> None:
-    """Raises `ValueError` for a program or a script that the folder in which it runs could replace by another."""
+    """Raises `ValueError` for a program or script that would be looked up in the call's folder."""
     if os.sep in words[0] and not words[0].startswith(("/", "~/")):
         raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
     for file in code_files(words):
@@ -118,14 +115,14 @@ def check_program(words: Sequence[str], cwd: str | None) -> None:
 
 
 def program_path(name: str) -> str:
-    """Where a program is: by its path, or by its name in one of the absolute folders of `PATH`.
+    """The path of a program, looked up in the absolute folders of `PATH`.
 
     Raises:
         FileNotFoundError: There is none.
     """
     found = shutil.which(os.path.expanduser(name), path=os.pathsep.join(_folders()))  # noqa: PTH111  a text is wanted
     if found is None:
-        raise FileNotFoundError(f"there is no program {name!r:.200} that may be run; install it, or correct its name")
+        raise FileNotFoundError(f"there is no program {name!r:.200} that can be run; install it, or correct its name")
     return found
 
 
@@ -135,13 +132,13 @@ def _folders() -> list[str]:
 
 @frozen
 class Finished:
-    """A program that has run.
+    """Result of a program.
 
     Attributes:
-        code: Its exit code; that of a signal is negative.
-        stdout: What it wrote to standard output, as far as that was taken.
-        stderr: Likewise.
-        ended: Why it was ended, as what it did: `"took more than 10 s"`; or `None`.
+        code: Its exit code; negative for a signal.
+        stdout: Its standard output, up to the limit.
+        stderr: Its standard error, likewise.
+        ended: Why it was ended, such as `"took more than 10 s"`; or `None`.
     """
 
     code: int | None
@@ -156,14 +153,14 @@ def _future() -> asyncio.Future[None]:
 
 @define(eq=False)
 class _Watcher(asyncio.SubprocessProtocol):
-    """What a program does.
+    """Protocol of a running program.
 
     Attributes:
-        most: How many bytes of each output are taken.
-        output: What it wrote, by file descriptor.
+        most: How many bytes it may write to each output.
+        output: Its output, by file descriptor.
         over: Done once it has exited, or has written too much.
         exited: Done once it has exited.
-        closed: Done once nothing holds its output any more, too.
+        closed: Done once it has exited and its output is closed.
     """
 
     most: int
@@ -173,19 +170,19 @@ class _Watcher(asyncio.SubprocessProtocol):
     closed: asyncio.Future[None] = field(factory=_future)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Takes output, as far as there is room."""
+        """Stores output, up to the limit."""
         taken = self.output[fd]
         taken += data[: self.most + 1 - len(taken)]
         if self.floods:
             _set(self.over)
 
     def process_exited(self) -> None:
-        """It has ended by itself, or was ended."""
+        """Marks it as exited."""
         _set(self.over)
         _set(self.exited)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Its output is closed, too."""
+        """Marks its output as closed."""
         del exc
         _set(self.closed)
 
@@ -211,19 +208,19 @@ async def run_program(  # noqa: PLR0913  one a fact
 ) -> Finished:
     """Runs a program to its end, in a process group of its own, which is ended with it.
 
-    What leaves the group (`setsid`) lives on. Where the caller is cancelled, the program is ended, too.
+    Processes that leave the group (`setsid`) survive. If the caller is cancelled, the program is ended.
 
     Args:
-        words: The program and its arguments, as they are.
-        given: What it reads from standard input; `None`: nothing.
+        words: The program and its arguments.
+        given: Its standard input; `None` is empty.
         seconds: How long it may take.
         most: How many bytes it may write to each of its outputs.
         cwd: The folder that it runs in.
-        env: All of its variables.
+        env: Its environment.
 
     Raises:
         OSError: It can't be started.
-        ValueError: Its arguments can't be handed over: they hold a NUL.
+        ValueError: An argument has a NUL character.
     """
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
@@ -239,7 +236,7 @@ async def run_program(  # noqa: PLR0913  one a fact
     try:
         transport, watcher = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await asyncio.wait([starting])  # asyncio itself would end the program, and leave what that has started
+        await asyncio.wait([starting])  # asyncio itself would end the program, but not its process group
         if starting.exception() is None:
             await _end(*starting.result())
         raise
@@ -261,7 +258,7 @@ async def run_program(  # noqa: PLR0913  one a fact
 
 
 async def _end(transport: asyncio.SubprocessTransport, watcher: _Watcher) -> None:
-    """Ends a program, if it still runs, and whatever is left of its group."""
+    """Ends a program, if it still runs, and its process group."""
     group = transport.get_pid()
     try:
         if not watcher.exited.done():
@@ -281,10 +278,10 @@ def _kill(group: int, number: int) -> None:
 
 
 class Programs(ToolsetBase):
-    """A toolset without tools: which programs of the settings can't be run as they are.
+    """Toolset without tools, which reports the programs of the settings that can't be run.
 
     Args:
-        programs: By the place in the settings, a program's words, with holes, and how it is started.
+        programs: By the place in the settings, a program's words, with holes, and its settings.
     """
 
     name = "programs"
@@ -294,7 +291,7 @@ class Programs(ToolsetBase):
 
     @property
     def publishes(self) -> list[str]:
-        """What the answer depends on: the folders of `PATH`, the files that are named, and what is trusted."""
+        """The paths that the problems depend on: folders of `PATH`, files of the programs, and the list of trust."""
         paths = [path for words, settings in self._programs.values() for path in settings.files(words)]
         return [*_folders(), *paths, str(trust_file())]
 

@@ -1,4 +1,4 @@
-"""`registry watch`: the tools of files, and what changes in them."""
+"""`registry watch`: shows the tools of files, and their changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @registry_options()
 @click.pass_obj
 def watch_command(options: Options) -> int:
-    """Show the tools of files, and each that comes, changes or goes, until Ctrl-C.
+    """Show the tools of files, and each that is added, changed or removed, until Ctrl-C.
 
-    The files are those in `tool` and `tools` of the folders that the settings name (folders = ["~/my"] in
-    [plugins.hooks]). A file that is broken is named with the line, and brings its tools once it is corrected.
+    The files are those in `tool` and `tools` of the folders in the settings (folders = ["~/my"] in [plugins.hooks]). A
+    broken file is reported with the line, and its tools are added once it is fixed.
     """
     session = open_session(options)
     session.run(lambda: _watched(session))
@@ -42,7 +42,7 @@ async def _watched(session: Session) -> None:
         changed.set()
 
     registry = session.registry
-    await registry.resolve(where=f"toolset:{NAME}")  # imports what brings the toolset
+    await registry.resolve(where=f"toolset:{NAME}")  # imports the plugin of the toolset
     toolsets = [each for each in _all_of(registry.catalogue.toolsets) if isinstance(each, FileToolset)]
     if not toolsets:
         raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.hooks] of pegboard.toml')
@@ -77,7 +77,7 @@ def _lines(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> Iterator[str]
 
 
 def _all_of(toolsets: Iterable[Any]) -> Iterator[Any]:
-    """The toolsets, and those that they wrap."""
+    """The toolsets and their inner toolsets."""
     for toolset in toolsets:
         yield toolset
         yield from _all_of(getattr(toolset, "inner_toolsets", ()))

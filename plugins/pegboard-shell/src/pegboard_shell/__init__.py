@@ -1,4 +1,4 @@
-"""pegboard-shell: tools that run commands, with limits, as sessions that go on, and in a sandbox."""
+"""pegboard-shell: tools that run commands, with limits, as background sessions, and in a sandbox."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Plugin:
         settings: `[plugins.shell]`, see `Settings`.
 
     Raises:
-        ValueError: A setting is unknown or wrong.
-        RuntimeError: The system has no process groups, and so can't end what a command has started.
+        ValueError: A setting is unknown or invalid.
+        RuntimeError: The system has no process groups to end.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         if not hasattr(os, "killpg"):
             raise RuntimeError("pegboard-shell works on Linux and macOS: this system has no process groups to end.")
-        from pegboard.schema.converter import read_table  # with what they use, loaded only for a registry
+        from pegboard.schema.converter import read_table  # imported here, as only a registry needs them
         from pegboard_shell.settings import Settings
         from pegboard_shell.tools import ShellTools
 
@@ -33,7 +33,7 @@ class Plugin:
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Brings shell, and what goes on with its sessions."""
+        """Registers `shell` and the tools for its sessions."""
         from pegboard_shell.tools import made_by
 
         for tool in made_by(self.tools):
@@ -41,7 +41,7 @@ class Plugin:
 
     @hookimpl
     def pegboard_register_services(self, register: Callable[..., None]) -> None:
-        """Brings the sessions, which end when the registry is closed."""
+        """Registers the sessions, which end when the registry is closed."""
         from pegboard_shell.sessions import Sessions
 
         register(Sessions, self.tools.sessions.opened, scope="registry")

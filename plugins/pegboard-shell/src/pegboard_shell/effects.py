@@ -1,7 +1,7 @@
-"""Effects of commands: which surely change nothing, and which may destroy something.
+"""Effects of commands: which certainly change nothing, and which may destroy something.
 
-The permissions' own reader takes a line apart, so that what is wrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
-what can't be read for sure count as they do in rules: the first for what destroys, both never for what only reads.
+Lines are parsed by the permissions' parser, so wrapped commands (`sudo`, `sh -c`, `xargs`, `find -exec`) and lines that
+can't be parsed count as they do in rules: the former may destroy something, and neither counts as read-only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXCEPTIONS: Final = """
     git *--textconv*|git cat-file *--*|git grep *--open*|uniq * ?*|tree *-*o*|tree *-*R*|file *-*C*|file *--c*
     cat /dev/*|printf -v*
 """
-"""What those before have in common with others: an option that writes, runs something or never ends."""
+"""Exceptions to the above: options that write, run something or never end."""
 
 _DESTROYERS: Final = """
     rm *|rmdir *|unlink *|shred *|truncate *|dd *of=*|mkfs*|wipefs *|blkdiscard *|fdisk *|parted *|kill *|killall *
@@ -80,22 +80,22 @@ _PROBE: Final = Tool.from_schema(
 
 
 def only_reads(arguments: Mapping[str, Any]) -> bool:
-    """Whether a command surely changes nothing; of one that isn't known, it doesn't say so."""
+    """Whether a command certainly changes nothing; false for unknown commands."""
     command = _key(arguments)
     return _decision(command, destroys=False) == "allow" and not _opens_pager(command)
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:
-    """Whether a command may destroy what was there, as far as can be seen; one that can't be read may."""
+    """Whether a command may destroy something, as far as is known; true if it can't be parsed."""
     return _decision(_key(arguments), destroys=True) == "deny"
 
 
 def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
-    """Whether a command puts something in the place of a file that is there, as far as can be seen.
+    """Whether a command overwrites an existing file, as far as is known.
 
     Args:
         arguments: The command and its folder.
-        root: Where that starts.
+        root: The folder that this one is relative to.
     """
     command = _key(arguments)
     try:
@@ -108,14 +108,14 @@ def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
 
 
 def _opens_pager(command: str | tuple[str, ...]) -> bool:
-    """Whether `git grep` runs a program for what it finds: `-O` may stand behind other letters, as in `-nOless`."""
+    """Whether `git grep` opens its matches in a program: `-O` may follow other letters, as in `-nOless`."""
     commands = read_line(command if isinstance(command, str) else shlex.join(command)).commands
     greps = (each.words[2:] for each in commands if list(each.words[:2]) == ["git", "grep"])
     return any("O" in word for words in greps for word in words if word[:1] == "-" and word[:2] != "--")
 
 
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """What one command writes anew, of those that say so."""
+    """The files that one command overwrites, if it is known for that."""
     name, named = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
     options = "".join(word for word in words[1:] if word.startswith("-"))
     if name == ">" or (name == "tee" and "a" not in options):

@@ -1,7 +1,7 @@
-"""A guard that kills the commands of a program which ends without ending them, whatever it ends by.
+"""Guard process that kills the commands of this program when it ends without ending them, even by `SIGKILL`.
 
-It is one small shell that reads the process groups from a pipe. The pipe's other end is this program's alone: once it
-is closed, the program has ended. (`PR_SET_PDEATHSIG` would not do: it fires when a thread ends, and only on Linux.)
+It is a small shell that reads process groups from a pipe. Only this program holds the pipe's other end: once it is
+closed, the program has ended. (`PR_SET_PDEATHSIG` doesn't work: it fires when a thread ends, and only on Linux.)
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 
 @define(eq=False)
 class Guard:
-    """The guard of this program; its shell is started with the first command."""
+    """The guard process of this program, started with the first command."""
 
     _groups: set[int] = field(factory=set[int], init=False)
     _pipe: int | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def add(self, group: int) -> None:
-        """This process group has to end with the program."""
+        """Adds a process group, which is killed when the program ends."""
         with self._lock:
             self._groups.add(group)
             self._write(f"+ {group}\n", self._groups)
 
     def remove(self, group: int) -> None:
-        """It has ended; its number may become another's."""
+        """Removes a process group that has ended, as its number may be reused."""
         with self._lock:
             self._groups.discard(group)
             if self._pipe is not None:
                 self._write(f"- {group}\n", self._groups)
 
     def forget(self) -> None:
-        """In a program that was forked off: what its parent has started isn't its own."""
+        """Resets the guard in a fork, whose parent owns the commands."""
         self._lock = threading.Lock()
         self._groups.clear()
         if self._pipe is not None:
@@ -64,13 +64,13 @@ class Guard:
                 self._pipe = None
             else:
                 return
-        with suppress(OSError):  # without a shell there is no guard
+        with suppress(OSError):  # without a shell, there is no guard
             self._pipe = _started()
             os.write(self._pipe, "".join(f"+ {group}\n" for group in groups).encode())
 
 
 def _started() -> int:
-    """The writing end of the pipe that a new guard reads."""
+    """Starts a guard process, and returns the writing end of its pipe."""
     reading, writing = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     actions = [(os.POSIX_SPAWN_DUP2, reading, 0), (os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]

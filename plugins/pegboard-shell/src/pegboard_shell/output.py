@@ -1,4 +1,4 @@
-"""Output of a command: kept up to a limit while it is produced, and made readable."""
+"""Output of a command: a bounded buffer, and the conversion to readable text."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 from attrs import Factory, define, field, frozen
 
 MOST_SHOWN: Final = 1 << 20
-"""Bytes of the output that are handed out as it comes; behind that only its length is told."""
+"""Bytes of the output that are emitted as it comes; after that only its length is reported."""
 
 _SLACK: Final = 1 << 20
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""What moves the cursor and colours a terminal."""
+"""Escape sequences, which move the cursor or set colours of a terminal."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 
 
 @frozen
 class Output:
-    """What a command has written.
+    """Output of a command.
 
     Attributes:
-        text: What was kept of it; what is no text stands as U+FFFD.
+        text: The text, with U+FFFD for bytes that aren't text.
         size: How many bytes were written.
-        lost: How many of them, in the middle, were not kept.
-        odd: How many characters stand for something that is no text.
+        lost: How many of them, in the middle, were dropped.
+        odd: How many characters are U+FFFD.
     """
 
     text: str
@@ -37,11 +37,11 @@ class Output:
 
 @define(eq=False)
 class OutputBuffer:
-    """The beginning and the end of what is written into it; the owner locks it.
+    """Buffer of the beginning and the end of what is written to it; the owner locks it.
 
     Attributes:
-        most: Bytes that are kept.
-        size: Bytes that were written.
+        most: How many bytes it stores.
+        size: How many bytes were written.
     """
 
     most: int
@@ -55,7 +55,7 @@ class OutputBuffer:
     _half: int = field(default=Factory(lambda self: self.most // 2, takes_self=True), init=False)
 
     def add(self, data: bytes) -> None:
-        """Keeps some more."""
+        """Appends output."""
         self.size += len(data)
         room = self._half - len(self._head)
         if room > 0:
@@ -67,24 +67,24 @@ class OutputBuffer:
                 del self._tail[: -self._half]
 
     def new_text(self) -> str:
-        """What wasn't handed out yet, for people to look at; characters stay whole."""
+        """The text that wasn't returned by an earlier call, without splitting characters; for the user."""
         end = min(len(self._head), MOST_SHOWN)
         data = bytes(self._head[self._handed_out : end])
         self._handed_out = end
         return readable(self._decoder.decode(data))[0]
 
     def holds(self, text: bytes) -> bool:
-        """Whether this was written, and not far from the end."""
+        """Whether this text is in the last part of the output."""
         recent = bytes((self._tail or self._head)[-(_SLACK + len(text)) :])
         return text in recent
 
     def taken(self) -> Output:
-        """All of it; the buffer is empty then."""
+        """Returns the output and empties the buffer."""
         del self._tail[: -self._half]
         lost = self.size - len(self._head) - len(self._tail)
         if lost:
             head, tail = bytes(self._head), bytes(self._tail)
-            # Whole lines where there are some, else whole characters.
+            # Whole lines if there are any.
             head = head[: head.rfind(b"\n") + 1] or head
             tail = tail[tail.find(b"\n") + 1 :] or tail
             lost = self.size - len(head) - len(tail)
@@ -92,7 +92,7 @@ class OutputBuffer:
         else:
             parts = [(self._head + self._tail).decode("utf-8", "replace")]
         made = [readable(part) for part in parts]
-        between = f"\n[{lost:,} bytes were not kept here.]\n"
+        between = f"\n[{lost:,} bytes were dropped here.]\n"
         output = Output(between.join(text for text, _ in made), self.size, lost, sum(odd for _, odd in made))
         self.size = self._handed_out = 0
         self._head.clear()
@@ -101,7 +101,7 @@ class OutputBuffer:
 
 
 def readable(text: str) -> tuple[str, int]:
-    """A text without what steers terminals, and how many characters of it stand for something that is no text."""
+    """A text without escape sequences and with U+FFFD for control characters, and the number of U+FFFD in it."""
     if not text.isprintable():
         text = _CONTROL.sub("\ufffd", _ESCAPES.sub("", text) if "\x1b" in text else text)
     return text, text.count("\ufffd")

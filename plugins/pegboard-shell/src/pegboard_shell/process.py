@@ -1,7 +1,7 @@
-"""A running command: started, read, waited for and ended in a thread of its own, with all that it has started.
+"""A running command, which a thread of its own starts, reads, waits for and ends, with all processes that it starts.
 
-A command has a session and a process group of its own, so one signal reaches what it starts. What leaves the group
-(`setsid`, a daemon) is found on Linux by a variable in its environment. What is inside of a sandbox ends with it.
+A command has a session and a process group of its own, so that one signal reaches its processes. Those that leave the
+group (`setsid`, a daemon) are found on Linux by a variable in their environment. A sandbox ends all processes in it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ MARK: Final = "PEGBOARD_SHELL_COMMAND"
 """The variable that all processes of one command have in their environment."""
 
 TIMED_OUT: Final = 124
-"""The exit code of a command that was ended at its time limit, as `timeout` has it."""
+"""The exit code of a command that was ended at its time limit, as in `timeout`."""
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 1.0  # how long the output may stay open once everything was killed
-_DEATH_SECONDS: Final = 5.0  # how long a killed process may take to be gone
-_PAUSE: Final = 0.05  # between two hand-outs of output
-_LOOK_SECONDS: Final = 0.02  # between two looks, where the system doesn't tell of the end of a process
-_MOST_PROBED: Final = 512  # process ids that are tried one by one; of more, the system's list is read
+_DEATH_SECONDS: Final = 5.0  # how long a killed process may take to exit
+_PAUSE: Final = 0.05  # between two events of output
+_POLL_SECONDS: Final = 0.02  # interval of polling for the end of a process, without pidfd
+_MOST_PROBED: Final = 512  # process ids that are tried one by one; for more, the system's list is read
 _ROUNDS: Final = 5
 
 
 _Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]
-"""A loop, an event to be set in it, and whether only the end sets it."""
+"""An event loop, an event to set in it, and whether only the command's end sets it."""
 
 
 @frozen
 class Leftovers:
-    """What a command has left running.
+    """Processes that a command has left running.
 
     Attributes:
-        ended: How many processes were ended.
-        running: Those that couldn't be ended, by id.
-        holds_output: Whether something that isn't known still holds its output.
+        ended: How many were killed.
+        running: The ids of those that couldn't be killed.
+        holds_output: Whether an unknown process still holds the output open.
     """
 
     ended: int = 0
@@ -64,20 +64,20 @@ class RunningCommand:
 
     Attributes:
         argv: Program and arguments.
-        environment: All of its environment.
-        folder: Where it starts.
-        output: What it writes, to both streams, in its order.
-        grace: Seconds between asking it to end and killing it.
-        limit: Seconds after which it is ended, or `None`.
+        environment: Its complete environment.
+        folder: Its working folder.
+        output: The buffer of both output streams.
+        grace: Seconds between `SIGTERM` and `SIGKILL`.
+        limit: Time limit in seconds, or `None`.
         has_input: Whether it can be written to; else its input is empty.
-        holds: A descriptor that its folder is held open by, or `None`; closed once it has started.
-        pid: Its process id, also that of its group; `None` until it has one.
-        exit_code: Once it has ended: its own, or 128 and the number of the signal that ended it.
-        failure: Why it couldn't be started or followed.
-        leftovers: What it left running, once it has ended.
-        started: When, in seconds of `time.monotonic()`.
-        seconds: How long it took, once it has ended.
-        timed_out: Whether its limit has passed, and it was ended for that.
+        holds: A descriptor that holds its folder open, or `None`; closed once it has started.
+        pid: The id of its process and group; `None` until it was started.
+        exit_code: Once it has ended: its exit code, or 128 plus the number of the signal that ended it.
+        failure: The exception of starting or reading it, or `None`.
+        leftovers: The processes that it left running, once it has ended.
+        started: Start time, as of `time.monotonic()`.
+        seconds: Run time, once it has ended.
+        timed_out: Whether it was ended at its limit.
         is_over: Whether it has ended and everything is cleaned up.
     """
 
@@ -98,7 +98,7 @@ class RunningCommand:
     timed_out: bool = field(default=False, init=False)
     is_over: bool = field(default=False, init=False)
     _mark: str = field(factory=lambda: secrets.token_hex(8), init=False)
-    _lock: threading.RLock = field(factory=threading.RLock, init=False)  # conditions are asked while it is held
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)  # conditions are evaluated while it is held
     _orders: tuple[int, int] = field(factory=os.pipe, init=False)
     _input: IO[bytes] | None = field(default=None, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -106,25 +106,25 @@ class RunningCommand:
     _waiting: list[_Waiter] = field(factory=list[Any], init=False)
 
     def start(self) -> None:
-        """Starts it; whether that goes well is known once it has a pid or is over."""
+        """Starts it in a thread; it has succeeded once there is a `pid`, and failed if it is over without one."""
         self._thread = threading.Thread(target=self._run, name=f"pegboard-shell {self.argv[0]:.40}", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError as error:  # there are too many
+        except RuntimeError as error:  # too many threads
             self.failure = error
-            self._let_go()
+            self._release_folder()
             self._finish(None)
 
     # From outside, in any thread ---------------------------------------------------------------------------------
 
     def end(self, *, now: bool = False) -> None:
-        """Asks it to end, and kills it after the grace; or kills it now."""
+        """Terminates it, and kills it after the grace; or kills it now."""
         with self._lock:
             if not self.is_over:
                 os.write(self._orders[1], b"k" if now else b"t")
 
     def write(self, data: bytes) -> int:
-        """Writes to its input what it takes at once; gives how many bytes that were.
+        """Writes to its input without blocking; returns how many bytes were written.
 
         Raises:
             BrokenPipeError: It has closed its input, or has ended.
@@ -138,14 +138,14 @@ class RunningCommand:
                 return 0
 
     def close_input(self) -> None:
-        """Lets it read the end of its input."""
+        """Closes its input."""
         with self._lock:
             if self._input is not None:
                 self._input.close()
                 self._input = None
 
     def new_text(self) -> str:
-        """The output that wasn't handed out yet."""
+        """The output since the last call of this."""
         with self._lock:
             return self.output.new_text()
 
@@ -155,28 +155,28 @@ class RunningCommand:
             return self.output.holds(text.encode())
 
     def taken(self) -> Output:
-        """Its output so far, which is its no more."""
+        """Returns its output so far, and removes it from the buffer."""
         with self._lock:
             return self.output.taken()
 
     def join(self, seconds: float) -> None:
-        """Blocks until it has ended, and so long at most."""
+        """Blocks until it has ended, for at most so long."""
         if self._thread is not None:
             self._thread.join(max(seconds, 0.0))
 
     async def until(self, condition: Callable[[], bool], seconds: float | None) -> bool:
-        """Waits until a condition holds, which is asked at each output and at the end; whether it does in time."""
+        """Waits for a condition, evaluated at each output and at the end; returns whether it became true in time."""
         return await self._wait(condition, seconds, ends_only=False)
 
     async def over(self, seconds: float | None = None) -> bool:
-        """Waits until it has ended; whether it has in time."""
+        """Waits until it has ended; returns whether it has in time."""
         return await self._wait(lambda: self.is_over, seconds, ends_only=True)
 
     async def follow(self, show: Callable[[str, int], None] | None) -> None:
-        """Waits for its end; not much longer than its limit, and what its end takes.
+        """Waits until it has ended, or for its limit and the time to end it.
 
         Args:
-            show: Gets new output as text, and how many bytes there are in all.
+            show: Called with new output as text, and with the number of bytes in all.
         """
         seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace + _DEATH_SECONDS
         try:
@@ -222,9 +222,9 @@ class RunningCommand:
             try:
                 process = self._started()
             finally:
-                self._let_go()
+                self._release_folder()
             self._follow(process)
-        except BaseException as error:  # noqa: BLE001  it is told to the caller
+        except BaseException as error:  # noqa: BLE001  it is reported to the caller
             self.failure = error
         finally:
             self._finish(process)
@@ -245,23 +245,23 @@ class RunningCommand:
             os.set_blocking(process.stdin.fileno(), False)
         with self._lock:
             self._input, self.pid = process.stdin, process.pid
-        self._tell()
+        self._notify()
         return process
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Reads its output until it has ended, ends it at its limit, and carries out orders."""
+        """Reads its output until it has ended, ends it at its limit, and executes orders to end it."""
         assert process.stdout is not None
         output, orders = process.stdout.fileno(), self._orders[0]
         poller, kill_at = select.poll(), None
         end_at = None if self.limit is None else self.started + self.limit
         poller.register(output, select.POLLIN)
         poller.register(orders, select.POLLIN)
-        with _told_of_end(process.pid) as ended:
+        with _pidfd(process.pid) as ended:
             if ended is not None:
                 poller.register(ended, select.POLLIN)
             while True:
                 waits = [max(each - time.monotonic(), 0.0) for each in (kill_at, end_at) if each is not None]
-                waits += [] if ended is not None else [_LOOK_SECONDS]
+                waits += [] if ended is not None else [_POLL_SECONDS]
                 ready = [each for each, _ in poller.poll(min(waits) * 1_000 + 1 if waits else None)]
                 if output in ready and not self._read(output):
                     poller.unregister(output)
@@ -281,20 +281,20 @@ class RunningCommand:
                     return
 
     def _read(self, output: int) -> bool:
-        """Keeps what is there to be read; whether there may be more."""
+        """Reads available output into the buffer; returns whether there may be more."""
         data = os.read(output, _CHUNK)
         with self._lock:
             self.output.add(data)
-        self._tell()
+        self._notify()
         return bool(data)
 
-    def _let_go(self) -> None:
+    def _release_folder(self) -> None:
         if self.holds is not None:
             os.close(self.holds)
             self.holds = None
 
     def _finish(self, process: subprocess.Popen[bytes] | None) -> None:
-        """Ends what is left of it, and tells of its end."""
+        """Cleans up after it, and wakes the waiters."""
         if process is not None:
             try:
                 self._clean_up(process)
@@ -309,12 +309,12 @@ class RunningCommand:
                 self._input.close()
                 self._input = None
             self.is_over = True
-        self._tell()
+        self._notify()
 
     def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         left = set(_marked(process.pid, self._mark)) - {process.pid}
-        _signal_group(process.pid, signal.SIGKILL)  # the group can't be another's: its leader isn't waited for yet
+        _signal_group(process.pid, signal.SIGKILL)  # its number can't be reused, as its leader wasn't waited for yet
         code = process.wait()
         self.exit_code = 128 - code if code < 0 else code
         running = _killed(left, lambda: _marked(process.pid, self._mark))
@@ -323,7 +323,7 @@ class RunningCommand:
         self.leftovers = Leftovers(len(left) - len(running), tuple(sorted(running)), holds and not running)
 
     def _drained(self, output: int) -> bool:
-        """Keeps what is left in the pipe; whether its end was reached."""
+        """Reads the rest of the pipe; returns whether its end was reached."""
         os.set_blocking(output, False)
         poller, limit = select.poll(), time.monotonic() + _DRAIN_SECONDS
         poller.register(output, select.POLLIN)
@@ -333,20 +333,20 @@ class RunningCommand:
                     return True
         return False
 
-    def _tell(self) -> None:
-        """Wakes up those that wait for output or the end."""
+    def _notify(self) -> None:
+        """Wakes the waiters for output, and at the end all waiters."""
         with self._lock:
             self._changes += 1
-            told = [each for each in self._waiting if self.is_over or not each[2]]
-            for each in told:
+            waiters = [each for each in self._waiting if self.is_over or not each[2]]
+            for each in waiters:
                 self._waiting.remove(each)
-        for loop, event, _ in told:
-            with suppress(RuntimeError):  # a loop that was closed waits for nothing
+        for loop, event, _ in waiters:
+            with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(event.set)
 
 
-class _told_of_end:  # noqa: N801  (a context manager, used as a function)
-    """A descriptor that can be read once a process has ended; `None` where the system has no such thing."""
+class _pidfd:  # noqa: N801  (a context manager, used as a function)
+    """Context manager of a descriptor that can be read once a process has ended; `None` if there are none here."""
 
     def __init__(self, pid: int) -> None:
         self._descriptor = None
@@ -364,12 +364,12 @@ class _told_of_end:  # noqa: N801  (a context manager, used as a function)
 
 
 def _signal_group(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it is empty, or all that is left runs as another user
+    with suppress(ProcessLookupError, PermissionError):  # it is empty, or all that is left belongs to another user
         os.killpg(group, number)
 
 
 def _killed(found: set[int], more: Callable[[], Iterator[int]]) -> set[int]:
-    """Kills processes, and what they have started meanwhile; gives those that go on."""
+    """Kills processes, and those that they have started since; returns those that still run."""
     running = set[int]()
     for _ in range(_ROUNDS):
         if not found:
@@ -380,9 +380,9 @@ def _killed(found: set[int], more: Callable[[], Iterator[int]]) -> set[int]:
 
 
 def _outliving(pids: Iterable[int]) -> set[int]:
-    """Kills processes and waits for their end; gives those that go on.
+    """Kills processes and waits until they have ended; returns those that still run.
 
-    One that is dying gives up its memory, and with that its mark, before it has ended.
+    It waits since a dying process releases its memory, and with that its mark, before it has ended.
     """
     limit, poller, descriptors = time.monotonic() + _DEATH_SECONDS, select.poll(), dict[int, int]()
     try:
@@ -403,9 +403,9 @@ def _outliving(pids: Iterable[int]) -> set[int]:
 
 
 def _marked(first: int, mark: str) -> Iterator[int]:
-    """The processes since `first` that have the mark in their environment; none where the system doesn't show them.
+    """The processes since `first` that have the mark in their environment; none if the system doesn't show them.
 
-    Ids are given in turn, so where no other was given since, nothing has to be looked at.
+    Ids are assigned in turn, so only those since `first` have to be searched.
     """
     try:
         last = int(Path("/proc/loadavg").read_bytes().split()[-1])
@@ -418,6 +418,6 @@ def _marked(first: int, mark: str) -> Iterator[int]:
         wrapped = last < first
         candidates = (pid for name in os.listdir("/proc") if name.isdigit() and ((pid := int(name)) > first or wrapped))  # noqa: PTH208
     for pid in candidates:
-        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123  half the price of a Path
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123  twice as fast as a Path
             if wanted in file.read():
                 yield pid

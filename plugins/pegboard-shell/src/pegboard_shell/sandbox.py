@@ -1,7 +1,7 @@
-"""A sandbox for commands: bubblewrap, where the system has it and lets it work.
+"""Sandbox for commands: bubblewrap, if the system has it and permits it.
 
-What is inside sees the whole file system, and may change nothing of it, or only what is below the root; it has a `/tmp`
-and process ids of its own, none of the sockets in `/run`, and no network unless it is given. It ends with its command.
+Commands in it see the whole file system, and may change nothing of it, or only files below the root; they have a `/tmp`
+and process ids of their own, none of the sockets in `/run`, and no network by default. It ends with its command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pegboard_shell.settings import Level
 
 _PLACES: Final = "/usr/local/bin:/usr/bin:/bin"  # no folder that a command could have written to
 _PROBE_SECONDS: Final = 20.0
-_PROTECTED: Final = (".git",)  # its hooks and settings are run when a person uses git here, outside of the sandbox
+_PROTECTED: Final = (".git",)  # its hooks and settings are run when the user runs git here, outside of the sandbox
 _REFUSALS: Final = (
     *("read-only file system", "permission denied", "operation not permitted", "network is unreachable"),
     *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
@@ -33,19 +33,19 @@ _REFUSALS: Final = (
         "econnrefused",
     ),
 )
-"""What programs say, in lower case, where a sandbox has refused them something."""
+"""Error messages of programs, in lower case, that a sandbox may have caused."""
 
 MISSING: Final = "no sandbox was found: bubblewrap (bwrap) isn't installed"
 
 
 @define(eq=False)
 class Sandbox:
-    """The sandbox of this system, looked for when it is first needed.
+    """The sandbox of this system, detected at its first use.
 
     Attributes:
         level: What commands in it may change.
-        network: Whether they reach the network.
-        program: The program that makes it; `None`: looked for in the system's own folders.
+        network: Whether they have access to the network.
+        program: The path of bubblewrap; `None`: searched in the system's own folders.
     """
 
     level: Level
@@ -57,12 +57,12 @@ class Sandbox:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was looked for already."""
+        """Whether it was detected already."""
         return self._is_known
 
     @property
     def lack(self) -> str | None:
-        """Why commands run without it, in a few words; `None` where they run in it. Blocks at its first use."""
+        """Why commands run without it, in a few words; `None` if they run in it. Blocks at its first use."""
         with self._lock:
             if not self._is_known:
                 self._lack = self._missing()
@@ -70,17 +70,17 @@ class Sandbox:
             return self._lack
 
     def wrapped(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:
-        """A command that runs another one in it.
+        """The command that runs another one in the sandbox.
 
         Args:
-            argv: The other.
-            root: What it may change, at the level `workspace-write`.
-            folder: Where it starts.
-            reads: Whether it needs to change nothing.
+            argv: The other command.
+            root: The folder that it may change, at the level `workspace-write`.
+            folder: Its working folder.
+            reads: Whether it changes nothing.
         """
         assert self.program is not None
         writes = self.level == "workspace-write" and not reads
-        writes = writes and root != "/"  # there it would keep nothing
+        writes = writes and root != "/"  # everything would be writable
         places = ["--bind" if writes else "--ro-bind", root, root] if root != "/" else []
         for name in _PROTECTED if writes else ():
             path = Path(root, name)
@@ -90,7 +90,7 @@ class Sandbox:
 
     def _walls(self) -> list[str]:
         walls = ["--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-        walls += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108  a new one
+        walls += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108  a new, empty one
         if Path("/run").is_dir():
             walls += ["--tmpfs", "/run"]
         names = Path("/etc/resolv.conf").resolve()
@@ -116,12 +116,12 @@ class Sandbox:
             return f"no sandbox works: {self.program} failed ({type(error).__name__})"
         if tried.returncode == 0:
             return None
-        said = tried.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
-        return f"no sandbox works: {said[0]:.200}"
+        output = tried.stderr.decode(errors="replace").strip().splitlines()
+        return f"no sandbox works: {output[-1] if output else f'exit code {tried.returncode}':.200}"
 
 
 def may_be_refused(text: str) -> bool:
-    """Whether a program's output speaks of something that a sandbox may have refused; a guess."""
+    """Guesses whether a program's output is about an error that a sandbox may have caused."""
     recent = text[-20_000:].lower()
     if "no such file" in recent and "/tmp/" in recent:  # noqa: S108  the sandbox has one of its own
         return True

@@ -1,4 +1,4 @@
-"""Sessions: commands that go on between calls, each belonging to the conversation that has started it."""
+"""Sessions: commands that run on between calls, each owned by the conversation that has started it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Owner: TypeAlias = tuple[str | None, str | None]
 """The user and the conversation."""
 
 _END_SECONDS: Final = 5.0
-_HINT: Final = "Sessions end with the program that runs the tools, and are forgotten once their end was told."
+_HINT: Final = "Sessions end with the program that runs the tools, and are removed once their end was reported."
 
 
 @define(eq=False)
 class Session:
-    """A command that goes on.
+    """A command that runs on between calls.
 
     Attributes:
-        key: By which the model knows it; can't be guessed.
-        owner: Whose it is.
-        command: What runs.
-        shown: Its command, for people.
-        in_sandbox: Whether it can't leave a sandbox.
-        unended: The line that was written to it, as far as it has no end.
-        used: When it was used last.
+        key: Its id for the model; can't be guessed.
+        owner: Its user and conversation.
+        command: The running command.
+        shown: The command, as shown to the user.
+        in_sandbox: Whether it runs in a sandbox.
+        unended: The incomplete last line of its input.
+        used: The time of its last use.
     """
 
     key: str
@@ -47,12 +47,12 @@ class Session:
 
 
 def owner_of(call: ToolContext) -> Owner:
-    """Whose sessions a call may use."""
+    """The owner whose sessions a call may use."""
     return call.user, call.session
 
 
 def unended(text: str) -> str:
-    """What stands behind the last line end, unless that is escaped, in an input; its last 30,000 characters."""
+    """The text after the last unescaped line end of an input; its last 30,000 characters."""
     end = text.rfind("\n")
     while end > 0 and text[end - 1] == "\\":
         end = text.rfind("\n", 0, end)
@@ -64,10 +64,9 @@ class Sessions:
     """The sessions of one registry; they end with it, with this object, or with the program.
 
     Attributes:
-        most: How many there may be; where there are more, those that have ended go, the one that wasn't used longest
-            first.
-        running: Those that are kept, by key.
-        owner: The process that has started them.
+        most: How many there may be; for a new one, ended ones are removed, least recently used first.
+        running: The sessions, by key.
+        owner: The id of the process that has started them.
     """
 
     most: int
@@ -80,41 +79,40 @@ class Sessions:
         _EVERY.add(self)
 
     def check_room(self, owner: Owner) -> None:
-        """Makes room for one more.
+        """Removes ended sessions if there is no room for one more.
 
         Raises:
             ToolError: All of them still run.
         """
         with self._lock:
-            ended = sorted((each for each in self.running.values() if each.command.is_over), key=lambda each: each.used)
-            for each in ended[: max(0, len(self.running) + 1 - self.most)]:
-                del self.running[each.key]
-            if len(self.running) >= self.most:
-                own = ", ".join(each.key for each in self.running.values() if each.owner == owner)
-                hint = f"End one of yours first ({own})." if own else "They are other conversations'; try again later."
-                raise ToolError(f"There are {self.most} sessions already, and all of them run.", hint=hint)
+            self._make_room(owner)
 
-    def keep(self, command: RunningCommand, owner: Owner, shown: str, *, in_sandbox: bool) -> Session:
-        """Keeps a command that runs on.
+    def add(self, command: RunningCommand, owner: Owner, shown: str, *, in_sandbox: bool) -> Session:
+        """Adds a running command as a session.
 
         Raises:
-            ToolError: There are too many by now; the command was ended.
+            ToolError: There are too many sessions; the caller has to end the command.
         """
-        try:
-            self.check_room(owner)
-        except ToolError:
-            command.end(now=True)
-            raise
         session = Session(secrets.token_hex(4), owner, command, shown, in_sandbox)
         with self._lock:
+            self._make_room(owner)
             self.running[session.key] = session
         return session
+
+    def _make_room(self, owner: Owner) -> None:
+        ended = sorted((each for each in self.running.values() if each.command.is_over), key=lambda each: each.used)
+        for each in ended[: max(0, len(self.running) + 1 - self.most)]:
+            del self.running[each.key]
+        if len(self.running) >= self.most:
+            own = ", ".join(each.key for each in self.running.values() if each.owner == owner)
+            hint = f"End one of yours first ({own})." if own else "They are other conversations'; try again later."
+            raise ToolError(f"There are {self.most} sessions already, and all of them run.", hint=hint)
 
     def get(self, key: str, owner: Owner) -> Session:
         """A session of this owner.
 
         Raises:
-            ToolError: There is none of this key.
+            ToolError: This owner has no session of this key.
         """
         session = self.running.get(key)
         if session is None or session.owner != owner:
@@ -125,33 +123,33 @@ class Sessions:
         return session
 
     def is_in_sandbox(self, key: str) -> bool:
-        """Whether there is such a session, and it can't leave a sandbox."""
+        """Whether there is such a session, and it runs in a sandbox."""
         session = self.running.get(key)
         return session is not None and session.in_sandbox
 
     def shown(self, key: str) -> str:
-        """The command of a session, for people; `""` where there is none."""
+        """The command of a session, as shown to the user; `""` if there is none."""
         session = self.running.get(key)
         return "" if session is None else session.shown
 
     def begun(self, key: str) -> str:
-        """The line of a session's input that goes on with the next; `""` where there is none."""
+        """The incomplete last line of a session's input; `""` if there is none."""
         session = self.running.get(key)
         return "" if session is None else session.unended
 
-    def forget(self, session: Session) -> None:
-        """Its end was told."""
+    def remove(self, session: Session) -> None:
+        """Removes a session whose end was reported."""
         with self._lock:
             self.running.pop(session.key, None)
 
     def opened(self) -> Iterator[Sessions]:
-        """These, which end when what they were opened for is closed; blocks then until they have."""
+        """Yields these sessions, then ends them and blocks until they have ended."""
         yield self
         _joined(_end_all(self.running, self.owner))
 
 
 def _end_all(sessions: dict[str, Session], owner: int) -> list[RunningCommand]:
-    """Ends what still runs, and gives it; a program that was forked off ends nothing. Waits for nothing."""
+    """Ends the running commands without waiting, and returns them; does nothing in a fork."""
     running = [each.command for each in list(sessions.values()) if not each.command.is_over]
     if os.getpid() != owner:
         return []
@@ -165,12 +163,12 @@ _EVERY: Final = weakref.WeakSet[Sessions]()
 
 @atexit.register
 def _end_at_exit() -> None:
-    """Ends all sessions, and waits for that: daemons among them are found by what is looked for at their end."""
+    """Ends all sessions, and waits, as their threads find and kill daemons at the end."""
     _joined([command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)])
 
 
 def _joined(running: Sequence[RunningCommand]) -> None:
-    """Waits for the end of commands, for some time."""
+    """Waits until commands have ended, for a limited time."""
     limit = time.monotonic() + _END_SECONDS
     for command in running:
         command.join(limit - time.monotonic())

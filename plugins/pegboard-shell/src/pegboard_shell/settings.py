@@ -1,4 +1,4 @@
-"""Settings of the shell tools, and the environment and the folder that commands get by them."""
+"""Settings of the shell tools, and the environment and folder of commands."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pegboard import ToolError
 from pegboard.schema.converter import Allowed
 
 Level: TypeAlias = Literal["workspace-write", "read-only", "none"]
-"""What commands may change: what is below the root, nothing, or whatever the user may."""
+"""What commands may change: files below the root, nothing, or anything that the user may."""
 
 INHERITED: Final = (
     *("HOME", "LOGNAME", "USER", "PATH", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
 )
-"""The variables of the host that commands get by default."""
+"""The environment variables that commands inherit by default."""
 
 _FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
-    # Files that a model has written are no repository, whose settings git would run, unless they lie in a .git.
+    # Files written by the model must not pass for a bare repository, whose settings git would run.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
@@ -65,17 +65,17 @@ class Settings:
     """Settings of the shell tools.
 
     Attributes:
-        root: The folder that commands run in or below, `~` allowed; `None` is the call's, else the process's own.
-        shell: The absolute path of what runs command lines; `None` is bash where there is one, else sh.
-        time_limit: Seconds that a command may take, where the call doesn't say.
-        longest: Seconds that a call may ask for at most.
-        grace: Seconds between asking a command to end and killing it.
-        output_limit: Bytes of output that are kept of a command, half of them of its beginning.
-        inherit: The names of the variables that commands get from the host's environment; `*` stands for anything.
-        environment: Variables that commands get besides.
-        sandbox: What commands may change, where the system has a sandbox.
-        network: Whether commands in the sandbox reach the network.
-        sessions: How many sessions may be kept.
+        root: The folder that commands run in or below, `~` allowed; `None` is the call's folder, else the process's.
+        shell: The absolute path of the shell; `None` is bash if there is one, else sh.
+        time_limit: The default time limit of a command, in seconds.
+        longest: The longest time limit that a call may ask for, in seconds.
+        grace: Seconds between `SIGTERM` and `SIGKILL`.
+        output_limit: Bytes of a command's output that are stored, half of them from the beginning.
+        inherit: The names of the environment variables that commands inherit; `*` matches anything.
+        environment: Further variables for commands.
+        sandbox: What commands may change, if the system has a sandbox.
+        network: Whether commands in the sandbox have access to the network.
+        sessions: How many sessions there may be.
     """
 
     root: _Path | None = None
@@ -92,9 +92,9 @@ class Settings:
 
 
 def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a command: what is inherited by name, what keeps programs from asking, what the user sets.
+    """The environment of a command: inherited variables, some that prevent prompts, and those of the settings.
 
-    Relative folders in `PATH` are left out: there, a file that a command has written could pass for a program.
+    Relative folders in `PATH` are left out, as commands could write programs there.
     """
     is_inherited = _names_of(settings.inherit).match
     environment = {name: value for name, value in host.items() if is_inherited(name)}
@@ -107,24 +107,24 @@ def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> 
 
 @lru_cache(maxsize=16)
 def _names_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """What matches the names that are inherited."""
+    """A pattern that matches the names of inherited variables."""
     return re.compile("|".join(map(translate, patterns)) or "(?!)")
 
 
 def shell_by(settings: Settings) -> str:
-    """What runs command lines."""
+    """The path of the shell."""
     return settings.shell or next((each for each in _SHELLS if os.access(each, os.X_OK)), "/bin/sh")
 
 
 @frozen
 class Folder:
-    """The folder that a command runs in, held open: whatever is put in its place is another folder.
+    """The folder that a command runs in, held open so that it can't be replaced.
 
     Attributes:
         root: The absolute path of the root, links resolved.
         path: The absolute path of the folder, links resolved.
-        entry: What leads to it as long as it is held open.
-        descriptor: Holds it open; the owner closes it.
+        entry: A path to it that is valid as long as it is open.
+        descriptor: The open file descriptor; the owner closes it.
     """
 
     root: str
@@ -134,17 +134,17 @@ class Folder:
 
 
 def root_place(settings: Settings, work_dir: str | None) -> Path:
-    """The absolute path of the root, for a call whose folder is `work_dir`; `None` is the process's own."""
+    """The absolute path of the root, for a call whose folder is `work_dir`; `None` is the process's folder."""
     return Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
 
 
 def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder:
-    """The folder that a command runs in.
+    """Opens the folder that a command runs in.
 
     Args:
-        settings: Have the root.
+        settings: The settings, with the root.
         work_dir: The call's folder.
-        folder: As the model names it, relative to the root.
+        folder: As given by the model, relative to the root.
 
     Raises:
         ToolError: It isn't there, isn't a folder, or isn't below the root.
@@ -158,20 +158,20 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
             raise ToolError(f"The folder {folder!r:.200} isn't below the working folder.", hint=hint)
         inner = path.relative_to(root)
         if named not in (root / inner, Path(os.path.normpath(given)) / inner):
-            # A link that is turned while a person is asked would lead the command elsewhere.
-            raise ToolError(f"The folder {folder!r:.200} lies behind a link.", hint=f"Name it {str(inner)!r:.200}.")
+            # The link could be changed while the user is asked.
+            raise ToolError(f"The folder {folder!r:.200} is behind a link.", hint=f"Name it {str(inner)!r:.200}.")
         opened = _opened_below(root, inner.parts)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Run ls to see which folders there are; without a folder, it is the working folder."
         raise ToolError(f"The folder {folder!r:.200} can't be entered: {reason}.", hint=hint) from None
-    # Where the system has it: no other way to enter a folder is safe from links, and runs no code in a fork.
+    # The only way to enter a folder that is safe from links and runs no code in a fork; not on all systems.
     entry = f"/proc/self/fd/{opened}" if Path("/proc/self/fd").is_dir() else str(path)
     return Folder(str(root), str(path), entry, opened)
 
 
 def _opened_below(root: Path, parts: tuple[str, ...]) -> int:
-    """A descriptor of the folder, opened part by part and never through a link."""
+    """Opens the folder part by part, never through a link, and returns its descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     opened = os.open(root, flags)
     for part in parts:

@@ -1,4 +1,4 @@
-"""The tools and their answers. Docstrings and parameters are what a model reads."""
+"""The tools and their results. The model reads the docstrings and parameters of the tools."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
 Key = Annotated[str, MinLen(1), MaxLen(40)]
 Marker = Annotated[str, MinLen(1), MaxLen(1_000)]
 
-_LEAST_LEFT: Final = 1.0  # seconds that a call keeps back to answer in
-_MARGIN: Final = 120.0  # what the registry gives a call beyond the longest limit, to start and to end
+_LEAST_LEFT: Final = 1.0  # seconds of a call's time that are reserved for its answer
+_MARGIN: Final = 120.0  # seconds of a tool's time limit beyond that of its command, to start and to end
 _LIMITS: Final = ResultLimits(keep="middle")
 _UNSANDBOXED: Final = "shell_unsandboxed"
 _PATCHERS: Final = ("apply_patch", "applypatch")  # models trained on codex run it as a command, too
@@ -58,7 +58,7 @@ def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
 
 @frozen
 class Wanted:
-    """What a model asks for; see `shell`."""
+    """Arguments of a call; see `shell`."""
 
     command: str | list[str]
     folder: str
@@ -73,9 +73,9 @@ class ShellTools:
     """The tools, bound to their settings, a sandbox and their sessions.
 
     Attributes:
-        settings: How they work.
-        sandbox: What commands run in.
-        sessions: The commands that go on.
+        settings: The settings.
+        sandbox: The sandbox for commands.
+        sessions: The commands in the background.
     """
 
     settings: Settings = field(factory=Settings)
@@ -200,47 +200,47 @@ class ShellTools:
         return await self._answer(call, known, self.settings.grace + _MARGIN, None, [])
 
     def root(self, _arguments: Mapping[str, Any], _context: ReadonlyContext) -> str:
-        """The folder that a call's `folder` starts from, relative to the call's own."""
+        """The folder that a call's `folder` is relative to, itself relative to the call's own folder."""
         return str(Path(self.settings.root or ".").expanduser())
 
-    # What the permissions ask ------------------------------------------------------------------------------------
+    # For permissions and approvals -------------------------------------------------------------------------------
 
     def destroys(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
-        """Whether a command may destroy something; files are looked for in the folder that it would run in."""
+        """Whether a command may destroy something, including existing files in the folder that it would run in."""
         return destroys(arguments) or overwrites(arguments, root_place(self.settings, context.work_dir))
 
     def wants_approval(self, _arguments: Mapping[str, Any]) -> bool:
-        """Whether a person confirms a command: one that runs without a sandbox."""
+        """Whether a command needs confirmation: if it would run without a sandbox."""
         return self.sandbox.lack is not None
 
     def wants_input_approved(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a person confirms an input: of a command without a sandbox."""
+        """Whether an input needs confirmation: if its command runs without a sandbox."""
         return not self.sessions.is_in_sandbox(str(arguments.get("session")))
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview:
-        """The command as it would run, and where."""
+        """The command, its folder and its sandbox."""
         lack = self.sandbox.lack
         where = self._walls(arguments) if lack is None else f"without a sandbox, with all that you may do: {lack}"
         return _previewed(arguments, where)
 
     def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
-        """The same for one that leaves the sandbox."""
+        """The preview of a command outside of the sandbox."""
         return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all that you may do")
 
     def input_judged(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
-        """The input behind the line that earlier ones have begun: a word may come in pieces."""
+        """The input for rules, after the incomplete line of earlier ones, as a word may come in pieces."""
         begun = self.sessions.begun(str(arguments.get("session")))
         return {"text": f"{begun}{arguments.get('text')}"} if begun else {}
 
     def preview_input(self, arguments: Mapping[str, Any]) -> Preview:
-        """The input, and the command that reads it."""
+        """The input, and the command that it is for."""
         key = str(arguments.get("session"))
         begun, shown = self.sessions.begun(key), self.sessions.shown(key)
         where = f" behind {begun[-200:]!r}" if begun else ""
         return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
 
     async def offered(self, request: ModelRequest) -> ModelRequest | None:
-        """The request without `shell_unsandboxed` where there is no sandbox to leave."""
+        """The request without `shell_unsandboxed` if there is no sandbox."""
         if await self._lack() is None or request.tools is None:
             return None
         return request.evolve(tools=request.tools.without("shell", {_UNSANDBOXED: "there is no sandbox to leave"}))
@@ -270,7 +270,7 @@ class ShellTools:
         return self._result(running, await _taken(running), [], inside=inside, most=most)
 
     async def _lack(self) -> str | None:
-        """As in `Sandbox`, off the loop where it isn't known yet."""
+        """`Sandbox.lack`, computed off the loop at its first use."""
         if not self.sandbox.is_known:
             await off_loop(lambda: self.sandbox.lack)
         return self.sandbox.lack
@@ -298,40 +298,40 @@ class ShellTools:
             raise
 
     async def _begin(self, call: ToolContext, wanted: Wanted, running: RunningCommand, *, inside: bool) -> ToolResult:
-        """A session of a command that was started, and the first that it writes."""
+        """Makes a started command a session, and returns its first output."""
         try:
             await running.until(lambda: running.pid is not None, None)
             await call.use_or(Sessions, lambda: self.sessions)  # opened, it is closed with the registry
-            session = self.sessions.keep(running, owner_of(call), _text_of(wanted.command), in_sandbox=inside)
+            session = self.sessions.add(running, owner_of(call), _text_of(wanted.command), in_sandbox=inside)
             try:
                 return await self._answer(call, session, wanted.wait, wanted.until, [])
             except BaseException:
-                self.sessions.forget(session)
+                self.sessions.remove(session)
                 raise
-        except BaseException:  # the model won't learn of it
+        except BaseException:  # the model wouldn't know of the session
             running.end(now=True)
             raise
 
     async def _answer(
         self, call: ToolContext, session: Session, wait: float, until: str | None, notes: list[str]
     ) -> ToolResult:
-        """What a session has written, once it has ended, has written `until`, or the wait is over."""
+        """Waits until a session has ended or has written `until`, for at most `wait`; returns its output."""
         command = session.command
         if call.remaining is not None:
             wait = max(min(wait, call.remaining - _LEAST_LEFT), 0.0)
         await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
         if command.is_over:
-            self.sessions.forget(session)
+            self.sessions.remove(session)
             return self._result(command, await _taken(command), notes, inside=session.in_sandbox)
         key = session.key
         notes.append(f'Session {key} runs on: poll_session(session="{key}") reads on, end_session ends it.')
         facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
-        return _told(await _taken(command), notes, facts)
+        return _with_notes(await _taken(command), notes, facts)
 
     def _result(
         self, command: RunningCommand, output: Output, notes: list[str], *, inside: bool, most: float | None = None
     ) -> ToolResult:
-        """What a command gave that has ended, or should have; `most` is the longest limit that it could have had."""
+        """The result of a command that has ended, or should have; `most` is the longest limit possible."""
         if command.pid is None:
             raise ToolError(f"The command can't be started: {_reason(command.failure)}.") from command.failure
         left = command.leftovers
@@ -361,7 +361,7 @@ class ShellTools:
             notes.append(f"It ran in a sandbox with a /tmp of its own, where it changes nothing{where}{net}.")
             notes.append(f"{_UNSANDBOXED} runs it outside, once the user has agreed.")
         facts = {"exit_code": code, "seconds": round(command.seconds, 3)}
-        return _told(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})
+        return _with_notes(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})
 
 
 def _text_of(command: str | Sequence[str]) -> str:
@@ -389,7 +389,7 @@ def _found(argv: Sequence[str], path: str, folder: str) -> list[str]:
 
 
 def _show(call: ToolContext, text: str, size: int) -> None:
-    """Hands out output as it comes, and of a flood only its length."""
+    """Emits new output, or, for very long output, only its length."""
     if text:
         call.emit(text)
     elif size > MOST_SHOWN:
@@ -397,17 +397,17 @@ def _show(call: ToolContext, text: str, size: int) -> None:
 
 
 async def _taken(command: RunningCommand) -> Output:
-    """The output of a command; much of it is made readable off the loop."""
+    """The output of a command; if it is long, it is converted off the loop."""
     return command.taken() if command.output.size <= MOST_SHOWN else await off_loop(command.taken)
 
 
-def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
-    """An answer: the output, and the notes in brackets."""
-    notes = [*notes, f"{output.lost:,} bytes of its output, in the middle, were not kept."] if output.lost else notes
+def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
+    """A result of the output, and the notes in brackets."""
+    notes = [*notes, f"{output.lost:,} bytes of its output, in the middle, were dropped."] if output.lost else notes
     if facts.get("exit_code") == _NOT_FOUND and any(f"{name}: " in output.text[-500:] for name in _PATCHERS):
         notes = [*notes, _NO_COMMAND]
     if output.odd:
-        notes = [*notes, f"{output.odd:,} characters that are no text are shown as U+FFFD."]
+        notes = [*notes, f"{output.odd:,} characters that aren't text are shown as U+FFFD."]
     end = "" if not output.text or output.text.endswith("\n") else "\n"
     text = f"{output.text}{end}[{' '.join(notes)}]"
     lost = {"lost_bytes": output.lost} if output.lost else {}
@@ -430,7 +430,7 @@ def _reason(failure: BaseException | None) -> str:
 
 
 def made_by(tools: ShellTools) -> Sequence[Tool]:
-    """The tools, with what they declare."""
+    """The tools, with their annotations, permissions and limits."""
     common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
     runs: dict[str, Any] = {
         "read_only": only_reads,
@@ -470,7 +470,7 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
             **common,
             **runs,
         ),
-        # Rules that deny a command to the shell, or ask about it, hold here too; those that allow it there don't.
+        # Rules for `shell` that deny or ask also apply to these two tools; those that allow don't.
         outside.evolve(former_permissions=("shell",)),
         writes.evolve(former_permissions=("shell",)),
         make(tools.poll_session, title="Read a running command's output", read_only=True, **common, **of_session),

@@ -1,1 +1,1 @@
-"""pegboard-torture: what may go wrong with a plugin, tried in child processes."""
+"""pegboard-torture: fault injection for plugins, in child processes."""

@@ -1,4 +1,4 @@
-"""`registry torture`: faults tried on installed plugins, a line each."""
+"""`registry torture`: tries faults on installed plugins, and prints a line for each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pegboard_torture.torture import GROUPS, Tried, torture
 
 @click.command("torture")
 @click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
-@click.option("--all", "all_of_them", is_flag=True, help="Every installed plugin.")
+@click.option("--all", "all_of_them", is_flag=True, help="All installed plugins.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Only the faults of this group; repeatable.")
-@click.option("--include-mutating", is_flag=True, help="Call tools, too, that aren't marked read-only.")
+@click.option("--include-mutating", is_flag=True, help="Also call tools that aren't marked read-only.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @registry_options()
 @click.pass_obj
@@ -32,11 +32,11 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     include_mutating: bool,
     as_json: bool,
 ) -> int:
-    """Try on plugins what may go wrong. Exits with 1 where a fault isn't survived.
+    """Try faults on plugins. Exits with 1 if a fault isn't survived.
 
-    Imports under hard conditions, taken names, hostile arguments, cancelled calls, tight limits, ...: each fault is
-    tried in a child process, in a new temporary folder, without a network. Only tools that are marked read-only are
-    called, unless --include-mutating is given: then all of them are, and whatever they reach may change.
+    Imports in a hostile environment, hostile arguments, cancelled calls, tight limits, ...: each fault is tried in a
+    child process, in a new temporary folder, without a network. Only tools that are marked read-only are called, unless
+    --include-mutating is given: then all of them are, and anything that they can reach may change.
 
     PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml.
     """
@@ -51,7 +51,7 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     config = configuration_of(options)
     settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
     tried: list[Tried] = []
-    with Status() as status, _ended_as_by_ctrl_c():
+    with Status() as status, _interrupted_by_sigterm():
         for each in torture(plugins, settings, include_mutating=include_mutating, groups=groups):
             status.show(f"{each.plugin}: {each.group}, {each.fault}")
             tried.append(each)
@@ -63,15 +63,15 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
         write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
     not_called = sorted({name for each in tried for name in each.not_called})
     if not_called:
-        remark(f"not marked read-only, and so not called (--include-mutating): {', '.join(not_called)}")
+        remark(f"not called, as not marked read-only (--include-mutating calls them): {', '.join(not_called)}")
     lost = sum(not each.survived for each in tried)
     remark(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
     return 1 if lost else 0
 
 
 @contextmanager
-def _ended_as_by_ctrl_c() -> Generator[None]:
-    """Has SIGTERM, as a time limit sends it, end the child processes too."""
+def _interrupted_by_sigterm() -> Generator[None]:
+    """Handles SIGTERM like Ctrl-C, which also ends the child processes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -80,7 +80,7 @@ def _ended_as_by_ctrl_c() -> Generator[None]:
 
 
 def _outcome(tried: Tried, first: dict[tuple[str, str], str]) -> str:
-    """What came of a fault; a cause that an earlier one of the plugin had is told as that one's."""
+    """The outcome of a fault; a cause that an earlier fault of the plugin had is a reference to that one."""
     known = [first.setdefault((tried.plugin, cause), tried.fault) for cause in tried.causes]
-    told = [cause if fault == tried.fault else f"as {fault}" for cause, fault in zip(tried.causes, known, strict=True)]
-    return "; ".join(dict.fromkeys(told)) or "survived"
+    texts = [cause if fault == tried.fault else f"as {fault}" for cause, fault in zip(tried.causes, known, strict=True)]
+    return "; ".join(dict.fromkeys(texts)) or "survived"

@@ -1,4 +1,4 @@
-"""The hook that brings `registry torture`."""
+"""The hook that adds `registry torture`."""
 
 from __future__ import annotations
 

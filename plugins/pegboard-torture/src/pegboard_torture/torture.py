@@ -1,7 +1,7 @@
-"""What may go wrong with an installed plugin, each fault tried in a child process of its own.
+"""Fault injection for installed plugins, each fault in a child process of its own.
 
-`python -m pegboard_torture.torture` tries one there. A fault is survived where every call got one clear answer, the
-registry and the tools of others work on, and nothing is left behind.
+`python -m pegboard_torture.torture` tries one there. A fault is survived if every call got one clear answer, the
+registry and the tools of other plugins still work, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MOST_VALUES: Final = 60  # of one tool, in one fault
 _AT_ONCE: Final = 20
 _MOST_CAUSES: Final = 10
 _SHOWN: Final = 120
-_ON_TOP: Final = 2_000  # bytes of words that say what was left out
+_ON_TOP: Final = 2_000  # bytes of notes on what was left out
 _CALLED: Final = "called"  # the file in which a child process names the tools that it calls
 _NEIGHBOUR: Final = "torture_neighbour"
 _OUTSIDE: Final = "lies outside of the working folder"
@@ -86,14 +86,14 @@ class _Fault(NamedTuple):
 
 @frozen
 class Tried(JsonRecord):
-    """What came of a fault.
+    """The outcome of a fault.
 
     Attributes:
         plugin: The plugin's name.
-        group: Of the fault.
-        fault: Its name.
+        group: The fault's group.
+        fault: The fault's name.
         calls: How many calls were made.
-        causes: Why it wasn't survived; empty where it was.
+        causes: Why it wasn't survived; empty if it was.
         not_called: The tools that weren't called, as they may change something.
     """
 
@@ -106,11 +106,11 @@ class Tried(JsonRecord):
 
     @property
     def survived(self) -> bool:
-        """Whether all went on as it should."""
+        """Whether the plugin survived the fault."""
         return not self.causes
 
     def to_json(self) -> JsonObject:
-        """All facts by name."""
+        """All attributes, and `survived`."""
         return {**super().to_json(), "survived": self.survived}
 
 
@@ -119,7 +119,7 @@ GROUPS: Final = ("import", "registration", "arguments", "cancellation", "limits"
 
 
 def _fault(group: str, *, calls: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds a fault: a function that gets the trial, and where it needs `calls`, a registry and the tools to call."""
+    """Registers a fault: a function of the trial, and with `calls` also of a registry and the tools to call."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__.strip("_").replace("_", " ")
@@ -137,19 +137,19 @@ def torture(
     groups: Iterable[str] = (),
     seconds: float = FAULT_SECONDS,
 ) -> Iterator[Tried]:
-    """Tries every fault that applies to each of these plugins.
+    """Tries every applicable fault on each of these plugins.
 
-    The network is blocked meanwhile, and the working folder, `HOME` and the temporary folder are a new one.
+    The network is blocked, and the working folder, `HOME` and the temporary folder are new ones.
 
     Args:
-        plugins: What to try.
+        plugins: The plugins.
         settings: The settings by plugin name.
-        include_mutating: Whether tools are called, too, that aren't marked read-only.
+        include_mutating: Whether tools that aren't marked read-only are also called.
         groups: Limits the faults to those of these groups.
         seconds: How long one fault may take.
 
     Yields:
-        What came of each, in order; where a plugin doesn't load, that alone.
+        The outcome of each, in order; if a plugin doesn't load, only that.
     """
     with tempfile.TemporaryDirectory() as folder:
         todo: list[tuple[FoundPlugin, _Fault]] = []
@@ -182,8 +182,8 @@ def _job(folder: Path, found: FoundPlugin, fault: _Fault, settings: Mapping[str,
     (folder / "here" / "sample").write_text("sample\n", encoding="utf-8")
     (folder / "here" / "link").symlink_to(folder)
     (folder / "secret.txt").write_text(f"{_OUTSIDE}\n", encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PEGBOARD_"))}
-    environ = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PEGBOARD_"))}
+    environ = {**inherited, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     facts = {
         "found": asdict(found),
         "settings": dict(settings),
@@ -199,7 +199,7 @@ def _job(folder: Path, found: FoundPlugin, fault: _Fault, settings: Mapping[str,
 
 @define(eq=False)
 class _Guard:
-    """Audit hook that blocks the network, and notes what is written outside of a folder."""
+    """Audit hook that blocks the network, and records paths outside of a folder that are written."""
 
     folder: str
     network: list[str] = field(factory=list[str])
@@ -212,7 +212,8 @@ class _Guard:
         elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "os.chmod"):
             self._written(arguments[0 if event != "os.symlink" else 1])
         elif event in ("os.rename", "os.link"):
-            self._written(arguments[1])
+            for path in arguments[event == "os.link" : 2]:  # a rename also removes its source
+                self._written(path)
         elif event in ("socket.connect", "socket.sendto") and not isinstance(arguments[1], tuple):
             return  # a local socket
         elif event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
@@ -225,7 +226,7 @@ class _Guard:
             return
         if self.read_only:
             raise OSError(errno.EROFS, "Read-only file system", real)
-        if not real.startswith(self.folder):
+        if not f"{real}/".startswith(f"{self.folder}/"):
             self.outside.append(real)
 
 
@@ -234,13 +235,13 @@ _Tools = list[tuple[Tool, dict[str, Any]]]
 
 @as_tool(name=_NEIGHBOUR, read_only=True)
 async def _neighbour() -> str:
-    """Answers, whatever a plugin does."""
+    """Answers, unless a plugin breaks the registry."""
     return "here"
 
 
 @define(eq=False)
 class Trial:
-    """A fault that is tried on a plugin."""
+    """One fault tried on one plugin, in the child process."""
 
     found: FoundPlugin
     settings: Mapping[str, Any]
@@ -253,24 +254,24 @@ class Trial:
     registries: list[ToolRegistry] = field(factory=list[ToolRegistry])
 
     def broke(self, cause: str) -> None:
-        """Notes why the fault isn't survived."""
+        """Records a reason why the fault isn't survived."""
         if cause not in self.causes and len(self.causes) < _MOST_CAUSES:
             self.causes.append(cause)
 
     def begin(self, tools: Sequence[Tool]) -> None:
-        """Counts the calls that begin, and notes their tools for the process that finds this one ended."""
+        """Counts calls that begin, and records their tools for the parent, in case this process dies."""
         self.calls += len(tools)
         Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool in tools})))
 
     def gathered(self) -> Any:
-        """What the plugin brings, loaded in this thread; what is wrong with it is noted."""
+        """Loads the plugin in this thread, and records its errors."""
         loaded = gather(self.found.origin, self.found.load(), self.settings)
         for fault in loaded.faults:
-            self.broke(f"it loads in part only: {fault}")
+            self.broke(f"it loads only in part: {fault}")
         return loaded
 
     def registry(self, config: Config = NO_CONFIG) -> ToolRegistry:
-        """A registry with a neighbour and the plugin."""
+        """A registry with the plugin and a tool of another origin."""
         registry = ToolRegistry(permissions=Permissions(mode="bypass"))
         self.registries.append(registry)
         registry.register(_neighbour)
@@ -295,12 +296,12 @@ class Trial:
         return found
 
     async def run(self, registry: ToolRegistry, calls: Iterable[tuple[Tool, Any]], **options: Any) -> list[ToolResult]:
-        """Runs calls, some together; each has to get one clear answer. Gives the results in order.
+        """Runs calls in batches and checks that each gets one clear answer; returns the results in order.
 
         Args:
-            registry: Where.
+            registry: The registry.
             calls: Tools and arguments.
-            options: Of `ToolRegistry.batch`; and `interrupt`, whether each batch is interrupted as it begins.
+            options: Options of `ToolRegistry.batch`; and `interrupt`, whether each batch is interrupted as it begins.
         """
         results: list[ToolResult] = []
         waiting = iter(calls)
@@ -316,7 +317,7 @@ class Trial:
         interrupt, ended = options.pop("interrupt", False), list[int]()
 
         def listen(event: Any) -> None:
-            if isinstance(event, CallEnded) and event.call_id == asked[event.index].id:  # not one of a tool's own calls
+            if isinstance(event, CallEnded) and event.call_id == asked[event.index].id:  # not a nested call
                 ended.append(event.index)
             elif interrupt and isinstance(event, CallRunning):
                 running.interrupt("interrupted", "abort")
@@ -338,22 +339,22 @@ class Trial:
 
 
 def _fault_of(tool: Tool, result: ToolResult, limits: ResultLimits) -> str | None:
-    """What is wrong with a result that isn't broken, or `None`."""
+    """The fault of a result that `broken` accepts, or `None`."""
     written = ToolResult.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False)))
     schema, size = tool.spec.output_schema, len(result.text.encode(errors="replace"))
     if written.text != result.text:
-        return "its result isn't the same after it was written and read"
+        return "its result changes when it is serialized and parsed"
     if schema is not None and not result.is_error and not Validator(schema).accepts(result.structured_content):
         return "its result breaks its output schema"
     if limits.bytes is not None and size > limits.bytes + _ON_TOP:
-        return f"its result has {size:,} bytes, {limits.bytes:,} are the limit"
+        return f"its result has {size:,} bytes, more than the limit of {limits.bytes:,}"
     if tool.work_dir is not None and _OUTSIDE in result.text:
-        return "it shows what lies outside of its working folder"
+        return "it reads a file outside of its working folder"
     return None
 
 
 def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
-    """Arguments that the tool's schema and its own check take: its examples first."""
+    """Arguments that the tool's schema and its own check accept: its examples first."""
     yield from (dict(example) for example in tool.spec.examples)
     with suppress(NoSampleError):
         for sample in Samples(tool.spec.input_schema, tool.validator.accepts).of():
@@ -362,7 +363,7 @@ def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
 
 
 def _with_text(value: Any, text: str) -> Iterator[Any]:
-    """The value with this in place of each of its texts, one after the other."""
+    """Copies of the value, each with another of its texts replaced by this one."""
     if isinstance(value, str):
         yield text
     elif is_object(value):
@@ -397,7 +398,7 @@ def _side_effects(trial: Trial) -> None:
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-        with observed(notes):  # in the main thread, where it can do most
+        with observed(notes):  # in the main thread, where it can set signal handlers
             trial.gathered()
         sys.stdout.flush()
         file.seek(0)
@@ -405,9 +406,9 @@ def _side_effects(trial: Trial) -> None:
     notes += [f"printed {printed.decode(errors='replace')!r}"] if printed else []
     notes += [f"handles {signal.Signals(each).name}" for each in signals if signal.getsignal(each) != signals[each]]
     notes += [f"started a thread ({thread.name})" for thread in set(threading.enumerate()) - known]
-    notes += [f"reaches for the network: {address}" for address in trial.guard.network]
+    notes += [f"uses the network: {address}" for address in trial.guard.network]
     for note in notes:
-        trial.broke(f"as it is imported, it has side effects: it {note}")
+        trial.broke(f"its import has side effects: it {note}")
 
 
 @_fault("registration")
@@ -440,7 +441,7 @@ def _few(tools: _Tools, most: int = 5) -> Iterator[tuple[Tool, dict[str, Any]]]:
 def _calls(
     group: str, name: str, calls: Callable[[_Tools], Iterable[tuple[Tool, Any]]], memory: int = MOST_MEMORY, **how: Any
 ) -> None:
-    """Adds a fault that is made of calls alone, run as `how` says: each has to get one clear answer."""
+    """Registers a fault that only makes calls, with these options of `Trial.run`."""
 
     async def tried(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
         await trial.run(registry, calls(tools), **how)
@@ -455,7 +456,7 @@ _calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
 async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     calls: list[tuple[Tool, Any]] = []
     for tool, known in tools:
-        candidates = (value for value in values_near(known) if value not in ("", None))  # these stand for no arguments
+        candidates = (value for value in values_near(known) if value not in ("", None))  # these count as no arguments
         forbidden = (value for value in candidates if not tool.validator.accepts(value))
         calls += [(tool, value) for value in islice(forbidden, _MOST_VALUES)]
     for (tool, value), result in zip(calls, await trial.run(registry, calls), strict=True):
@@ -496,7 +497,7 @@ async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _To
             call.cancel()
             await asyncio.wait([call], timeout=_CALL_SECONDS)
             if not call.done():
-                trial.broke(f"{tool.name} goes on for {_CALL_SECONDS:g} s after it is cancelled")
+                trial.broke(f"{tool.name} still runs {_CALL_SECONDS:g} s after it was cancelled")
             elif not call.cancelled() and (error := call.exception()) is not None:
                 trial.broke(f"{tool.name}, cancelled after {passes} steps, raises {cause_of(error)}")
 
@@ -513,7 +514,7 @@ async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tool
     for tool, known in tools:
         results = await trial.run(registry, [(tool, known)] * _AT_ONCE)
         if len({result.kind for result in results}) > 1:
-            trial.broke(f"{tool.name}: the same call, {_AT_ONCE} times at once, fails now and then")
+            trial.broke(f"{tool.name}: the same call, {_AT_ONCE} times at once, fails only sometimes")
 
 
 @_fault("names")
@@ -524,7 +525,7 @@ async def _renamed(trial: Trial) -> None:
 
 
 async def _whole(trial: Trial, fault: _Fault) -> None:
-    """Tries the fault, then looks at what is left of it."""
+    """Tries the fault, then checks what it has left behind."""
     folder, known = Path.cwd(), set(threading.enumerate())
     own = [trial.registry()] if fault.calls else []
     answer = fault.function(trial, *own, *[await trial.tools(registry) for registry in own])
@@ -532,7 +533,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         await answer
     for registry in trial.registries:
         if (await registry.call(_NEIGHBOUR)).text != "here":
-            trial.broke("the tools of others fail from then on")
+            trial.broke("the tools of other plugins fail afterwards")
         await registry.aclose()
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in (await asyncio.wait(tasks, timeout=_END_SECONDS))[1] if tasks else ():
@@ -544,7 +545,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
     for thread in set(threading.enumerate()) - known:
         thread.join(max(until - monotonic(), 0.0))
         if thread.is_alive() and thread.name != WATCHDOG:
-            name = re.sub(r"-\d+", "", thread.name)  # many from one place are one cause
+            name = re.sub(r"-\d+", "", thread.name)  # threads of one place are one cause
             trial.broke(f"it leaves a thread behind ({name}){code_position(thread.ident or 0)}")
     if Path.cwd() != folder:
         trial.broke("it changes the working folder")
@@ -558,7 +559,7 @@ def _tried(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]
     sys.addaudithook(guard)
     try:
         asyncio.run(_whole(trial, FAULTS[job["fault"]]))
-    except BaseException as error:  # noqa: BLE001  whatever the plugin raises costs only this fault
+    except BaseException as error:  # noqa: BLE001  an exception of the plugin fails only this fault
         trial.broke(cause_of(error))
     yield trial.calls, trial.causes, sorted({*trial.not_called})
 

@@ -93,12 +93,12 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session.read_rules(rules)
     how: dict[str, Any] = {"approver": approver_for(yes=yes, no=no), "timeout": timeout}
     asked, where = context_of(**context), session.where()
-    offered = None if options.live or session.asks_live(name, calls=True) else session.resolved(context=asked)
+    offered = None if options.live or session.needs_query(name, calls=True) else session.resolved(context=asked)
 
     async def work() -> Outcome:
         resolved = offered
         if resolved is None:
-            resolved = await session.registry.resolve(asked, where=where, toolsets=session.askable([name]))
+            resolved = await session.registry.resolve(asked, where=where, toolsets=session.to_query([name]))
         tool = _offered(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
         outcome = await run_calls(session.registry, [call], resolved, asked, **how)
@@ -241,7 +241,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
 
     async def work() -> Outcome:
         names = [session.registry.parse(each).name for each in raw]
-        resolved = await session.registry.resolve(asked, where=where, toolsets=session.askable(names))
+        resolved = await session.registry.resolve(asked, where=where, toolsets=session.to_query(names))
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
         if rows is not None:
             rows.calls = calls

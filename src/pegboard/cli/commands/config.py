@@ -233,9 +233,9 @@ def processors_command(options: Options, as_json: bool) -> int:
     screen = stdout_screen()
     rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
     write(rows_text(("STEP", "BY", "WHAT IT DOES"), rows, screen))
-    bringing = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
+    names = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
     for problem in session.registry.problems():
-        if problem.plugin in bringing:
+        if problem.plugin in names:
             remark(f"{problem.plugin}: {problem.cause}")
     return 0
 

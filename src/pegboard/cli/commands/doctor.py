@@ -109,7 +109,7 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
         yield Finding("configuration", str(error), _CORRECT)
         if not isinstance(error.__cause__, DuplicateToolError):
             return
-        session = open_session(options, anyway=True)  # to report each conflict and other problems
+        session = open_session(options, hold_back=True)  # to report each conflict and other problems
     yield from _of_configuration(session)
     yield from _of_problems(session)
     yield from _of_plugins(session)

@@ -122,11 +122,11 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     plain = not (names or where or plugin or any(context.values())) and options.is_default
     discovery, keep = snapshot_keeper() if plain else (None, None)
     session = open_session(options, discovery)
-    live = any(is_literal(name) and session.asks_live(name) for name in names)
+    live = any(is_literal(name) and session.needs_query(name) for name in names)
     asked = context_of(**context)
     named = any_of(*(Matches("name", name) for name in names)) if names else None
-    brought = Matches("plugin", plugin) if plugin else None
-    offered = session.processed(session.resolved(named, brought, where, context=asked, live=live), asked)
+    of_plugin = Matches("plugin", plugin) if plugin else None
+    offered = session.processed(session.resolved(named, of_plugin, where, context=asked, live=live), asked)
     for name in names:  # patterns, and tools excluded by predicates, aren't errors
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -166,9 +166,8 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
     yield from map(str, session.config.ignored)
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' adds some, 'registry new NAME' creates a plugin"
-    unasked = [] if session.options.live else session.unasked()
-    if unasked:
-        yield f"toolsets of {counted(len(unasked), 'plugin')} not queried ({', '.join(unasked)}): --live queries them"
+    if names := [] if session.options.live else session.unqueried():
+        yield f"toolsets of {counted(len(names), 'plugin')} not queried ({', '.join(names)}): --live queries them"
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
@@ -223,12 +222,12 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     """Show why a tool is or isn't offered."""
     session = open_session(options)
     asked = context_of(**context)
-    offered = session.resolved(where, context=asked, live=session.asks_live(name))
+    offered = session.resolved(where, context=asked, live=session.needs_query(name))
     offered = session.processed(offered, asked)
     report_misses(session, offered)
     explained = offered.explain(name)
     if not explained.reasons:
-        explained = evolve(explained, notes=tuple(session.withheld(name)))
+        explained = evolve(explained, notes=tuple(session.unavailable(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
     if as_json:

@@ -306,7 +306,7 @@ class ExecutionResponse(SayableRecord):
         if required is not None:
             text = f"This needs the permission {required.permission} ({', '.join(required.patterns)})."
             return ToolResult.error("confirmation_required", text)
-        is_error = self.is_error or self.error is not None or self.not_executed
+        is_error = self.is_error or self.error is not None or self.not_executed or self.kind is not None
         text = self.output or self.error or ("There is nothing to run it with." if self.not_executed else "")
         kind = self.kind or ("not_executed" if self.not_executed else "tool_failure")
         facts = {name: getattr(self, name) for name in _SHARED}

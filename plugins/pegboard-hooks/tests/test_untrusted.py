@@ -1,4 +1,4 @@
-"""Attempts to have hooks run what nobody has trusted."""
+"""Attempts to make hooks run untrusted files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def act() -> str:
     return "acted"
 
 
-def asked(*command: str, **more: Any) -> ToolRegistry:
-    """A registry with a hook that is asked before each call."""
+def registry_with(*command: str, **more: Any) -> ToolRegistry:
+    """A registry with a hook before each call."""
     registry = ToolRegistry()
     registry.register(act)
     register_plugin(registry, CommandHooks([HookSettings(command=command, **more)]), "hooks")
@@ -31,7 +31,7 @@ def asked(*command: str, **more: Any) -> ToolRegistry:
 
 @pytest.fixture
 def home(tmp_path, monkeypatch) -> Path:
-    """A home folder of a user who has trusted nothing."""
+    """A home folder without trusted files."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
@@ -42,7 +42,7 @@ def home(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def project(home, tmp_path, monkeypatch) -> Path:
-    """A checkout with scripts that leave a mark."""
+    """A checkout with scripts that write a file."""
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
@@ -120,11 +120,11 @@ check.sh
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_script_of_a_project_runs_as_a_hook_before_it_is_trusted(project, tmp_path, command):
+def test_a_script_of_a_project_isnt_run_as_a_hook_before_it_is_trusted(project, tmp_path, command):
     words = [word.format(project, tmp_path / "outside", " ") for word in command.split()]
     try:
-        registry = asked(*words)
-    except ValueError:  # each call's folder would have another
+        registry = registry_with(*words)
+    except ValueError:  # it would be looked up in the call's folder
         return
     assert registry.call_sync("act", {}, ReadonlyContext(work_dir=str(project))).is_error
     assert not (project / "mark").exists()
@@ -141,26 +141,26 @@ def test_no_script_of_a_project_runs_as_a_hook_before_it_is_trusted(project, tmp
     ],
 )
 @pytest.mark.parametrize("inherits", [False, True])
-def test_nor_does_one_that_a_variable_names(project, tmp_path, monkeypatch, setting, inherits):
+def test_a_script_that_a_variable_names_isnt_run(project, tmp_path, monkeypatch, setting, inherits):
     variable, _, value = setting.format(project, tmp_path / "outside").partition("=")
     monkeypatch.setenv(variable, value)
     more = {"inherit": (variable,)} if inherits else {"env": {variable: value}}
-    result = asked("bash", "-c", "true", **more).call_sync("act", {}, ReadonlyContext(work_dir=str(project)))
+    result = registry_with("bash", "-c", "true", **more).call_sync("act", {}, ReadonlyContext(work_dir=str(project)))
     assert "isn't trusted as it is" in (result.detail or "")
     assert not (project / "mark").exists()
 
 
 @pytest.mark.parametrize("words", [["-c", "import json"], ["-m", "check_module"], ["-Bm", "json.tool"], ["-"]])
 def test_python_imports_nothing_from_the_calls_folder(project, words):
-    registry = asked(sys.executable, *words)
+    registry = registry_with(sys.executable, *words)
     registry.call_sync("act", {}, ReadonlyContext(work_dir=str(project)))
     assert not (project / "mark").exists()
 
 
-def test_a_trusted_script_that_is_turned_runs_no_more(project):
+def test_a_trusted_script_that_was_changed_isnt_run(project):
     script = project / "check.sh"
     trust(script)
-    registry = asked("sh", str(script))
+    registry = registry_with("sh", str(script))
     assert registry.call_sync("act").text == "acted"
     (project / "mark").unlink()
     for turn in (
