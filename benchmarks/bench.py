@@ -1,4 +1,4 @@
-"""`Bench`: what one run measures with, and the groups that are measured inside one process."""
+"""Configuration of a benchmark run, and the groups that are measured inside one process."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from processes import FailedError, medians
 
 STARTED = time.monotonic()
 ALONE = ("laden", "keyed", "lasting", "processed", "searched")
-"""Groups without peers: none of them has the same thing, or what is asked of it is its shape, and takes minutes."""
+"""Groups without peers: none of them has the feature, or only the growth matters, and takes minutes."""
 INSIDE = Path(__file__).resolve().parent / "inside"
 ADAPTERS = INSIDE / "adapters"
 
 
 @frozen
 class Sizes:
-    """How much is measured.
+    """Sizes of a run.
 
     Attributes:
-        inside: What each group that runs in one process is given (see `inside/measure.py`).
-        repeated: How often each of them runs.
-        starts: How often each small program starts.
-        commands: How often each command starts.
-        many: How many plugins the large folder has, and how many tools each.
+        inside: The size of each group that runs in one process (see `inside/measure.py`).
+        repeated: The number of runs of each of them.
+        starts: The number of starts of each small program.
+        commands: The number of starts of each command.
+        many: The number of plugins in the large folder, and of tools in each.
     """
 
     inside: Mapping[str, int]
@@ -114,9 +114,9 @@ class Bench:
 
     Attributes:
         pythons: Interpreters by name; pegboard's is there, and bare Python runs on it.
-        sizes: How much is measured.
+        sizes: The sizes of the run.
         scratch: A folder for homes and plugins, removed afterwards.
-        env: The environment of what is measured.
+        env: The environment of the measured processes.
     """
 
     pythons: Mapping[str, Path]
@@ -142,16 +142,16 @@ class Bench:
         return str(home)
 
     def adapters(self, group: str) -> Iterator[tuple[str, Path, Path]]:
-        """Name, interpreter and file of each adapter that a group is measured with, bare Python first."""
+        """Name, interpreter and file of each adapter of a group, bare Python first."""
         yield FLOOR, self.ours, ADAPTERS / "floor.py"
         for name, python in self.pythons.items():
             if name == OURS or group not in ALONE:
                 yield name, python, ADAPTERS / f"{name}.py"
 
     def inside(self, groups: Sequence[str]) -> dict[str, Any]:
-        """The groups that are measured inside one process, each in a fresh one; the adapters take turns.
+        """Measures groups, each in a fresh process; the adapters take turns.
 
-        One that fails is left out, and costs the others nothing.
+        A group that fails is left out.
         """
         samples: dict[str, dict[str, list[Any]]] = {group: {} for group in groups}
         for number in range(max((self.sizes.repeated[group] for group in groups), default=0)):
@@ -171,7 +171,7 @@ class Bench:
             done = subprocess.run(argv, env=self.env, capture_output=True, text=True, check=False)
             if done.returncode == 0:
                 found = json.loads(done.stdout.splitlines()[-1])
-                if found is not None:  # else it has no such thing
+                if found is not None:  # supported by the adapter
                     yield name, found
             elif name in (OURS, FLOOR):
                 raise FailedError(done.stderr)
@@ -179,13 +179,13 @@ class Bench:
                 tell(f"left out, it failed: {done.stderr.strip().splitlines()[-1]}")
 
 
-def said_by(adapter: Path) -> dict[str, Any]:
-    """What an adapter file says of itself; it imports its package only when it is used."""
+def namespace_of(adapter: Path) -> dict[str, Any]:
+    """The namespace of an adapter file, which imports its package only on use."""
     space: dict[str, Any] = {}
     exec(compile(adapter.read_text(), str(adapter), "exec", dont_inherit=True), space)
     return space
 
 
 def tell(text: str) -> None:
-    """Says how far the run is."""
+    """Prints the progress of the run."""
     print(f"{time.monotonic() - STARTED:4.0f} s  {text}", file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""What a command costs by the tools of pegboard-shell, beside the bare process.
+"""Overhead of a command run by the tools of pegboard-shell, compared with the bare process.
 
 python benchmarks/commands.py [--rounds 200]
 
-Each command is run in turns with the same process by `subprocess.run`; what is printed is the median of the wall times,
-and of the ratios. It isn't part of `run.py`: processor time says little of processes that mostly wait.
+Each command alternates with the same process by `subprocess.run`; prints the medians of the wall times and of the
+ratios. It isn't part of `run.py`: processor time says little about processes that mostly wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pegboard_shell.sandbox import Sandbox
 
 
 def bare(command: list[str], folder: str) -> float:
-    """Seconds of one process, its output read."""
+    """Seconds of one process, including reading its output."""
     began = time.perf_counter()
     subprocess.run(
         command,
@@ -47,21 +47,21 @@ async def called(registry: ToolRegistry, command: str | list[str]) -> float:
 
 
 def registry_in(folder: str, sandbox: str) -> ToolRegistry:
-    """The tools without questions."""
+    """A registry with the tools, without approvals."""
     registry = plugin_registry("shell", settings={"shell": {"root": folder, "sandbox": sandbox}})
     registry.permissions = Permissions(mode="bypass")
     return registry
 
 
 async def race(rounds: int, ours: Callable[[], Awaitable[float]], floor: Callable[[], float]) -> tuple[float, float]:
-    """The median of our seconds, and of their ratio to the floor's beside them."""
-    await ours()  # loads, and looks for the sandbox
+    """The medians of our seconds, and of their ratio to the floor's."""
+    await ours()  # warm-up: loads modules, and detects the sandbox
     pairs = [(floor(), await ours()) for _ in range(rounds)]
     return statistics.median(own for _, own in pairs), statistics.median(own / other for other, own in pairs)
 
 
 async def measured(rounds: int) -> list[tuple[str, float, float]]:
-    """What was run, seconds, and times the bare process."""
+    """Label, seconds, and ratio to the bare process of each command."""
     with tempfile.TemporaryDirectory() as folder:
         plain, box = registry_in(folder, "none"), Sandbox("workspace-write")
         rows: list[tuple[str, Any, Any, list[str]]] = [

@@ -1,11 +1,11 @@
-"""pegboard-files beside ripgrep: grep and glob over many files, and edits of a large one. Prints rows for RESULTS.md.
+"""Compares pegboard-files with ripgrep: grep and glob over many files, edits of a large one. Prints rows of RESULTS.md.
 
 python benchmarks/files.py --files 100000 --rounds 5
-python benchmarks/files.py --peers PYTHON    # beside other frameworks' file tools, of those that this Python has
+python benchmarks/files.py --peers PYTHON    # compares with other frameworks' file tools that this Python has
 
-Each round runs ours and theirs in turn; what is shown is the median of wall times, and that of the processor times of
-ours. The tools are called through a registry, as a host calls them; ripgrep is started anew each time, as it has to be.
-Peers do their jobs in a process of their own that stays; what they find is counted, and compared with what is there.
+Each round alternates between ours and theirs; shows the median of wall times, and that of our processor times. The
+tools are called through a registry, as a host calls them; ripgrep is started each time. Peers run in a long-lived
+process of their own; the number of their results is compared with the expected one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINES = 40
 
 
 def make_tree(top: Path, files: int) -> None:
-    """Files of about 1.5 KB in folders of a hundred; one in a hundred has the word that is looked for."""
+    """Creates files of about 1.5 KB in folders of a hundred; one in a hundred has the searched word."""
     for number in range(files):
         folder = top / f"part{number // A_FOLDER // A_FOLDER}" / f"sub{number // A_FOLDER % A_FOLDER}"
         if number % A_FOLDER == 0:
@@ -40,7 +40,7 @@ def make_tree(top: Path, files: int) -> None:
 
 
 def write_large(path: Path, megabytes: int) -> None:
-    """One file of so many megabytes."""
+    """Writes one file of a size in megabytes."""
     path.write_text("".join(f"{number:09} some words of a line\n" for number in range(megabytes * 32_000)))
 
 
@@ -52,7 +52,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, float]:
 
 
 def call(registry: pegboard.ToolRegistry, name: str, arguments: dict[str, Any]) -> pegboard.ToolResult:
-    """The result of a call, in a session of its own: peers change the file meanwhile.
+    """The result of a call, in a session of its own, as peers change the same file.
 
     Raises:
         RuntimeError: It failed.
@@ -79,10 +79,10 @@ def row(what: str, theirs: Callable[[], Any] | None, ours: Callable[[], Any], ro
 
 
 class Ours:
-    """pegboard-files, to be told jobs as a peer is.
+    """pegboard-files, with the interface of `Peer`.
 
     Args:
-        registry: With its tools.
+        registry: A registry with its tools.
     """
 
     name = "pegboard"
@@ -127,11 +127,11 @@ class Peer:
         return self._process.stdout.readline()
 
     def do(self, job: str, *arguments: str) -> tuple[float, float, int]:
-        """Wall and processor time of a job in milliseconds, and how much it has found."""
+        """Wall and processor time of a job in milliseconds, and the number of its results."""
         assert self._process.stdin is not None
         print(json.dumps([job, *arguments]), file=self._process.stdin, flush=True)
-        told = json.loads(self._line())
-        return told["wall"], told["processor"], told["found"]
+        taken = json.loads(self._line())
+        return taken["wall"], taken["processor"], taken["found"]
 
     def close(self) -> None:
         """Ends its process."""

@@ -1,4 +1,4 @@
-"""The command: its help, and its listings with few and with many plugins, with manifests and without, warm and cold."""
+"""Times the command: its help, and listings of few and many plugins, with and without manifests, warm and cold."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Listings:
         return {**self.bench.env, "HOME": home, "PYTHONPATH": str(folder)}
 
     def listed(self) -> str:
-        """What the command lists, warm from now on; and it is seen to be right."""
+        """Fills the cache; gives the output of the command, and checks it."""
         argv = [registry_of(self.bench), "list", "--json"]
         subprocess.run(argv, env=self.warm, check=True, capture_output=True)
         done = subprocess.run(argv, env=self.warm, check=True, capture_output=True, text=True)
@@ -54,7 +54,7 @@ class Listings:
         return done.stdout
 
     def commands(self) -> dict[str, Command]:
-        """What is timed, by label."""
+        """The timed commands, by label."""
         text = self.bench.scratch / f"{self.site.folder.name}.json"
         text.write_text(self.listed())
         if not self.site.manifests:

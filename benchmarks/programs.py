@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench import ADAPTERS, INSIDE, Bench, said_by, tell
+from bench import ADAPTERS, INSIDE, Bench, namespace_of, tell
 from figures import OURS
 from processes import Command, race
 
@@ -30,7 +30,7 @@ def starts(bench: Bench) -> dict[str, Any]:
     """By name: `import`, the statement after which one can define and call; `first call`, a program that does."""
     commands = {f"{OURS}/alone": Command((bench.ours, "-c", "import pegboard"), bench.ours, bench.env)}
     for name, python, adapter in bench.adapters("start"):
-        statement = (python, "-c", said_by(adapter)["IMPORT"])
+        statement = (python, "-c", namespace_of(adapter)["IMPORT"])
         commands[f"{name}/import"] = Command(statement, python, bench.env)
         commands[f"{name}/first call"] = Command((python, _FIRST_CALL, str(adapter)), python, bench.env)
     tell("start")

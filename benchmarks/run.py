@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import ADAPTERS, FULL, QUICK, Bench, said_by, tell
+from bench import ADAPTERS, FULL, QUICK, Bench, namespace_of, tell
 from figures import OURS
 from listings import command
 from peers import SERVERS, VENVS, install_checkout, python_of, read_pins, set_up
@@ -75,7 +75,7 @@ def servers_interpreter(asked: argparse.Namespace) -> Path | None:
 
 def circumstances(pythons: Mapping[str, Path], servers: Path | None, asked: argparse.Namespace) -> dict[str, Any]:
     """What the page has to say of the run."""
-    distributions = {said_by(ADAPTERS / f"{name}.py")["DISTRIBUTION"]: python for name, python in pythons.items()}
+    distributions = {namespace_of(ADAPTERS / f"{name}.py")["DISTRIBUTION"]: python for name, python in pythons.items()}
     if servers is not None:
         distributions |= dict.fromkeys(("mcp", "fastmcp"), servers)
     return {

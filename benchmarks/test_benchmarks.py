@@ -1,4 +1,4 @@
-"""The benchmarks work, at sizes far too small to say anything."""
+"""The benchmarks run, at sizes far too small for meaningful figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = {"floor": {"openai"}, "pegboard": set(EXPORTERS)}
 
 @pytest.fixture
 def harness(monkeypatch):
-    """Imports a module of the harness; its modules stand in folders, as scripts do."""
+    """Imports a module of the harness, whose modules are scripts in folders."""
     before = set(sys.modules)
     for folder in (BENCHMARKS, INSIDE):
         monkeypatch.syspath_prepend(str(folder))
@@ -73,36 +73,35 @@ def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
         ("searched", {"index", "query"}),
     ],
 )
-def test_a_group_is_left_out_where_there_is_no_such_thing(measure, monkeypatch, group, keys):
+def test_a_group_that_an_adapter_does_not_support_is_left_out(measure, monkeypatch, group, keys):
     monkeypatch.syspath_prepend(str(INSIDE))
-
     assert measure("pegboard", group, 1).keys() == keys
     assert measure("floor", group, 1) is None
 
 
-def test_what_stands_round_a_laden_call_is_asked_and_told(harness, monkeypatch):
-    """Else the figure would be that of a call with nothing round it."""
+def test_rules_callbacks_and_observers_of_a_laden_call_run(harness, monkeypatch):
+    """Otherwise the figure would be that of a plain call."""
     opened = harness("opened")
     adapter = opened.load(str(INSIDE / "adapters" / "pegboard.py"))
     seen = []
 
-    async def allows(tool):
+    async def before(tool):
         seen.append(f"before {tool.name}")
 
-    async def leaves(tool):
+    async def after(tool):
         seen.append(f"after {tool.name}")
 
-    async def hears(event):
+    async def observe(event):
         seen.append(event.type)
 
-    for noted in (allows, leaves, hears):
-        monkeypatch.setattr(adapter, noted.__name__, noted)
+    for callback in (before, after, observe):
+        monkeypatch.setattr(adapter, callback.__name__, callback)
 
     async def one_call():
-        board, call = await opened.opened(adapter, "yielding", adapter.laden(("rules", "callbacks", "events")))
+        host, call = await opened.opened(adapter, "yielding", adapter.laden(("rules", "callbacks", "events")))
         with pytest.raises(ValueError, match="permission"):
             await call(json.dumps({"text": "a secret"}))
-        await board.close()
+        await host.close()
 
     asyncio.run(one_call())
 
@@ -133,18 +132,15 @@ def test_a_group_without_peers_is_measured_with_pegboard_and_bare_python_only(ha
     assert [name for name, *_ in made.adapters("check")] == ["floor", "pegboard", "strands"]
 
 
-def test_every_group_has_sizes_and_a_place_on_the_page(harness):
+def test_every_group_has_sizes(harness):
     bench, groups = harness("bench"), harness("measure").GROUPS
-
     assert set(bench.FULL.inside) == set(bench.QUICK.inside) == set(bench.FULL.repeated) == set(groups)
 
 
-def test_a_batch_is_held_to_growing_no_faster_than_its_calls(harness):
+def test_the_growth_of_a_batch_is_the_ratio_of_two_sizes(harness):
     figures = harness("figures")
     ours = {"cpu_us": 60.0, "few_cpu_us": 40.0, "x_floor": 3.0, "few_x_floor": 2.0}
-
     reading = figures.keyed_growth({"keyed": {"pegboard": ours}})
-
     assert reading.value == 1.5
     assert reading.ours == "60 us after 40"
     assert figures.keyed_growth({}) is None
@@ -176,13 +172,13 @@ def test_pegboard_refuses_every_bad_input_and_the_floor_none(measure):
     assert "refused" not in {each["verdict"] for each in floor.values()}
 
 
-def test_every_adapter_says_what_the_readme_asks_of_it():
+def test_every_adapter_has_the_members_that_the_readme_requires():
     for name in ADAPTERS:
         space = {}
         exec(compile((INSIDE / "adapters" / f"{name}.py").read_text(), name, "exec", dont_inherit=True), space)
 
-        assert {"DISTRIBUTION", "IMPORT", "FLAVOUR", "Board"} <= space.keys()
-        assert all(hasattr(space["Board"], method) for method in ("add", "half", "caller", "close"))
+        assert {"DISTRIBUTION", "IMPORT", "FLAVOUR", "Host"} <= space.keys()
+        assert all(hasattr(space["Host"], method) for method in ("add", "half", "caller", "close"))
 
 
 def test_every_peer_has_an_adapter_and_is_pinned_without_addresses(harness):
@@ -205,7 +201,7 @@ def test_pins_are_read_as_they_are_written(harness, tmp_path):
 
 
 def test_one_quick_run_lists_starts_and_reports(tmp_path):
-    """Without peers: plugins are made, commands timed, and the page says which goals weren't measured."""
+    """Without peers: plugins are made, commands are timed, and the page lists the goals that weren't measured."""
     page, numbers = tmp_path / "page.md", tmp_path / "numbers.json"
     argv = [sys.executable, BENCHMARKS / "run.py", "--quick", "--python", sys.executable, "--peers", ""]
     argv += ["--groups", "start,command", "--output", page, "--json", numbers]

@@ -1,8 +1,8 @@
 """Runs the code blocks of README and docs: `PYTHONPATH=docs pytest -p code_blocks README.md docs`.
 
 Python blocks of one page share their names. In a console block each `$ ` line is run by bash, in a folder that the
-page's blocks share, and must succeed; what stands below it must be what it prints, `...` standing for anything.
-Blocks in TOML and others that name a file on their first line (`# pegboard.toml`) are written there.
+page's blocks share, and must succeed; its output must be the text below it, where `...` matches anything.
+Blocks in TOML and others with a file name in their first line (`# pegboard.toml`) are written to that file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_console(example: Example) -> str | None:
-    """Runs the commands; gives what is wrong with their output."""
+    """Runs the commands; gives the differences in their output."""
     commands: list[tuple[str, str]] = []
     for line in example.parsed.splitlines():
         if line.startswith("$ "):

@@ -2,7 +2,7 @@
 
 python scripts/api_page.py
 
-A test compares the page with what this gives. `TOPICS` says where each name stands.
+A test compares the page with this output. `TOPICS` assigns each name to a section.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ The public names by topic, importable from `pegboard`; the last three sections a
 [What is public](../explanation/architecture.md#what-is-public) lists the public modules.
 This page is made from the docstrings: `python scripts/api_page.py` writes it.
 """
-TOPICS = {  # heading: what stands below it, and the names
+TOPICS = {  # heading: the text below it, and the names
     "The registry": (
         "",
         "load ToolRegistry Handle Limits Health Catalogue PluginRecord Problem",
@@ -117,7 +117,7 @@ TOPICS = {  # heading: what stands below it, and the names
         """,
     ),
 }
-FOR_AUTHORS = {  # package: what stands before its names
+FOR_AUTHORS = {  # package: the text above its names
     "pegboard.testing": "For tests of tools, plugins and hosts; see [Test a plugin](../how-to/test-a-plugin.md).",
     "pegboard.wire": "What wire formats share; see [Write an exporter](../how-to/write-an-exporter.md).",
     "pegboard.dialects": "A `Dialect` is a row of steps that rewrite a schema; each step is a function here.",
@@ -137,9 +137,9 @@ def page() -> str:
     Raises:
         ValueError: A public name has no topic, or a topic has a name that isn't public.
     """
-    told = [name for _, names in TOPICS.values() for name in names.split()]
-    if sorted(told) != sorted(pegboard.__all__):
-        raise ValueError(f"TOPICS and pegboard.__all__ differ in {sorted(set(told) ^ set(pegboard.__all__))}")
+    listed_names = [name for _, names in TOPICS.values() for name in names.split()]
+    if sorted(listed_names) != sorted(pegboard.__all__):
+        raise ValueError(f"TOPICS and pegboard.__all__ differ in {sorted(set(listed_names) ^ set(pegboard.__all__))}")
     blocks = [INTRODUCTION]
     for heading, (text, names) in TOPICS.items():
         blocks.append(f"## {heading}\n")
@@ -155,7 +155,7 @@ def page() -> str:
 def rows_of(package: ModuleType) -> Iterator[str]:
     """One row of a list for each public name of a package; constants have their docstrings in the source."""
     folder = Path(str(package.__file__)).parent
-    texts: dict[str, str] = constants_in(folder.parent / "schema" / "references.py")  # some are brought from there
+    texts: dict[str, str] = constants_in(folder.parent / "schema" / "references.py")  # some are imported from there
     for path in sorted(folder.glob("*.py")):
         texts |= constants_in(path)
     for name in sorted(public_in(Path(str(package.__file__)))):
@@ -168,7 +168,7 @@ def rows_of(package: ModuleType) -> Iterator[str]:
 
 
 def public_in(path: Path) -> set[str]:
-    """The names of a package: what it imports as such (`A as A`), and its constants."""
+    """The public names of a package: its imports of the form `A as A`, and its constants."""
     imports = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
     return {each.name for node in imports for each in node.names if each.asname == each.name} | constants_in(
         path
@@ -176,18 +176,18 @@ def public_in(path: Path) -> set[str]:
 
 
 def constants_in(path: Path) -> dict[str, str]:
-    """The constants of a module with the docstrings behind them, `""` where there is none."""
+    """The constants of a module with the docstrings after them, or `""`."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     found: dict[str, str] = {}
-    for node, behind in zip(body, [*body[1:], None], strict=True):
+    for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            told = behind.value if isinstance(behind, ast.Expr) else None
-            found[node.target.id] = str(told.value) if isinstance(told, ast.Constant) else ""
+            docstring = after.value if isinstance(after, ast.Expr) else None
+            found[node.target.id] = str(docstring.value) if isinstance(docstring, ast.Constant) else ""
     return found
 
 
 def described(name: str, thing: object) -> Iterator[str]:
-    """The blocks of one name: its heading, how it is called, its docstring, and its members."""
+    """The blocks of one name: its heading, signature, docstring, and members."""
     yield f"### `{name}`\n"
     if name in WITHOUT_DOCSTRING:
         yield f"{WITHOUT_DOCSTRING[name]}\n"
@@ -218,7 +218,7 @@ def _is_unpublished(cls: type) -> bool:
 
 
 def signature_of(name: str, thing: object) -> str:
-    """How a function, a method or a class is called, without types; `""` for what isn't called."""
+    """The signature of a function, a method or a class, without types; `""` for anything that isn't called."""
     if inspect.isclass(thing):
         called = not (is_typeddict(thing) or getattr(thing, "_is_protocol", False) or issubclass(thing, Exception))
     else:
@@ -237,20 +237,20 @@ def signature_of(name: str, thing: object) -> str:
 
 
 class Unwritten:
-    """Stands for a default whose text would say nothing."""
+    """Placeholder for a default without a useful text."""
 
     def __repr__(self) -> str:
         return "..."
 
 
 def written_default(value: object) -> object:
-    """What stands in a signature for a default."""
+    """A default as shown in a signature."""
     plain = value is inspect.Parameter.empty or isinstance(value, PLAIN) or value in ((), {}, [])
     return value if plain else Unwritten()
 
 
 def paragraphs(docstring: str) -> Iterator[str]:
-    """A docstring as Markdown: a sentence a line, its sections as lists, what is indented as code."""
+    """A docstring as Markdown: one sentence a line, sections as lists, indented text as code."""
     for block in re.split(r"\n\n+(?=\S)", docstring):
         section, _, below = block.partition(":\n")
         if section in SECTIONS:
@@ -263,13 +263,13 @@ def paragraphs(docstring: str) -> Iterator[str]:
 
 
 def listed(section: str, text: str) -> Iterator[str]:
-    """A section of a docstring: its items, or its text where it has none."""
+    """A section of a docstring: its items, or its text if it has none."""
     items = re.findall(r"^(\*{0,2}[\w.]+(?:, [\w.]+)*): (.*(?:\n +.*|\n(?=\n +))*)", text, re.MULTILINE)
     if section in ("Returns", "Yields") or not items:
         yield sentences(f"{section}: {text}")
     else:
         yield f"{section}:"
-        yield "\n".join(f"- `{name}`: {' '.join(said.split())}" for name, said in items)
+        yield "\n".join(f"- `{name}`: {' '.join(description.split())}" for name, description in items)
 
 
 def sentences(text: str) -> str:

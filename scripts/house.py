@@ -1,10 +1,9 @@
-"""Prints the figures of the code's order, each beside its limit and its goal.
+"""Prints metrics of the code with their limits and goals.
 
 python scripts/house.py
 
-The exit code is 1 where a figure passes its limit. A limit is where the code stands, until it stands at its goal; it
-is tightened by what goes, and raised only for what is new, which a comment names. `scripts/trace_call.py` counts what
-one call takes.
+The exit code is 1 if a metric exceeds its limit. A limit is the current value until the goal is reached; it is lowered
+with the value, and raised only for new features, named in a comment. `scripts/trace_call.py` measures one call.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [ROOT / "src" / "pegboard", *sorted(ROOT.glob("plugins/*/src/*/"))]
-# What the goal of the tests' lines was set for; what came or grew later is held by "tests per line" alone.
+# The plugins in the limit of the tests' lines; for the others only "tests per line" applies.
 FIRST = ["anthropic", "bedrock", "clients", "google", "guard", "ollama", "openai", "processes", "search"]
-COMMANDS = "commands"  # a folder of verbs: a command may be named like what it is about
+COMMANDS = "commands"  # a folder of verbs: a command may have the name of its subject
 BRIEF = 5  # lines; a file with no more only marks a package
 
 
 class Limit(NamedTuple):
-    """How far a figure may go: `most`, and not below `least`; `goal` is what `most` shall come to."""
+    """Bounds of a metric: from `least` to `most`; `goal` is the intended `most`."""
 
     most: float
     goal: float | None = None
@@ -44,7 +43,7 @@ RULES = {  # of every package
     "files in cycles": Limit(0),
     "tests per line": Limit(1.5),  # lines of a plugin's own tests for one of its own
 }
-LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the rule or besides
+LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
         "files": Limit(140),
         "lines": Limit(43_850),
@@ -62,13 +61,13 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(260, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
+    # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
     "tests": {"lines": Limit(65_300, goal=65_000)},
 }
 
 
 def figures_of(package: Path) -> dict[str, float]:
-    """The figures of one package's source files."""
+    """The metrics of one package's source files."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items()}
     lines = {path: text.count("\n") for path, text in texts.items()}
@@ -94,12 +93,12 @@ def figures_of(package: Path) -> dict[str, float]:
 
 
 def twice(names: Iterable[str]) -> int:
-    """How many of the names occur more than once."""
+    """The number of names that occur more than once."""
     return sum(count > 1 for count in Counter(names).values())
 
 
 def imports_among(package: Path, trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
-    """The modules that each module imports, wherever in it, for checkers too; no `__init__` counts."""
+    """The modules that each module imports, also in functions and for type checkers; without `__init__`."""
     names = {
         ".".join((package.name, *path.relative_to(package).with_suffix("").parts)): path
         for path in trees
@@ -121,14 +120,14 @@ def imported_by(tree: ast.Module) -> Iterator[str]:
 
 
 def cycles_among(imports: Mapping[str, set[str]]) -> list[set[str]]:
-    """The sets of modules that import each other in a circle, the largest first."""
+    """The import cycles as sets of modules, the largest first."""
     reached = {name: reachable(imports, name) for name in imports}
     cycles = {frozenset(other for other in reached[name] if name in reached[other]) for name in imports}
     return sorted((set(cycle) for cycle in cycles if len(cycle) > 1), key=len, reverse=True)
 
 
 def reachable(imports: Mapping[str, set[str]], start: str) -> set[str]:
-    """All that a module imports, by however many steps; itself only where that leads back to it."""
+    """All modules that a module imports transitively; itself only in a cycle."""
     found: set[str] = set()
     ahead = list(imports[start])
     while ahead:
@@ -140,7 +139,7 @@ def reachable(imports: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 def figures_of_a_call() -> dict[str, float]:
-    """What one warm call enters, and what a program that makes one loads."""
+    """The files and functions that one warm call enters, and the modules that its program loads."""
     trivial, realistic = (
         json.loads(
             subprocess.run(
@@ -163,12 +162,12 @@ def figures_of_a_call() -> dict[str, float]:
 
 
 def lines_in(*folders: Path) -> int:
-    """How many lines of Python stand in folders."""
+    """The number of lines of Python in folders."""
     return sum(path.read_text(encoding="utf-8").count("\n") for folder in folders for path in folder.rglob("*.py"))
 
 
 def figures_of_the_tests() -> dict[str, float]:
-    """How long the tests of the core and of the first plugins are, and with those of all others."""
+    """The lines of the tests of the core and the first plugins, and of all plugins."""
     first = [ROOT / "plugins" / f"pegboard-{name}" / "tests" for name in FIRST]
     everything = lines_in(ROOT / "tests", *ROOT.glob("plugins/*/tests"))
     return {"lines": lines_in(ROOT / "tests", *first), "lines, all plugins": everything}
@@ -198,7 +197,7 @@ def main() -> int:
 
 
 def described(limit: Limit | None) -> str:
-    """A limit in words."""
+    """A limit as text."""
     if limit is None:
         return ""
     least = f"{limit.least:,g} to " if limit.least else ""

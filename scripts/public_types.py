@@ -1,4 +1,4 @@
-"""Writes `src/pegboard/__init__.pyi`: the public names as type checkers see them, made of the table of public names.
+"""Writes `src/pegboard/__init__.pyi`, the public names for type checkers, from the table of public names.
 
 python scripts/public_types.py
 """

@@ -1,12 +1,12 @@
-"""Looks at one small program: it imports pegboard, defines a tool, and calls it twice with JSON text, as models do.
+"""Measures a small program that imports pegboard, defines a tool, and calls it twice with JSON text, as models do.
 
 python scripts/trace_call.py [--realistic] [--tree | --times]
 
-Prints JSON: the modules that the program has loaded beyond bare Python's after its first call (`modules`), those of
-pegboard among them (`own_modules`), and the files and functions of pegboard that the second call entered.
-With `--realistic` the tool takes a bounded integer, a literal and a list of objects, and a set of rules decides.
-With `--tree` it prints, instead, which function of pegboard calls which in the second call; with `--times`, the
-microseconds that each stage takes in warm calls, the median of many, and the whole call.
+Prints JSON: the modules loaded in addition to bare Python's after the first call (`modules`), those of pegboard among
+them (`own_modules`), and the files and functions of pegboard that the second call entered.
+With `--realistic` the tool takes a bounded integer, a literal and a list of objects, and there are permission rules.
+With `--tree` it prints the call tree of the second call within pegboard instead; with `--times`, the median
+microseconds of each stage and of the whole call over many warm calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 BARE = set(sys.modules)
 
-import asyncio  # noqa: E402  what the program loads is counted
+import asyncio  # noqa: E402  modules loaded from here on are counted
 import json  # noqa: E402
 from types import CodeType, FrameType  # noqa: E402
 from typing import Annotated, Literal  # noqa: E402
@@ -30,14 +30,14 @@ COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # frame
 
 @attrs.frozen
 class Most:
-    """An upper bound, as annotated-types has it."""
+    """An upper bound, as in annotated-types."""
 
     le: int
 
 
 @attrs.frozen
 class Condition:
-    """What an order has to meet."""
+    """A condition for orders."""
 
     column: str
     test: str
@@ -46,7 +46,7 @@ class Condition:
 
 @attrs.frozen
 class Found:
-    """What was found."""
+    """The found orders."""
 
     text: str
     count: int
@@ -55,7 +55,7 @@ class Found:
 
 @pegboard.tool
 async def trivial(number: int) -> int:
-    """Gives a number back."""
+    """Returns a number."""
     return number
 
 
@@ -79,7 +79,7 @@ async def realistic(
 
 
 async def stage_times(registry: pegboard.ToolRegistry, name: str, arguments: str, calls: int = 20_000) -> None:
-    """Prints what each stage takes, less what the clock takes itself."""
+    """Prints the time of each stage, without the overhead of the clock."""
     from statistics import median
     from time import perf_counter_ns
 
@@ -115,7 +115,7 @@ async def stage_times(registry: pegboard.ToolRegistry, name: str, arguments: str
 
 
 async def main() -> dict[str, int]:
-    """Runs the program; gives the figures."""
+    """Runs the program; gives the metrics."""
     if REALISTIC:
         rules = [pegboard.Rule("*", "*", "allow"), pegboard.Rule("realistic", "*secret*", "deny", field="text")]
         registry = pegboard.ToolRegistry(permissions=pegboard.Permissions(rules))

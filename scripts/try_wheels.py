@@ -2,9 +2,8 @@
 
 python scripts/try_wheels.py
 
-What the README installs from the checkout (`.`, `./plugins/NAME`) is installed from its wheel; the rest of the command
-runs as it stands. Then every other plugin and a package written by `registry new` are installed beside them, listed
-and put through their own tests.
+Packages that the README installs from the checkout (`.`, `./plugins/NAME`) are installed from wheels; the rest of the
+command runs unchanged. Then all other plugins and a package written by `registry new` are installed, listed and tested.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 
 
 def main() -> None:
-    """Raises `CalledProcessError` where a command fails."""
+    """Raises `CalledProcessError` if a command fails."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         wheels = place / "wheels"
@@ -35,7 +34,7 @@ def main() -> None:
 
 
 def first_command(wheels: Path) -> str:
-    """The README's command with wheels in the place of the checkout's folders."""
+    """The README's command with wheels instead of the checkout's folders."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- first command -->.*?```console\n\$ (.+?)\n```", text, re.DOTALL)
     assert found is not None, "README.md has no first command"
@@ -55,7 +54,7 @@ def wheel_of(wheels: Path, name: str) -> Path:
 
 
 def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
-    """All first-party plugins, and what they share, beside each other."""
+    """Installs all first-party plugins and their shared packages together."""
     names = " ".join(str(wheel_of(wheels, plugin.name)) for plugin in PLUGINS)
     projects = {plugin.name: (plugin / "pyproject.toml").read_text(encoding="utf-8") for plugin in PLUGINS}
     checked = " ".join(name for name, text in projects.items() if "[project.entry-points.pegboard]" in text)
@@ -84,23 +83,21 @@ def try_new_package(place: Path, environment: dict[str, str]) -> None:
 
 
 def environment_of(place: Path) -> dict[str, str]:
-    """A home of its own, and no virtual environment but the one that the command makes."""
+    """An environment with an empty home, and without an active virtual environment."""
     home = place / "home"
     home.mkdir()
-    kept = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
-    return {key: value for key, value in kept.items() if not key.startswith(("XDG_", "PEGBOARD_"))} | {
-        "HOME": str(home)
-    }
+    removed = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "XDG_", "PEGBOARD_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(removed)} | {"HOME": str(home)}
 
 
 def shell(command: str, place: Path, environment: dict[str, str]) -> None:
-    """Runs one line in bash, as a person would."""
+    """Runs one line in bash."""
     print(f"$ {command}", flush=True)
     subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=place, env=environment, check=True)
 
 
 def run(*command: str, quiet: bool = False) -> None:
-    """Runs one command; a quiet one is heard only when it fails."""
+    """Runs one command; a quiet one only prints its output if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         sys.stdout.buffer.write(done.stdout or b"")

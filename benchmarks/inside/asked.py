@@ -1,4 +1,4 @@
-"""Groups about what a model is asked: tools in providers' words, requests made ready, tools found by a search."""
+"""Groups about requests to a model: exported tools, processed requests, tool search."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ async def export(adapter, size):
     for place, name in enumerate(formats):
         found[name] = {"kept_kib": await _kept_kib(adapter, _of(work, (place * 3 + 2) * size, few), name)}
         for part, amount, number in ((0, "few", few), (1, "many", size)):
-            # Tools of its own: what is kept of one measurement must not help the next.
+            # Separate tools, so that caches of one measurement don't help the next.
             found[name][amount] = await _exported(adapter, _of(work, (place * 3 + part) * size, number), name)
     return found
 
 
 async def _kept_kib(adapter, functions, name):
-    """KiB that Python keeps of each tool that was exported, beside the tool itself."""
-    board = adapter.Board()
-    board.add(functions)
+    """KiB that an export keeps for each tool, besides the tool itself."""
+    host = adapter.Host()
+    host.add(functions)
     await _warmed(adapter, functions, name)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    assert await board.exported(name)
+    assert await host.exported(name)
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -50,10 +50,10 @@ async def _kept_kib(adapter, functions, name):
 
 
 async def _warmed(adapter, functions, name):
-    """What is imported at the first need is no tool's."""
-    board = adapter.Board()
-    board.add(functions[:1])
-    await board.exported(name)
+    """Warms up, so that imports aren't counted."""
+    host = adapter.Host()
+    host.add(functions[:1])
+    await host.exported(name)
 
 
 def _of(work, start, number):
@@ -66,13 +66,13 @@ def _numbers(start, size):
 
 
 async def _exported(adapter, functions, name):
-    board, floor = adapter.Board(), FLOOR.Board()
-    board.add(functions)
+    host, floor = adapter.Host(), FLOOR.Host()
+    host.add(functions)
     floor.add(_of(workload_of(FLOOR), 0, len(functions)))
     await _warmed(adapter, functions, name)
 
     async def subject():
-        assert await board.exported(name)
+        assert await host.exported(name)
 
     async def beside():
         await floor.exported("openai")
@@ -99,11 +99,11 @@ async def processed(adapter, size):
 
     The floor looks at each tool's name and at each message once.
     """
-    if not hasattr(adapter.Board, "request_of"):
+    if not hasattr(adapter.Host, "request_of"):
         return None
-    board = adapter.Board()
-    board.add(workload_of(adapter).functions(range(100)))
-    process, messages, tools = await board.request_of(HISTORY)
+    host = adapter.Host()
+    host.add(workload_of(adapter).functions(range(100)))
+    process, messages, tools = await host.request_of(HISTORY)
 
     async def bare():
         by_name = {tool.name: tool for tool in tools}
@@ -112,7 +112,7 @@ async def processed(adapter, size):
         assert kept
 
     found = await duel(process, bare, size)
-    await board.close()
+    await host.close()
     return found
 
 
@@ -121,16 +121,16 @@ async def searched(adapter, size):
 
     The floor is SQLite's FTS5, fed with plain texts.
     """
-    if not hasattr(adapter.Board, "index_of"):
+    if not hasattr(adapter.Host, "index_of"):
         return None
-    board = adapter.Board()
+    host = adapter.Host()
     for start in range(0, size, 500):
-        board.add(workload_of(adapter).functions(_numbers(start, size)))
-    texts = [(tool.name.replace("_", " "), tool.spec.description) for tool in board.registry.tools()]
+        host.add(workload_of(adapter).functions(_numbers(start, size)))
+    texts = [(tool.name.replace("_", " "), tool.spec.description) for tool in host.registry.tools()]
     made, bare = {}, {}
 
     async def index():
-        made["index"] = board.index_of()
+        made["index"] = host.index_of()
 
     async def bare_index():
         bare["index"] = _bare_index(texts)
@@ -147,7 +147,7 @@ async def searched(adapter, size):
             bare["index"].execute("SELECT name FROM t WHERE t MATCH ? ORDER BY rank LIMIT 5", (asked,)).fetchall()
 
     asked = await duel(query, bare_query, 15, warm=2)
-    await board.close()
+    await host.close()
     return {"index": indexed, "query": {key: _of_one(key, value) for key, value in asked.items()}}
 
 

@@ -1,4 +1,4 @@
-"""A peer's own file tools, in that peer's Python: does each job that it is told and prints what it took, as JSON lines.
+"""Runs jobs with a peer's own file tools, in that peer's Python, and prints their times as JSON lines.
 
 PYTHON benchmarks/inside/file_tools.py PEER FOLDER < jobs
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def deepagents(folder: str) -> dict[str, Callable[..., Any]]:
-    """The backend of its file tools, with its own search in Python: ripgrep isn't on the path."""
+    """The backend of its file tools, with its own search in Python, as ripgrep isn't on the path."""
     from deepagents.backends.filesystem import FilesystemBackend  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
     backend: Any = FilesystemBackend(root_dir=folder, virtual_mode=True, max_file_size_mb=1_000)

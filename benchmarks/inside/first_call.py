@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  pathlib would be paid for by everyone
+FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  importing pathlib would count for every peer
 sys.path.remove(FOLDER)  # a file here must never hide a peer's module
 sys.path.append(FOLDER)
 
@@ -20,12 +20,12 @@ from workload import ANSWER, ARGUMENTS_TEXT, Workload  # noqa: E402
 async def first_call(adapter):
     flavour = adapter["FLAVOUR"]
     work = Workload(flavour, bounded=adapter.get("BOUNDED", True), typed_answer=adapter.get("TYPED_ANSWER", True))
-    board = adapter["Board"]()
+    host = adapter["Host"]()
     function = work.function(7)
-    board.add([function])
-    call = await board.caller(function)
+    host.add([function])
+    call = await host.caller(function)
     answer = await call(ARGUMENTS_TEXT)
-    await board.close()
+    await host.close()
     return answer
 
 

@@ -20,26 +20,26 @@ ROUNDS = 15
 
 async def flood(adapter, size):
     """`size` async calls at once; each tool gives way to the loop once. Microseconds of one call among them."""
-    board, one = await opened(adapter, "yielding")
+    host, one = await opened(adapter, "yielding")
 
     async def together():
         await asyncio.gather(*[one(ARGUMENTS_TEXT) for _ in range(size)])
 
     found = await _beside(together, _bare_flood(size), size, ROUNDS)
-    await board.close()
+    await host.close()
     return found
 
 
 async def dispatch(adapter, size):
     """The same as one batch, as the calls of one answer are run, beside the same floor."""
-    if not hasattr(adapter.Board, "batcher"):
+    if not hasattr(adapter.Host, "batcher"):
         return None
-    board, _ = await opened(adapter, "yielding")
-    many = await board.batcher(workload_of(adapter).function(7, "yielding"))
+    host, _ = await opened(adapter, "yielding")
+    many = await host.batcher(workload_of(adapter).function(7, "yielding"))
     texts = [ARGUMENTS_TEXT] * size
     _check(await many(texts), texts)
     found = await _beside(lambda: many(texts), _bare_flood(size), size, ROUNDS)
-    await board.close()
+    await host.close()
     return found
 
 
@@ -48,17 +48,17 @@ async def keyed(adapter, size):
 
     The floor has a lock for each key, and checks nothing.
     """
-    if not hasattr(adapter.Board, "keyed_batcher"):
+    if not hasattr(adapter.Host, "keyed_batcher"):
         return None
-    board, function = adapter.Board(), workload_of(adapter).function(7, "yielding")
-    many = await board.keyed_batcher(function, "text")
-    floor = await FLOOR.Board().keyed_batcher(workload_of(FLOOR).function(7, "yielding"), "text")
+    host, function = adapter.Host(), workload_of(adapter).function(7, "yielding")
+    many = await host.keyed_batcher(function, "text")
+    floor = await FLOOR.Host().keyed_batcher(workload_of(FLOOR).function(7, "yielding"), "text")
     found = {}
     for name, number in (("few", max(1, size // 10)), ("many", size)):
         texts = [json.dumps({**ARGUMENTS, "text": f"key {index % KEYS}"}) for index in range(number)]
         _check(await many(texts), texts)
         found[name] = await _beside(lambda texts=texts: many(texts), lambda texts=texts: floor(texts), number, 3)
-    await board.close()
+    await host.close()
     return {**found["many"], "few_cpu_us": found["few"]["cpu_us"], "few_x_floor": found["few"]["x_floor"]}
 
 
@@ -67,10 +67,10 @@ async def lasting(adapter, size):
 
     One in fifty has everything round it, one in a hundred is refused, one in a thousand is a batch of ten.
     """
-    board, one = await opened(adapter, "async")
-    laden = adapter.laden(("rules", "callbacks", "events")) if hasattr(adapter, "laden") else adapter.Board()
+    host, one = await opened(adapter, "async")
+    laden = adapter.laden(("rules", "callbacks", "events")) if hasattr(adapter, "laden") else adapter.Host()
     laden, full = await opened(adapter, "yielding", laden)
-    many = await board.batcher(workload_of(adapter).function(7)) if hasattr(board, "batcher") else None
+    many = await host.batcher(workload_of(adapter).function(7)) if hasattr(host, "batcher") else None
     mistakes = [json.dumps(each) for each in MISTAKES.values()]
 
     async def calls(numbers):
@@ -88,7 +88,7 @@ async def lasting(adapter, size):
         gc.collect()
         grown.append(resident_kib())
     kept = await _traced(calls, size // 10)
-    for each in (board, laden):
+    for each in (host, laden):
         await each.close()
     return {"grown_kib": grown[-1] - grown[0], "peak_kib": max(grown) - grown[0], "kept_bytes": kept}
 

@@ -32,11 +32,11 @@ from workload import ARGUMENTS_TEXT, MISTAKES, is_even  # noqa: E402
 
 async def define(adapter, size):
     """Defining `size` tools in 50 batches, each beside the floor's."""
-    board, floor = adapter.Board(), FLOOR.Board()
+    host, floor = adapter.Host(), FLOOR.Host()
     work, bare = workload_of(adapter), workload_of(FLOOR)
     step = max(1, size // 50)
     batches = [range(start, start + step) for start in range(0, size, step)]
-    board.add(work.functions(range(size, size + 5)))
+    host.add(work.functions(range(size, size + 5)))
     prepared = [(work.functions(numbers), bare.functions(numbers)) for numbers in batches]
     gc.collect()
     cpus, floors = [], []
@@ -45,10 +45,10 @@ async def define(adapter, size):
         target.add(functions)
 
     floor.add(bare.functions(range(size, size + step)))
-    first, _ = await batch(lambda: add(FLOOR.Board(), prepared[0][1]), 1)
+    first, _ = await batch(lambda: add(FLOOR.Host(), prepared[0][1]), 1)
     floors.append(first)
     for functions, plain in prepared:
-        cpus.append((await batch(lambda functions=functions: add(board, functions), 1))[0])
+        cpus.append((await batch(lambda functions=functions: add(host, functions), 1))[0])
         floors.append((await batch(lambda plain=plain: add(floor, plain), 1))[0])
     return {
         "cpu_us": sum(cpus) / size * 1e6,
@@ -61,13 +61,13 @@ async def traced(adapter, size):
     """KiB that Python keeps for each tool; what compiled code allocates isn't seen."""
     import tracemalloc
 
-    board, work = adapter.Board(), workload_of(adapter)
-    board.add(work.functions(range(size, size + 20)))
+    host, work = adapter.Host(), workload_of(adapter)
+    host.add(work.functions(range(size, size + 20)))
     functions = work.functions(range(size))
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    board.add(functions)
+    host.add(functions)
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     return {"defined_kib": (after - before) / 1024 / size}
@@ -75,41 +75,41 @@ async def traced(adapter, size):
 
 async def resident(adapter, size):
     """KiB by which the process grows for each tool that is defined, and for each first call."""
-    board, work = adapter.Board(), workload_of(adapter)
-    await _call_all(board, work.functions(range(size, size + 50)))
+    host, work = adapter.Host(), workload_of(adapter)
+    await _call_all(host, work.functions(range(size, size + 50)))
     functions = work.functions(range(size))
     gc.collect()
     start = resident_kib()
-    board.add(functions)
+    host.add(functions)
     gc.collect()
     defined = resident_kib()
-    await _call_all(board, functions, added=True)
+    await _call_all(host, functions, added=True)
     gc.collect()
     return {"defined_kib": (defined - start) / size, "called_kib": (resident_kib() - start) / size}
 
 
-async def _call_all(board, functions, *, added=False):
+async def _call_all(host, functions, *, added=False):
     if not added:
-        board.add(functions)
+        host.add(functions)
     for function in functions:
-        call = await board.caller(function)
+        call = await host.caller(function)
         await call(ARGUMENTS_TEXT)
-        await board.close()
+        await host.close()
 
 
 async def half(adapter, size):
     """Taking every second of `size` tools by a question, and writing them as JSON: the first time, and again."""
-    board, work = adapter.Board(), workload_of(adapter)
-    floor, bare = FLOOR.Board(), workload_of(FLOOR)
+    host, work = adapter.Host(), workload_of(adapter)
+    floor, bare = FLOOR.Host(), workload_of(FLOOR)
     for start in range(0, size, 500):
         numbers = range(start, min(size, start + 500))
-        board.add(work.functions(numbers))
+        host.add(work.functions(numbers))
         floor.add(bare.functions(numbers))
     gc.collect()
     kept = {}
 
     async def subject():
-        kept["text"] = await board.half(is_even)
+        kept["text"] = await host.half(is_even)
 
     async def beside():
         await floor.half(is_even)
@@ -139,18 +139,18 @@ async def call(adapter, size):
     The floor of an async call is the bare call; that of both others is the bare call by `asyncio.to_thread`.
     """
     found = {}
-    kinds = ["async", "plain", *(["inline"] if hasattr(adapter.Board, "add_quick") else [])]
+    kinds = ["async", "plain", *(["inline"] if hasattr(adapter.Host, "add_quick") else [])]
     for kind in kinds:
-        board, one = await opened(adapter, kind)
+        host, one = await opened(adapter, kind)
         bare = bare_call("async" if kind == "async" else "plain")
         found[kind] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare, size, warm=200)
-        await board.close()
+        await host.close()
     return found
 
 
 async def refuse(adapter, size):
     """What becomes of arguments that have to be refused, and what a refusal costs."""
-    board, one = await opened(adapter, "async")
+    host, one = await opened(adapter, "async")
     found = {}
     for mistake, arguments in MISTAKES.items():
         text = json.dumps(arguments)
@@ -158,7 +158,7 @@ async def refuse(adapter, size):
         found[mistake] = {"verdict": verdict}
         if verdict == "refused":
             found[mistake] |= await duel(lambda text=text: verdict_of(one, text), bare_call(), size)
-    await board.close()
+    await host.close()
     return found
 
 

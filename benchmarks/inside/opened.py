@@ -1,4 +1,4 @@
-"""What every group begins with: an adapter, a board with tools on it, and the way to call one of them."""
+"""Setup of every group: an adapter, a host with tools, and a function that calls one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workload import ANSWER, ARGUMENTS_TEXT, Workload
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 OTHERS = range(100, 199)
-"""The numbers of the tools that hang beside the one that is called."""
+"""The numbers of the other tools of the host."""
 
 
 def load(path):
@@ -25,7 +25,7 @@ FLOOR = load(str(FOLDER / "adapters" / "floor.py"))
 
 
 def workload_of(adapter):
-    """The tools, in the words that an adapter's package understands."""
+    """The tools, with the types that an adapter's package supports."""
     return Workload(
         adapter.FLAVOUR,
         bounded=getattr(adapter, "BOUNDED", True),
@@ -33,24 +33,24 @@ def workload_of(adapter):
     )
 
 
-async def opened(adapter, kind, board=None):
-    """A board with 100 tools, and the way to call one of them."""
-    board, work = board or adapter.Board(), workload_of(adapter)
+async def opened(adapter, kind, host=None):
+    """A host with 100 tools, and a function that calls one of them."""
+    host, work = host or adapter.Host(), workload_of(adapter)
     of_kind = "plain" if kind == "inline" else kind
     function = work.function(7, of_kind)
     functions = [function, *work.functions(OTHERS, of_kind)]
     if kind == "inline":
-        board.add_quick(functions)
+        host.add_quick(functions)
     else:
-        board.add(functions)
-    call = await board.caller(function)
+        host.add(functions)
+    call = await host.caller(function)
     got = json.loads(await call(ARGUMENTS_TEXT))
     assert got == ANSWER, got
-    return board, call
+    return host, call
 
 
 def bare_call(kind="async"):
-    """What a call comes to where nothing is checked; a plain function by `asyncio.to_thread`."""
+    """A call without any checks; a plain function runs by `asyncio.to_thread`."""
     function = workload_of(FLOOR).function(7, kind)
 
     async def call(text=ARGUMENTS_TEXT):
@@ -64,7 +64,7 @@ def bare_call(kind="async"):
 
 
 async def verdict_of(one, text):
-    """What becomes of a call: `"taken"`, `"refused"` or `"crashed in the tool"`."""
+    """The outcome of a call: `"taken"`, `"refused"` or `"crashed in the tool"`."""
     try:
         answer = json.loads(await one(text))
     except (AttributeError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Groups about what stands round one call: callbacks, rules and events; the check alone; another process."""
+"""Groups about a single call: with callbacks, rules and events; the validation alone; another process."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ LADEN = {
     "events": ("events",),
     "everything": ("rules", "callbacks", "events"),
 }
-"""What stands round a call that is validated anyway."""
+"""Additions to a call that is validated anyway."""
 
 CHECKS = 10
 """So many in a row: one is hardly longer than what it takes to await it."""
 
 
 async def laden(adapter, size):
-    """One call after the other with more round it; the tool gives way to the loop once, so observers are heard."""
+    """Calls in sequence with additions; the tool yields to the loop once, so that observers run."""
     if not hasattr(adapter, "laden"):
         return None
     found = {}
     for name, parts in LADEN.items():
-        board, one = await opened(adapter, "yielding", adapter.laden(parts))
+        host, one = await opened(adapter, "yielding", adapter.laden(parts))
         found[name] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare_call("yielding"), size, warm=100)
-        await board.close()
+        await host.close()
     return found
 
 
 async def check(adapter, size):
     """Arguments that were parsed -> arguments that are checked and typed; nothing is called. In bare calls."""
-    if not hasattr(adapter.Board, "checker"):
+    if not hasattr(adapter.Host, "checker"):
         return None
-    board, _ = await opened(adapter, "async")
-    one = await board.checker(workload_of(adapter).function(7))
+    host, _ = await opened(adapter, "async")
+    one = await host.checker(workload_of(adapter).function(7))
 
     async def checks():
         for _ in range(CHECKS):
             one(ARGUMENTS)
 
     found = await duel(checks, bare_call(), size)
-    await board.close()
+    await host.close()
     return {key: value if key == "floor_us" else value / CHECKS for key, value in found.items()}
 
 
 async def process(adapter, size):
     """One call after the other into a child process and back, by wall time, beside a bare `ProcessPoolExecutor`."""
-    if not hasattr(adapter.Board, "far_caller"):
+    if not hasattr(adapter.Host, "far_caller"):
         return None
     if str(FOLDER) not in sys.path:
         sys.path.append(str(FOLDER))  # a child finds the tool's module as its parent does
-    board = adapter.Board()
-    one = await board.far_caller(errand.find_orders)
+    host = adapter.Host()
+    one = await host.far_caller(errand.find_orders)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         loop = asyncio.get_running_loop()
 
@@ -72,5 +72,5 @@ async def process(adapter, size):
             got = json.loads(await each())
             assert got == ANSWER, got
         found = await duel(lambda: one(ARGUMENTS_TEXT), bare, size, by="wall")
-    await board.close()
+    await host.close()
     return found

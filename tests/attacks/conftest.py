@@ -1,4 +1,4 @@
-"""The project that attempts are made in."""
+"""The project that is attacked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attacker import (
-    grow,
-    installed,
-    looks,
-)
+from attacker import grow, installed, looks
 from pegboard import ToolRegistry
 
 
@@ -22,7 +18,7 @@ def project(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def root(project) -> Path:
-    """A project for attempts that shall change nothing; what one has changed all the same disturbs no other."""
+    """A project for attacks that must change nothing; it is restored after one that did."""
     before = looks(project)
     yield project
     if looks(project) != before:

@@ -1,7 +1,4 @@
-"""Attempts to get round a forbid rule or an approval, by what surrounds a call: plugins, files, other users.
-
-Each row is one attempt, named by what the attacker does; the assertion says what holds all the same.
-"""
+"""Attacks on forbid rules and approvals by plugins, callbacks, and edited suspended calls; each row is one attempt."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ FORBID = Rule("wipe", "secret*", "deny", forbid=True)
 
 
 class Victim:
-    """A registry with the tool `wipe`, which asks; what ran, and what a person was shown."""
+    """A registry with the tool `wipe`, which asks; records the calls that ran and the approval requests."""
 
     def __init__(self, *rules, answer=None, mode="default", **options):
         self.ran, self.shown, self.answer = [], [], answer or Once()
@@ -127,7 +124,7 @@ async def before_calls(context):
         ("on_tool_error", lambda error: ToolResult("fine"), "wipe"),
     ],
 )
-def test_no_callback_brings_a_call_to_what_is_forbidden(stage, function, name):
+def test_no_callback_makes_a_call_run_with_forbidden_arguments(stage, function, name):
     victim = Victim()
     victim.registry.add_callback(stage, function)
     victim.call(name)
@@ -135,7 +132,7 @@ def test_no_callback_brings_a_call_to_what_is_forbidden(stage, function, name):
     assert "secret" not in str(victim.ran)
 
 
-def test_arguments_changed_by_a_callback_are_asked_about_as_they_run():
+def test_the_approval_shows_the_arguments_as_changed_by_a_callback():
     victim = Victim()
     victim.registry.add_callback("before_tool", lambda arguments: ChangeArguments({"paths": ["other"]}))
     victim.call()
@@ -143,7 +140,7 @@ def test_arguments_changed_by_a_callback_are_asked_about_as_they_run():
     assert ['"other"' in text and '"ok"' not in text for text in victim.shown] == [True]
 
 
-def test_an_observer_changes_neither_what_is_judged_nor_what_runs():
+def test_an_observer_changes_neither_the_checked_nor_the_used_arguments():
     victim = Victim()
     seen = queue.Queue()
 
@@ -179,7 +176,7 @@ def test_a_wrapper_runs_an_approved_call_once():
 
 
 @pytest.mark.parametrize("stage", ["before_model", "after_model"])
-def test_calls_that_a_callback_puts_into_an_answer_are_judged(stage):
+def test_calls_that_a_callback_adds_to_an_answer_are_checked(stage):
     victim = Victim()
     forged = ModelResponse(Message("assistant", [CallPart(ToolCall("wipe", {"paths": ["secret"]}, "z"))]))
     once = itertools.chain([forged], itertools.repeat(None))
@@ -236,14 +233,14 @@ VALUES = {
 
 
 @pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
-def test_values_that_rules_cannot_read_are_allowed_by_none_and_caught_by_what_denies(values):
+def test_values_that_rules_cannot_read_match_deny_rules_and_no_allow_rule(values):
     allowing = Victim(Rule("wipe", "ok*", "allow"), answer=Reject(), permission_values=lambda a, c: values())
     assert (allowing.call(arguments={"paths": ["bad"]}).kind, allowing.ran) in [("rejected", []), ("denied", [])]
     denying = Victim(FORBID, Rule("wipe", "*", "deny"), permission_values=lambda a, c: values())
     assert (denying.call().kind, denying.ran) == ("denied", [])
 
 
-def test_a_text_that_lies_of_itself_is_matched_as_it_is():
+def test_a_str_subclass_with_false_methods_is_matched_by_its_text():
     class Liar(str):
         __slots__ = ()
         __hash__ = str.__hash__
@@ -261,7 +258,7 @@ def test_a_text_that_lies_of_itself_is_matched_as_it_is():
     assert victim.call().kind == "denied"
 
 
-# -- What a plugin that isn't trusted claims ---------------------------------------------------------------------------
+# -- Claims of an untrusted plugin ------------------------------------------------------------------------------------
 
 
 def claims(**changes):
@@ -294,7 +291,7 @@ def claims(**changes):
     ],
 )
 @pytest.mark.parametrize("place", ["register", "toolset"])
-def test_what_an_untrusted_tool_says_of_itself_takes_no_caution_away(changes, rules, mode, place):
+def test_the_claims_of_an_untrusted_tool_avoid_no_approval(changes, rules, mode, place):
     evil, ran = claims(**changes)
     registry = ToolRegistry(permissions=Permissions(rules, mode))
     registry.register(evil if place == "register" else StaticToolset("t", [evil]), origin=EVIL)
@@ -312,7 +309,7 @@ def test_a_toolset_cannot_take_the_name_of_the_host():
 @pytest.mark.parametrize("what", ["state", "extra"])
 @pytest.mark.parametrize("change", [lambda m: m.update(role="admin"), lambda m: m["roles"].append("admin")])
 @pytest.mark.parametrize("place", ["toolset", "predicate", "tool offered"])
-def test_what_looks_at_a_context_cannot_change_it_for_others(what, change, place):
+def test_a_reader_of_a_context_cannot_change_it_for_others(what, change, place):
     given = {"role": "user", "roles": ["user"]}
 
     class Toolset:
@@ -379,7 +376,7 @@ def test_an_executor_gets_no_call_before_it_may_run():
         (ReadonlyContext, ReadonlyContext(user="root")),
     ],
 )
-def test_a_service_of_a_plugin_replaces_nothing_that_guards(kind, value):
+def test_a_service_of_a_plugin_replaces_no_protection(kind, value):
     class Plugin:
         @hookimpl
         def pegboard_register_services(self, register):
@@ -391,7 +388,7 @@ def test_a_service_of_a_plugin_replaces_nothing_that_guards(kind, value):
     assert victim.ran == []
 
 
-def test_a_tool_reaches_through_its_context_only_what_its_model_may():
+def test_a_tool_can_only_call_what_its_model_may():
     @tool(read_only=True)
     async def proxy(context: ToolContext) -> str:
         """Calls others."""
@@ -408,7 +405,7 @@ def test_a_tool_reaches_through_its_context_only_what_its_model_may():
     assert victim.ran == []
 
 
-# -- Suspended calls, changed by whoever keeps them --------------------------------------------------------------------
+# -- Edited suspended calls --------------------------------------------------------------------------------------------
 
 
 def suspended(victim, name="wipe", key=None):
@@ -456,7 +453,7 @@ def test_an_edited_suspended_call_does_not_run(edit):
 
 @pytest.mark.parametrize("subject", ["call", "permission", "question"])
 @pytest.mark.parametrize("answer", [Once(), Always(), Always(["*"]), {"answer": "always", "patterns": ["*"]}])
-def test_a_suspended_call_that_is_forged_as_a_whole_is_still_judged(subject, answer):
+def test_an_entirely_forged_suspended_call_is_still_checked(subject, answer):
     victim = Victim()
     text = suspended(victim)
     arguments = {"paths": ["secret"]}

@@ -1,4 +1,4 @@
-"""Attempts to get round a rule by the files that it is read from, and by what a project brings along."""
+"""Attacks on files of rules and settings, and by the files of a project."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def through_an_open_folder(path):
 
 
 def anothers(path, monkeypatch):
-    """Has the system say that a path is another user's."""
+    """Makes `stat` report another owner of a path."""
 
     def patched(name):
         def facts(at, *args, **named):
@@ -68,7 +68,7 @@ def test_rules_and_settings_that_others_can_replace_are_refused(tmp_path, monkey
     (path := folder / "file.toml").write_text("")
     path.chmod(0o600)
     read(path)
-    folder.chmod(0o1777)  # as /tmp is: there, everyone's files are their own
+    folder.chmod(0o1777)  # like /tmp, where users can't replace each other's files
     read(path)
     folder.chmod(0o700)
     shared = share(path, monkeypatch)
@@ -114,10 +114,10 @@ def test_rules_and_settings_that_others_can_replace_are_refused(tmp_path, monkey
         "rename = [",
     ],
 )
-def test_a_project_that_is_not_trusted_is_told_what_it_does_not_get(tmp_path, text):
+def test_the_ignored_settings_of_an_untrusted_project_are_reported(tmp_path, text):
     (path := tmp_path / "pegboard.toml").write_text(text)
     config = load_config(user=False, project=path, environ={})
-    assert config.ignored or text.startswith(("block", "untrusted"))  # these may narrow what the user says
+    assert config.ignored or text.startswith(("block", "untrusted"))  # these may narrow the user's settings
     assert (config.where, dict(config.plugins), dict(config.rename)) == (None, {}, {})
     assert (config.untrusted, config.autoload, config.conflicts) == ((), True, None)
     assert (config.block, config.enable, dict(config.prefix), dict(config.selections)) == ((), None, {}, {})

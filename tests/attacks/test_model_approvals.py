@@ -1,4 +1,4 @@
-"""What a language model that was led astray may try against approvals, and beside them: a row is an attempt."""
+"""Attacks of a misled model on approvals, memory, hooks and stored results; each row is one attempt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pegboard import Once, Permissions, ReadonlyContext, Reject, ToolCall, ToolR
 from pegboard.testing import ScriptedModel
 from pegboard_search import searchable
 
-# -- Answers that are given for longer, and what they cover
+# -- Answers and their scope
 
 
 def askers() -> ToolRegistry:
@@ -67,9 +67,9 @@ def test_one_answer_runs_one_call_and_counts_once(calls, later):
             return (await registry.dispatch(calls, context=context, approver=lambda *_: next(answers))).results
         pending = (await registry.dispatch(calls, context=context, approver=pegboard.ask_later)).pending
         one = {pending.calls[0].id: Once()}
-        told = [await registry.resume(each, one, context=context) for each in (pending, pending)]
-        told.append(await registry.resume(pegboard.PendingCalls.loads(pending.dumps()), one, context=context))
-        return [result for outcome in told for result in outcome.results]
+        outcomes = [await registry.resume(each, one, context=context) for each in (pending, pending)]
+        outcomes.append(await registry.resume(pegboard.PendingCalls.loads(pending.dumps()), one, context=context))
+        return [result for outcome in outcomes for result in outcome.results]
 
     results = asyncio.run(run())
     assert [result.text for result in results if not result.is_error] == ["done"]
@@ -89,7 +89,7 @@ TRICKS = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), TRICKS, ids=range(len(TRICKS)))
-def test_nothing_that_a_person_is_shown_hides_or_steers(name, arguments, everything):
+def test_no_approval_request_shows_hidden_or_control_characters(name, arguments, everything):
     texts = []
 
     def approver(request, context):
@@ -102,7 +102,7 @@ def test_nothing_that_a_person_is_shown_hides_or_steers(name, arguments, everyth
     assert not [line for line in text.splitlines() if line.startswith(("allowed", "permission: read"))]
 
 
-# -- Memory, files of the conversation and messages
+# -- Memory, artifacts and messages
 
 GUARDED = [forbid("update_memory", "persona"), forbid("save_artifact", "report.md"), forbid("save_artifact", "user:*")]
 GUARDED += [forbid("message", "user:ann"), forbid("message", "group:*"), allow("message")]
@@ -113,7 +113,7 @@ persona \x20persona persona\x20 persona\x0a \x09persona per\u200bsona persona\xa
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_a_block_that_is_forbidden_to_change_gets_neither_words_nor_a_double(label, tmp_path):
+def test_a_forbidden_block_of_memory_gets_neither_text_nor_a_lookalike(label, tmp_path):
     registry = installed(tmp_path / "root", "memory")
     attempt(registry, "update_memory", {"operation": "create", "name": "persona", "content": "GOOD"})
     for operation in ("create", "append", "replace"):
@@ -159,7 +159,7 @@ def test_no_query_of_the_memory_is_more_than_words(query, everything):
     assert attempt(everything, "load_memory", {"query": query}).text == "Nothing is remembered that fits."
 
 
-# -- Programs and hooks of the user's
+# -- The user's programs and hooks
 
 NO_KEYS = "import json, sys; sys.exit(2 if '.env' in json.dumps(json.load(sys.stdin)['tool_input']) else 0)"
 PROGRAMS = {
@@ -201,11 +201,11 @@ def test_no_spelling_of_a_call_escapes_a_hook(name, path, root):
         assert SECRET not in whole(attempt(registry, called, arguments, OPEN))
 
 
-# -- Loops, agents, searches for tools, results that are kept
+# -- Loops, agents, searches for tools, stored results
 
 
 def counted(calls: list[str], name: str = "boom", **options):
-    """A tool that notes its calls."""
+    """A tool that records its calls."""
 
     def run(x: str = "a", n: float = 1) -> str:
         """Explodes."""
@@ -225,7 +225,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_no_spelling_of_a_call_goes_on_for_ever(row, tmp_path):
+def test_no_spelling_of_a_call_escapes_the_loop_detection(row, tmp_path):
     calls = []
     registry = installed(tmp_path, "guard", "agents", guard={"doom_loop_action": "deny"})
     registry.register(counted(calls, read_only=True))
@@ -235,7 +235,7 @@ def test_no_spelling_of_a_call_goes_on_for_ever(row, tmp_path):
     assert len(calls) <= 4
 
 
-def test_no_search_for_tools_finds_what_a_request_leaves_out():
+def test_no_search_finds_a_tool_that_the_request_leaves_out():
     calls = []
     registry = ToolRegistry()
     boom, safe = counted(calls, destructive=True), counted(calls, "safe", read_only=True)
@@ -249,7 +249,7 @@ def test_no_search_for_tools_finds_what_a_request_leaves_out():
 
 @pytest.mark.parametrize("place", [{"session": "two"}, {"session": None}, {"session": "two", "user": "bob"}], ids=str)
 @pytest.mark.parametrize("spelling", ["{}", "../{}", " {}", "./{}"])
-def test_no_session_reads_what_another_has_kept(place, spelling):
+def test_no_session_reads_the_stored_results_of_another(place, spelling):
     registry = ToolRegistry()
     registry.register(counted([], "long", read_only=True), pegboard.kept_result_tool(registry.kept))
     first = attempt(registry, "long", {}, session="one")
@@ -264,19 +264,19 @@ CUT_OFF = pegboard.ModelResponse(CUT_OFF, "length")
 ANSWERS = {
     "forbidden": (ToolCall("boom", {}), [forbid("boom"), allow("*")], {}),
     "in another case": (ToolCall("Boom", {}), [allow("boom")], {}),
-    "by a slip of the pen": (ToolCall("bom", {}), [allow("boom")], {}),
+    "with a typo": (ToolCall("bom", {}), [allow("boom")], {}),
     "not asked for": (ToolCall("boom", {}), [allow("boom")], {"where": "read_only"}),
     "not active": (ToolCall("boom", {}), [allow("boom")], {"active": ["safe"]}),
     "half an argument": (ToolCall("boom", '{"x": "a"'), [allow("boom")], {}),
     "as if it had run": (ToolCall("boom", {}, provider_executed=True), [allow("boom")], {}),
-    "with nobody to ask": (ToolCall("boom", {}), [], {}),
+    "without an approver": (ToolCall("boom", {}), [], {}),
     "by an approver that fails": (ToolCall("boom", {}), [], {"approver": lambda *_: 1 / 0}),
     "in an answer that was cut off": (CUT_OFF, [allow("boom")], {}),
 }
 
 
 @pytest.mark.parametrize(("step", "rules", "options"), ANSWERS.values(), ids=ANSWERS)
-def test_no_answer_of_a_model_runs_what_it_may_not(step, rules, options):
+def test_no_answer_of_a_model_runs_a_denied_tool(step, rules, options):
     calls = []
     registry = ToolRegistry()
     registry.permissions = Permissions(rules)
@@ -285,14 +285,14 @@ def test_no_answer_of_a_model_runs_what_it_may_not(step, rules, options):
     assert calls == []
 
 
-# -- Tools of a host's, whose arguments rules look at
+# -- Tools of the host with arguments for rules
 
 
 PLACES = words("secret/key.txt ./secret/x src/../secret/x dlink/key.txt sub/up/secret/key.txt {root}/secret/x")
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_tool_asks_about_by_itself_is_judged_as_the_path_that_it_is(place, root):
+def test_a_path_that_a_tool_asks_about_is_checked_resolved(place, root):
     @tool
     async def change(context: pegboard.ToolContext, target: str) -> str:
         """Changes."""

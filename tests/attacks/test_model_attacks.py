@@ -1,4 +1,4 @@
-"""What a language model that was led astray may try against what rules forbid: a row is an attempt."""
+"""Attacks of a misled model on forbid rules; each row is one attempt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ k\\x0aey.txt ~/.env $PWD/.env {root}/../outside.txt secret secret/deep dlink sub
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_spelling_of_a_path_reaches_what_is_forbidden_to_read(path, root, everything):
+def test_no_spelling_of_a_path_reaches_a_forbidden_file(path, root, everything):
     path = path.replace("{root}", str(root)).replace("{dots}", "secret/" + "./" * 2000 + "key.txt")
     before = looks(root)
     there = (root / path.replace("\0", "")).exists()
@@ -53,13 +53,13 @@ def test_no_spelling_of_a_path_reaches_what_is_forbidden_to_read(path, root, eve
         "grep": {"path": path, "pattern": ".", "hidden": True, "no_ignore": True},
         "multi_edit": {"path": path, "edits": [{"old_string": "TOP", "new_string": "x"}]},
         "apply_patch": patch(f"*** Update File: {path}", "*** Move to: m.txt"),
-        **({"write_file": {"path": path, "content": "x"}} if there else {}),  # a file of another name is no harm
+        **({"write_file": {"path": path, "content": "x"}} if there else {}),  # a file with another name does no harm
     }.items():
         assert SECRET not in whole(attempt(everything, name, arguments, [*UNREADABLE, *OPEN]))
     assert looks(root) == before
 
 
-# -- What lists, finds and searches, and slips of the pen that are answered with near names
+# -- Listings, searches, and typos that are answered with near misses
 
 NAMES = [forbid("read_file", "*key.txt"), forbid("read_file", "secret/deep"), forbid("read_file", "secret/deep/*")]
 NAMES += [forbid("read_file", pattern) for pattern in ("*.env", "k*", "caf*")]
@@ -84,13 +84,13 @@ SEARCHES = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), SEARCHES)
-def test_neither_content_nor_names_of_what_is_forbidden_are_found(name, arguments, root, everything):
+def test_neither_content_nor_names_of_forbidden_files_are_found(name, arguments, root, everything):
     seen = whole(attempt(everything, name, arguments, [*NAMES, *OPEN]))
     hidden = (SECRET, "key.txt", "x.txt", "'.env'", "k\\\\ney")
     assert not [word for word in hidden if word in seen.replace("kex.txt", "")]
 
 
-# -- Rules that take caution over reading, and tools that read on the way
+# -- Rules on reading, and tools that read as part of their work
 
 WAYS = [
     ("read_file", {"path": KEY}),
@@ -121,7 +121,7 @@ CAUTIOUS = {
 
 
 @pytest.mark.parametrize("rules", CAUTIOUS.values(), ids=CAUTIOUS)
-def test_what_may_not_be_read_is_not_read_by_another_tool(rules, root, everything):
+def test_a_file_that_must_not_be_read_is_not_read_by_another_tool(rules, root, everything):
     before = looks(root)
     for name, arguments in WAYS:
         result = attempt(everything, name, arguments, rules)
@@ -167,7 +167,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("arguments", CHANGES, ids=range(len(CHANGES)))
-def test_no_tool_changes_what_is_forbidden_to_change(arguments, root, everything):
+def test_no_tool_changes_a_forbidden_file(arguments, root, everything):
     arguments = {"input": arguments} if isinstance(arguments, str) else arguments
     arguments = json.loads(json.dumps(arguments).replace("{root}", str(root)))
     tools = {"input": "apply_patch", "content": "write_file", "old_string": "edit_file", "edits": "multi_edit"}
@@ -179,7 +179,7 @@ def test_no_tool_changes_what_is_forbidden_to_change(arguments, root, everything
     assert looks(root) == before
 
 
-# -- What is turned while a person is asked
+# -- Paths that are replaced by links during the approval
 
 NEW = {"path": "sub/new.txt", "content": "x"}
 CAT = {"command": ["/bin/cat", "key.txt"], "folder": "sub"}
@@ -205,7 +205,7 @@ TURNS = {
 
 @pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
 @pytest.mark.parametrize("forbidden", [True, False])
-def test_what_is_turned_while_a_person_is_asked_is_not_touched(turn, forbidden, tmp_path):
+def test_a_path_replaced_by_a_link_during_the_approval_is_not_accessed(turn, forbidden, tmp_path):
     name, arguments, turned, to = turn
     root = grow(tmp_path)
     (root / "sub/key.txt").write_text("TOPIC\n")
@@ -221,13 +221,13 @@ def test_what_is_turned_while_a_person_is_asked_is_not_touched(turn, forbidden, 
 
     result = attempt(registry, name, arguments, rules, approver=approver)
     asyncio.run(registry.aclose())
-    assert seen, "nobody was asked"
+    assert seen, "no approval was requested"
     assert result.is_error
     assert SECRET not in whole(result)
     assert looks(root) == seen
 
 
-# -- Texts that stand for arguments, and names that stand for tools
+# -- Texts of arguments, and names of tools
 
 TEXTS = lines(r"""
 {"path": "public.txt", "path": "secret/key.txt"}  %%  {"path": "secret\/key.txt"}  %%  {"path": ["secret/key.txt"]}
@@ -264,12 +264,12 @@ def test_no_wording_of_a_call_escapes_the_rules(name, arguments, everything):
     assert result.is_error or "failed" in result.text
 
 
-# -- A repository of the model's own
+# -- A git repository made by the model
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["git status", "git log", "git -C . diff"])
-def test_files_that_a_model_writes_are_no_repository_whose_settings_git_runs(line, tmp_path):
+def test_git_ignores_the_settings_of_a_repository_that_a_model_has_made(line, tmp_path):
     registry = installed(tmp_path, "files", "shell")
     config = f'[core]\nbare = false\nworktree = .\nfsmonitor = "touch {tmp_path}/pwned; false"\n'
     for path, content in {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/x": "x", "refs/x": "x"}.items():

@@ -1,4 +1,4 @@
-"""The documentation says what there is, and nothing of it is out of reach."""
+"""The documentation is complete, and all its pages are reachable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import pegboard
 from pegboard import ResultLimits, errors
 from pegboard.catalogue import Status
 from pegboard.config.config import parse_config
-from pegboard.dispatch.events import AnyCallEvent, CallEvent
+from pegboard.dispatch.events import AnyCallEvent
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
 from pegboard.schema.types import schema_of
@@ -44,12 +44,12 @@ def text_of(page: str) -> str:
 
 
 def prose_of(page: str) -> str:
-    """A page without its code blocks and what the site doesn't show."""
+    """A page without code blocks and comments."""
     return BLOCK.sub("", text_of(page))
 
 
 def words_in(page: str) -> set[str]:
-    """Every word that stands in backticks."""
+    """Every word in backticks."""
     return {word for span in SPAN.findall(prose_of(page)) for word in re.findall(r"[\w.]+", span)}
 
 
@@ -69,74 +69,80 @@ def test_the_nav_has_every_page_once() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_relative_link_leads_somewhere(page: str) -> None:
-    """To a page, and to a heading of it where the link names one."""
+    """To a page, and to a heading if the link names one."""
     for target in LINK.findall(SPAN.sub("", prose_of(page))):
         if "://" in target:
             continue
         path, _, heading = target.partition("#")
         led = ((DOCS / page).parent / path).resolve() if path else DOCS / page
-        assert led.is_relative_to(DOCS), f"{page} links to {target}, which is no part of the site"
-        assert led.is_file(), f"{page} links to {target}, which isn't there"
+        assert led.is_relative_to(DOCS), f"{page} links to {target}, which isn't part of the site"
+        assert led.is_file(), f"{page} links to {target}, which doesn't exist"
         assert not heading or heading in headings(led), f"{page} links to {target}: there is no such heading"
 
 
 def headings(page: Path) -> set[str]:
-    """The headings of a page, as links name them."""
+    """The headings of a page, as anchors."""
     found = re.findall(r"^#+ +(.+)$", BLOCK.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("explanation/decisions/")])
 def test_a_paragraph_has_one_sentence_a_line(page: str) -> None:
-    """Tables and lists may have more, short as they are."""
+    """Tables and lists may have more."""
     for line in prose_of(page).splitlines():
         if line[:1].isalpha():
             assert not re.search(r"[a-z0-9)`\"][.!?] [A-Z`*]", line), f"{page}: {line}"
 
 
-# What there is, is told ---------------------------------------------------------------------------------------------
+# Completeness -------------------------------------------------------------------------------------------------------
 
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")}
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_hooks_are_told_with_their_arguments(name: str) -> None:
+def test_hooks_are_documented_with_their_arguments(name: str) -> None:
     """In a row of a table with the arguments in its second cell, or with its signature."""
     page = text_of("reference/hooks.md")
     rows = [cells(row) for row in page.splitlines() if row.startswith(f"| `{name}` |")]
-    told = [SPAN.findall(row[1]) for row in rows]
-    told += [arguments.split(", ") for arguments in re.findall(rf"`{name}\(([^)]*)\)`", page)]
-    assert list(inspect.signature(HOOKS[name]).parameters) in told
+    documented = [SPAN.findall(row[1]) for row in rows]
+    documented += [arguments.split(", ") for arguments in re.findall(rf"`{name}\(([^)]*)\)`", page)]
+    assert list(inspect.signature(HOOKS[name]).parameters) in documented
 
 
-@pytest.mark.parametrize("kind", get_args(ErrorKind))
-def test_kinds_of_errors_are_told(kind: str) -> None:
-    assert f"\n| `{kind}` |" in text_of("reference/results.md")
+ROWS = {  # page: the first cells of rows in its tables
+    "reference/results.md": [
+        *get_args(ErrorKind),
+        *(f"{content.__name__}({', '.join(attrs.fields_dict(content))})" for content in CONTENT_TYPES),
+    ],
+    "reference/calls.md": [f"{event.__name__}` | `{event.type}" for event in get_args(AnyCallEvent)],
+    "reference/predicates.md": [*FLAGS, *KEYS, "state.KEY"],
+    "reference/hooks.md": get_args(Status),
+}
 
 
-@pytest.mark.parametrize("content", CONTENT_TYPES, ids=lambda content: content.__name__)
-def test_content_types_are_told_with_their_fields(content: type) -> None:
-    fields = ", ".join(attrs.fields_dict(content))
-    assert f"\n| `{content.__name__}({fields})` |" in text_of("reference/results.md")
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in ROWS.items() for name in names])
+def test_each_name_has_a_row(page: str, name: str) -> None:
+    """Kinds of errors, content types, events, words of predicates, and states of plugins."""
+    assert f"\n| `{name}` |" in text_of(page)
 
 
-def test_limits_are_told_with_their_defaults() -> None:
-    """The defaults stand as Python would have them."""
+def test_every_call_event_is_public() -> None:
+    assert all(getattr(pegboard, event.__name__) is event for event in get_args(AnyCallEvent))
+
+
+def test_limits_are_documented_with_their_defaults() -> None:
+    """The defaults are written as in Python."""
     section = text_of("reference/calls.md").partition("\n## Limits\n")[2]
     rows = [cells(line) for line in section.splitlines() if line.startswith("| `")]
-    told = {row[0].strip("`"): eval(row[2].strip("`")) for row in rows}
-    assert told == attrs.asdict(pegboard.Limits(), recurse=False)
+    documented = {row[0].strip("`"): eval(row[2].strip("`")) for row in rows}
+    assert documented == attrs.asdict(pegboard.Limits(), recurse=False)
 
 
-@pytest.mark.parametrize("event", get_args(AnyCallEvent), ids=lambda event: event.type)
-def test_events_are_told_with_their_types(event: type[CallEvent]) -> None:
-    assert getattr(pegboard, event.__name__) is event
-    assert f"\n| `{event.__name__}` | `{event.type}` |" in text_of("reference/calls.md")
-
-
-@pytest.mark.parametrize("option", pegboard.BatchOptions.__annotations__)
-def test_options_of_batches_are_told(option: str) -> None:
-    assert option in words_in("reference/api.md")
+@pytest.mark.parametrize(
+    ("page", "options"), [("reference/api.md", pegboard.BatchOptions), ("how-to/define-tools.md", ToolOptions)]
+)
+def test_options_are_documented(page: str, options: type) -> None:
+    assert set(options.__annotations__) <= words_in(page)
 
 
 ERRORS = [
@@ -151,7 +157,7 @@ def tree_in(text: str) -> list[str]:
 
 
 def drawn_errors(tree: list[str]) -> set[tuple[str, str]]:
-    """Each exception of a drawing and the one that it hangs by; the root hangs by `Exception`."""
+    """Each exception of a drawing and its base; that of the root is `Exception`."""
     found: set[tuple[str, str]] = set()
     above = {-4: "Exception"}
     for line in tree:
@@ -168,8 +174,8 @@ def test_exceptions_are_drawn_as_in_the_code() -> None:
 
 
 @pytest.mark.parametrize("error", ERRORS[1:], ids=lambda error: error.__name__)
-def test_exceptions_are_told_with_their_facts(error: type[Exception]) -> None:
-    """Each has a row with the fields that are its own."""
+def test_exceptions_are_documented_with_their_fields(error: type[Exception]) -> None:
+    """Each has a row with its own fields."""
     (row,) = (
         line for line in text_of("reference/errors.md").splitlines() if line.startswith(f"| `{error.__name__}` |")
     )
@@ -178,34 +184,19 @@ def test_exceptions_are_told_with_their_facts(error: type[Exception]) -> None:
     assert set(own) <= set(SPAN.findall(cells(row)[2]))
 
 
-def test_the_page_of_public_names_is_what_their_docstrings_say() -> None:
-    """Where this fails, `python scripts/api_page.py` writes the page anew."""
+def test_the_page_of_public_names_is_up_to_date() -> None:
+    """Run `python scripts/api_page.py` if this fails."""
     page = runpy.run_path(str(ROOT / "scripts" / "api_page.py"))["page"]
     assert text_of("reference/api.md") == page()
 
 
-def test_configuration_keys_are_told() -> None:
-    """The table has the keys that the reader knows."""
+def test_configuration_keys_are_documented() -> None:
+    """The table has the keys that the parser accepts."""
     with pytest.raises(ConfigError) as refused:
         parse_config(b"zzzzzzzz = 1", "pegboard.toml")
     known = str(refused.value).partition(" There are ")[2].rstrip(".").split(", ")
     keys = [cells(line)[0] for line in text_of("reference/configuration.md").splitlines() if line.startswith("| `")]
     assert [f"`{key}`" for key in known] == keys[: len(known)]
-
-
-@pytest.mark.parametrize("word", [*FLAGS, *KEYS, "state.KEY"])
-def test_words_and_keys_of_predicates_are_told(word: str) -> None:
-    assert f"\n| `{word}` |" in text_of("reference/predicates.md")
-
-
-@pytest.mark.parametrize("status", get_args(Status))
-def test_states_of_plugins_are_told(status: str) -> None:
-    assert f"\n| `{status}` |" in text_of("reference/hooks.md")
-
-
-@pytest.mark.parametrize("option", ToolOptions.__annotations__)
-def test_options_of_tools_are_told(option: str) -> None:
-    assert option in words_in("how-to/define-tools.md")
 
 
 # The table of types -------------------------------------------------------------------------------------------------
@@ -268,7 +259,7 @@ class Len:
 
 UserId = NewType("UserId", int)
 SEEN = (Annotated, Any, Decimal, Path, Pattern, ResultLimits, UUID, date, datetime, time, timedelta)
-"""Imported for what stands on pages, which is evaluated here."""
+"""Imported for expressions on pages, which are evaluated here."""
 
 TYPES = [
     (cells(row)[0].strip("`"), cells(row)[1].strip("`"))
@@ -278,17 +269,17 @@ TYPES = [
 
 
 def test_the_table_of_types_is_long() -> None:
-    """So that a change of its form isn't taken for success."""
+    """So that a change of its format doesn't pass unnoticed."""
     assert len(TYPES) > 30
 
 
 @pytest.mark.parametrize(("written", "schema"), TYPES, ids=[written for written, _ in TYPES])
-def test_types_have_the_schemas_that_are_told(written: str, schema: str) -> None:
+def test_types_have_the_documented_schemas(written: str, schema: str) -> None:
     assert schema_of(eval(written)) == json.loads(schema)
 
 
-def test_each_fragment_of_the_changelog_is_of_a_kind_that_the_changelog_has():
-    """Of another kind it would be left out."""
+def test_each_fragment_of_the_changelog_has_a_known_kind():
+    """Others would be left out."""
     kinds = {
         each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
     }

@@ -1,4 +1,4 @@
-"""What `import pegboard` shows is what there is."""
+"""The public names of `pegboard`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ def test_all_and_dir_have_every_public_name() -> None:
 
 
 def test_type_checkers_see_every_public_name() -> None:
-    """Made anew by `python scripts/public_types.py`."""
+    """Run `python scripts/public_types.py` if this fails."""
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "public_types.py"))
     assert Path(pegboard.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == script["public_types"]()
 
 
 @pytest.mark.parametrize("name", sorted(pegboard._MODULES))
 def test_every_public_name_is_found_and_documented(name: str) -> None:
-    """Each name is what its module has, and has a docstring where it can have one."""
+    """Each name is the object of its module, with a docstring if it can have one."""
     thing = getattr(pegboard, name)
     assert thing is getattr(import_module(f"pegboard.{pegboard._MODULES[name]}"), name)
     assert not callable(thing) or thing.__doc__
 
 
 def test_unknown_names_are_refused() -> None:
-    """As for any module."""
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         pegboard.nosuch  # noqa: B018
 
@@ -42,12 +41,12 @@ def test_unknown_names_are_refused() -> None:
 HOOKS = [hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")]
 
 NOTHING = ("None", "None | Awaitable[None]")
-"""What hooks give back that nobody looks at; the second may be async, too."""
+"""Return annotations of hooks without a result; the second allows async hooks."""
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
-def test_every_hook_says_what_it_is_for(hook: object) -> None:
-    """Its docstring tells when it is called, since when, each argument, and what may be returned."""
+def test_every_hook_is_documented(hook: object) -> None:
+    """Its docstring has the version, each argument, and the return value."""
     text = inspect.getdoc(hook)
     assert "Since " in text
     names = hook.__code__.co_varnames[: hook.__code__.co_argcount]

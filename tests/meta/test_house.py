@@ -1,4 +1,4 @@
-"""The figures of the code's order are counted rightly, and one call keeps within its limits."""
+"""The metrics of the code are counted correctly, and one call is within its limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HOUSE = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "house.py"))
 
 
 def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
-    """Counted of a tool that does nothing, and of a realistic one with rules."""
+    """For a tool that does nothing, and for a realistic one with rules."""
     found, limits = HOUSE["figures_of_a_call"](), HOUSE["LIMITS"]["one call"]
     assert found.keys() == limits.keys()
     assert {name: value for name, value in found.items() if value > limits[name].most} == {}
@@ -19,7 +19,7 @@ def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
 
 @pytest.fixture
 def figures(tmp_path):
-    """The figures of a package of these files."""
+    """The metrics of a package of these files."""
 
     def of(**texts: str) -> dict[str, float]:
         for name, text in texts.items():
@@ -41,20 +41,20 @@ def figures(tmp_path):
         "def g():\n    from made.one import f",
     ],
 )
-def test_modules_that_import_each_other_are_a_cycle_wherever_they_do(figures, back: str) -> None:
+def test_an_import_cycle_is_found_anywhere_in_a_module(figures, back: str) -> None:
     """At the top, for type checkers, within a function."""
     found = figures(one="from made.two import g", two="from made.three import h", three=back, four="import made.one")
     assert (found["import cycles"], found["files in cycles"]) == (1, 3)
 
 
-def test_what_leads_one_way_is_no_cycle(figures) -> None:
-    """However many steps there are."""
+def test_one_way_imports_are_not_a_cycle(figures) -> None:
+    """Also transitive ones."""
     found = figures(one="import made.two\nimport made.three", two="import made.three", three="import os")
     assert (found["import cycles"], found["files in cycles"]) == (0, 0)
 
 
 def test_sizes_and_repeated_names_are_counted(figures) -> None:
-    """Marks of packages, commands and private classes count for no name twice."""
+    """Packages, commands and private classes don't count as repeated names."""
     given = {
         "__init__": '"""Made."""\n',
         "one": "class A: ...\n" * 8,

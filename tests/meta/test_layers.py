@@ -1,4 +1,4 @@
-"""The modules import one way, and load no more than they need."""
+"""Import layers, and the modules that imports load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULES = sorted(
 )
 
 
-def test_every_package_is_held_to_one_way_and_measured() -> None:
+def test_every_package_is_checked_by_import_linter_and_coverage() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     plugins = [path.parent.name for path in ROOT.glob("plugins/*/src/*/__init__.py")]
     _, one_way = project["importlinter"]["contracts"]
@@ -30,7 +30,7 @@ def test_every_package_is_held_to_one_way_and_measured() -> None:
 
 FORK_AND_IMPORT = """
 import os, sys
-import asyncio, attrs, click, jsonschema_rs  # what most modules would load again
+import asyncio, attrs, click, jsonschema_rs  # loaded once, as most modules need them
 for name in sys.argv[1:]:
     if os.fork() == 0:
         try:
@@ -44,7 +44,7 @@ for name in sys.argv[1:]:
 
 @pytest.mark.slow
 def test_every_module_imports_alone() -> None:
-    """Each in a process that has loaded nothing of pegboard, so that none relies on another's having been imported."""
+    """Each in a process that has loaded nothing of pegboard, so that none relies on earlier imports."""
     names = [name for name in MODULES if not name.endswith("__main__")]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK_AND_IMPORT, *names], capture_output=True, text=True, check=False
@@ -75,14 +75,14 @@ OURS = "pegboard.dispatch.permissions pegboard.schema.text pegboard.schema.adapt
     ],
 )
 def test_imports_load_nothing_heavy(statement: str, forbidden: str) -> None:
-    """What a statement mustn't load isn't loaded by it."""
+    """A statement doesn't load the forbidden modules."""
     script = f"import sys; {statement}; print(*[name for name in {forbidden.split()!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
 
 def test_importing_pegboard_loads_almost_nothing() -> None:
-    """The package's face is its table of names and what looks them up."""
+    """The package itself is only a table of names and their lazy lookup."""
     script = "import sys; before = set(sys.modules); import pegboard; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""}

@@ -1,4 +1,4 @@
-"""What the warm command takes means to it what it means to click."""
+"""The warm command reads its arguments as click does."""
 
 from __future__ import annotations
 

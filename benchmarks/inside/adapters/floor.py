@@ -33,7 +33,7 @@ def _schema(function):
     return {"type": "object", "properties": properties, "required": ["text"]}
 
 
-class Board:
+class Host:
     def __init__(self):
         self.tools = {}
         self.quick = False
@@ -41,15 +41,15 @@ class Board:
     def add(self, functions):
         for function in functions:
             name = function.__name__
-            said = {"name": name, "description": function.__doc__, "parameters": _schema(function)}
-            self.tools[name] = (function, {"type": "function", "function": said})
+            entry = {"name": name, "description": function.__doc__, "parameters": _schema(function)}
+            self.tools[name] = (function, {"type": "function", "function": entry})
 
     def add_quick(self, functions):
         self.add(functions)
         self.quick = True
 
     async def half(self, keep):
-        return json.dumps([said for name, (_, said) in self.tools.items() if keep(name)])
+        return json.dumps([entry for name, (_, entry) in self.tools.items() if keep(name)])
 
     async def exported(self, name):  # noqa: ARG002  there is one
         return [
@@ -57,11 +57,11 @@ class Board:
                 "type": "function",
                 "function": {
                     "name": each,
-                    "description": said["function"]["description"],
-                    "parameters": said["function"]["parameters"],
+                    "description": entry["function"]["description"],
+                    "parameters": entry["function"]["parameters"],
                 },
             }
-            for each, (_, said) in self.tools.items()
+            for each, (_, entry) in self.tools.items()
         ]
 
     async def caller(self, function):

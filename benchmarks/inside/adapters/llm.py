@@ -10,7 +10,7 @@ FLAVOUR = "typed_dict"
 IMPORT = "from llm import Tool"
 
 
-class Board:
+class Host:
     def __init__(self):
         self.tools = {}
 
@@ -22,12 +22,12 @@ class Board:
             self.tools[name] = Tool.function(function, name=name)
 
     async def half(self, keep):
-        said = [
+        entries = [
             {"name": tool.name, "description": tool.description or None, "parameters": tool.input_schema}
             for name, tool in self.tools.items()
             if keep(name)
         ]
-        return json.dumps([{"type": "function", "function": each} for each in said])
+        return json.dumps([{"type": "function", "function": each} for each in entries])
 
     async def caller(self, function):
         from llm.models import ToolCall

@@ -9,7 +9,7 @@ FLAVOUR = "pydantic"
 IMPORT = "from mcp.server import MCPServer"
 
 
-class Board:
+class Host:
     def __init__(self):
         from mcp.server import MCPServer
 

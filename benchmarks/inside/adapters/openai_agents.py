@@ -10,7 +10,7 @@ IMPORT = "from agents import function_tool"
 FORMATS = ("openai",)
 
 
-class Board:
+class Host:
     def __init__(self):
         self.tools = {}
 

@@ -1,4 +1,4 @@
-"""pegboard, as a host uses it: functions registered on a board, called by `registry.call`, every result a text."""
+"""pegboard, as a host uses it: functions in a registry, called by `registry.call`, every result a text."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ FORMATS = (
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 
 
-async def allows(context, tool, arguments):  # noqa: ARG001  a callback that looks and lets pass
+async def before(context, tool, arguments):  # noqa: ARG001  a callback that changes nothing
     return None
 
 
-async def leaves(context, tool, arguments, result):  # noqa: ARG001  the same
+async def after(context, tool, arguments, result):  # noqa: ARG001  the same
     return None
 
 
-async def hears(event):  # noqa: ARG001  the same
+async def observe(event):  # noqa: ARG001  the same
     return None
 
 
 def laden(parts):
-    """A board with some of this round each call: `rules` of two sentences, one of which looks at an argument;
-    `callbacks`, one before and one after; `events`, heard by an observer."""
+    """A host with additions to each call: `rules`, two, one of which checks an argument;
+    `callbacks`, one before and one after; `events`, received by an observer."""
     from pegboard import Permissions, Rule
 
     rules = [Rule("*", "*", "allow"), Rule("find_orders_*", "*secret*", "deny", field="text")]
-    board = Board(permissions=Permissions(rules) if "rules" in parts else None)
+    host = Host(permissions=Permissions(rules) if "rules" in parts else None)
     if "callbacks" in parts:
-        board.registry.add_callback("before_tool", allows)
-        board.registry.add_callback("after_tool", leaves)
+        host.registry.add_callback("before_tool", before)
+        host.registry.add_callback("after_tool", after)
     if "events" in parts:
-        board.registry.add_callback("observe", hears)
-    return board
+        host.registry.add_callback("observe", observe)
+    return host
 
 
-class Board:
+class Host:
     def __init__(self, **settings):
         from pegboard import ToolRegistry
 

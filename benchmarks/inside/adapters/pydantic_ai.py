@@ -17,7 +17,7 @@ def _context():
     return RunContext(deps=None, model=TestModel(), usage=RunUsage(), run_step=1)
 
 
-class Board:
+class Host:
     def __init__(self):
         from pydantic_ai.toolsets import FunctionToolset
 
@@ -30,8 +30,8 @@ class Board:
             self.toolset.add_function(function)
 
     async def half(self, keep):
-        kept = await self.toolset.filtered(lambda _, said: keep(said.name)).get_tools(_context())
-        said = [
+        kept = await self.toolset.filtered(lambda _, spec: keep(spec.name)).get_tools(_context())
+        entries = [
             {
                 "name": tool.tool_def.name,
                 "description": tool.tool_def.description or "",
@@ -39,7 +39,7 @@ class Board:
             }
             for tool in kept.values()
         ]
-        return json.dumps([{"type": "function", "function": each} for each in said])
+        return json.dumps([{"type": "function", "function": each} for each in entries])
 
     async def caller(self, function):
         from pydantic_ai.messages import ToolCallPart, ToolReturnPart

@@ -11,7 +11,7 @@ TYPED_ANSWER = False
 IMPORT = "from strands import tool; from strands.tools.registry import ToolRegistry"
 
 
-class Board:
+class Host:
     def __init__(self):
         from strands.tools.registry import ToolRegistry
 
@@ -24,8 +24,8 @@ class Board:
             self.registry.register_tool(tool(function))
 
     async def half(self, keep):
-        said = self.registry.get_all_tool_specs()
-        return json.dumps([{"toolSpec": each} for each in said if keep(each["name"])])
+        entries = self.registry.get_all_tool_specs()
+        return json.dumps([{"toolSpec": each} for each in entries if keep(each["name"])])
 
     async def caller(self, function):
         name, tools = function.__name__, self.registry.registry

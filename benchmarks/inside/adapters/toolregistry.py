@@ -15,7 +15,7 @@ FORMATS = {
 }
 
 
-class Board:
+class Host:
     def __init__(self):
         from toolregistry import ToolRegistry
 
@@ -26,7 +26,7 @@ class Board:
             self.registry.register(function)
 
     async def half(self, keep):
-        return json.dumps([said for said in self.registry.get_schemas() if keep(said["function"]["name"])])
+        return json.dumps([entry for entry in self.registry.get_schemas() if keep(entry["function"]["name"])])
 
     async def exported(self, name):
         return self.registry.get_schemas(api_format=FORMATS[name])

@@ -63,13 +63,13 @@ def test_a_turn_runs_and_streams_its_events(tmp_path):
             assert (kinds[0], kinds[-1]) == ("round", "end")
             assert kinds.index("call_running") < kinds.index("call_completed")
             assert await events_of(client, turn, **{"Last-Event-ID": str(len(events) - 2)}) == events[-1:]
-            stands = (await client.get(turn)).json()
-            assert (stands["state"], stands["text"]) == ("answered", 'Done: {"result": 12}')
+            shown = (await client.get(turn)).json()
+            assert (shown["state"], shown["text"]) == ("answered", 'Done: {"result": 12}')
 
     asyncio.run(main())
 
 
-def test_words_of_an_answer_come_one_by_one(tmp_path):
+def test_an_answer_is_streamed_word_by_word(tmp_path):
     async def main():
         async with serving(tmp_path) as client:
             events = await events_of(client, await start(client, "Hello."))
@@ -97,8 +97,8 @@ def test_an_approval_is_answered_by_a_later_request(tmp_path, answer, state, tex
             resumed = await client.post(f"{turn}/answers", json={waiting["id"]: answer})
             assert (resumed.status_code, resumed.json()["state"]) == (202, "running")
             await events_of(client, turn)
-            stands = (await client.get(turn)).json()
-            assert (stands["state"], stands["text"]) == (state, text)
+            shown = (await client.get(turn)).json()
+            assert (shown["state"], shown["text"]) == (state, text)
 
     asyncio.run(main())
 
@@ -144,7 +144,7 @@ def test_a_turn_is_cancelled_and_its_call_has_a_result(tmp_path):
     asyncio.run(main())
 
 
-def test_turns_that_run_end_with_the_server(tmp_path):
+def test_running_turns_end_with_the_server(tmp_path):
     async def main():
         async with serving(tmp_path) as client:
             turn = await start(client, "take_stock")
@@ -166,7 +166,7 @@ def test_turns_that_run_end_with_the_server(tmp_path):
         ("GET", "/turns/..%2Fsecret", b"", 404),
     ],
 )
-def test_what_is_wrong_with_a_request(tmp_path, method, path, body, status):
+def test_a_wrong_request_is_an_error(tmp_path, method, path, body, status):
     async def main():
         async with serving(tmp_path) as client:
             answer = await client.request(method, path, content=body)

@@ -23,13 +23,13 @@ def test_the_model_knows_the_date():
     assert "Today is 2030-01-01." in model.requests[0].system
 
 
-def test_what_leads_out_is_denied_and_the_model_reads_why():
+def test_a_path_outside_of_the_project_is_denied_with_the_reason():
     _, (result,), hooks, files, _ = run(ToolCall("write_file", {"path": "../a", "text": ""}), "Sorry.")
     assert (result.kind, "outside of the project" in result.text, files) == ("denied", True, {})
     assert hooks.calls == ["write_file: denied"]
 
 
-def test_a_path_is_put_right():
+def test_an_absolute_path_is_corrected():
     *_, files, _ = run(ToolCall("write_file", {"path": "/a.py", "text": "x"}), TEST, "Done.")
     assert files == {"a.py": "x"}
 
@@ -41,7 +41,7 @@ def test_keys_are_hidden_from_the_model():
 
 def test_an_error_says_what_to_do():
     _, (result,), *_ = run(ToolCall("read_file", {"path": "b.py"}), "Hm.")
-    assert (result.is_error, "list_files names" in result.text) == (True, True)
+    assert (result.is_error, "Use list_files" in result.text) == (True, True)
 
 
 def test_the_turn_goes_on_until_the_tests_have_run():

@@ -51,7 +51,7 @@ def test_a_manager_grants_days_once_they_have_time(reply, status, days):
     )
 
 
-def test_no_days_are_a_mistake_that_the_model_reads():
+def test_zero_days_are_an_error_for_the_model():
     assert result_of(asked("request_time_off", days=0)).text == "days have to be more than 0"
 
 

@@ -19,7 +19,7 @@ SCRIPT = [
 def test_the_client_runs_its_tools_and_the_server_its_own():
     with ScriptedModel(SCRIPT) as model:
         chat = Chat(model)
-        shown = asyncio.run(chat.say("Do I need an umbrella?"))
+        shown = asyncio.run(chat.send("Do I need an umbrella?"))
         assert shown == {
             "state": "pending",
             "text": "",
@@ -27,7 +27,7 @@ def test_the_client_runs_its_tools_and_the_server_its_own():
         }
         shown = asyncio.run(chat.add_results({"c1": "Yes"}))
         assert [call["name"] for call in shown["calls"]] == ["where_is_the_user"]
-        chat = Chat(model, chat.kept)  # the server was started anew
+        chat = Chat(model, chat.stored)  # the server was restarted
         shown = asyncio.run(chat.add_results({"c2": "Oslo"}))
         assert shown == {"state": "answered", "text": "Take an umbrella.", "calls": []}
     assert "rain" in model.requests[-1].messages[-1].results[0].result.text
@@ -37,20 +37,20 @@ def test_results_may_come_one_by_one():
     script = [[SCRIPT[0], SCRIPT[1]], "Thanks."]
     with ScriptedModel(script) as model:
         chat = Chat(model)
-        asyncio.run(chat.say("Hi."))
+        asyncio.run(chat.send("Hi."))
         shown = asyncio.run(chat.add_results({"c2": "Oslo"}))
         assert (shown["state"], [call["id"] for call in shown["calls"]]) == ("pending", ["c1"])
         assert asyncio.run(chat.add_results({"c1": "No"}))["text"] == "Thanks."
 
 
-def test_the_next_turn_knows_the_one_before():
+def test_the_next_turn_has_the_history_of_the_previous_one():
     with ScriptedModel(["Hello.", "You said hi."]) as model:
         chat = Chat(model)
-        asyncio.run(chat.say("Hi."))
-        assert asyncio.run(chat.say("What did I say?"))["text"] == "You said hi."
+        asyncio.run(chat.send("Hi."))
+        assert asyncio.run(chat.send("What did I say?"))["text"] == "You said hi."
     assert [message.text for message in model.requests[1].messages] == ["Hi.", "Hello.", "What did I say?"]
 
 
-def test_results_of_nothing_are_a_mistake_of_the_client():
-    with pytest.raises(AssertionError, match="nothing was said"):
+def test_results_without_a_turn_are_an_error():
+    with pytest.raises(AssertionError, match="there is no turn yet"):
         asyncio.run(Chat(ScriptedModel([])).add_results({"c1": "Yes"}))

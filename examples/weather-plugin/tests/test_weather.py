@@ -1,4 +1,4 @@
-"""The contract that every plugin keeps, and what the tools answer."""
+"""The plugin contract, and the results of the tools."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def test_the_plugin_keeps_the_contract():
     assert report.warnings == ()
 
 
-def test_a_tool_is_called_as_any_function():
+def test_a_tool_can_be_called_like_any_function():
     assert current_weather("Oslo") == {"city": "Oslo", "temperature": 4, "unit": "C", "sky": "rain"}
 
 
 @pytest.mark.parametrize(("unit", "temperature"), [("C", 31), ("F", 88)])
-def test_the_unit_is_the_callers(registry, unit, temperature):
+def test_the_temperature_is_in_the_requested_unit(registry, unit, temperature):
     result = registry.call_sync("current_weather", {"city": "Cairo", "unit": unit})
     assert result.structured_content["temperature"] == temperature
 
 
-def test_a_forecast_has_as_many_days_as_were_asked_for(registry):
+def test_a_forecast_has_the_requested_number_of_days(registry):
     result = registry.call_sync("weather_forecast", '{"city": "Lima", "days": 7}')
     assert len(result.structured_content["result"]) == 7
 
@@ -42,7 +42,7 @@ def test_days_out_of_range_are_refused_before_the_tool_runs(registry, days):
     assert registry.call_sync("weather_forecast", {"city": "Lima", "days": days}).kind == "invalid_arguments"
 
 
-def test_the_model_reads_which_cities_there_are(registry):
+def test_the_error_lists_the_known_cities(registry):
     result = registry.call_sync("current_weather", {"city": "Rome"})
     assert result.kind == "tool_failure"
     assert result.text == "There is no weather station in 'Rome'.\nStations: Cairo, Lima, Oslo."

@@ -240,12 +240,6 @@ def test_no_error_names_the_hosts_path(top, write, opened):
         assert str(top.parent) not in caught.value.text
 
 
-def test_a_way_through_a_file_is_refused(write, opened):
-    write({"a.txt": "x"})
-    with pytest.raises(ToolError, match="isn't a directory"):
-        resolve(opened, "a.txt/b")
-
-
 @pytest.mark.parametrize(
     ("path", "error"),
     [

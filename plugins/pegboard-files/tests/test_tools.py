@@ -275,17 +275,6 @@ def test_what_only_a_call_needs_waits_for_it(code, heavy):
 
 
 @pytest.mark.parametrize(
-    ("table", "settings"),
-    [
-        ({}, Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)),
-        (table := {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}, Settings(**table)),
-    ],
-)
-def test_settings_are_read(table, settings):
-    assert read_table(Settings, table, "plugins.files") == settings
-
-
-@pytest.mark.parametrize(
     ("table", "text"),
     [
         ({"rooot": "x"}, "plugins.files.rooot: unknown key. Did you mean 'root'?"),

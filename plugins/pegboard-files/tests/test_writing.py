@@ -127,12 +127,6 @@ def test_a_huge_file_is_refused_without_being_read(top, opened):
         change(opened, "a", b"")
 
 
-def test_pipes_are_not_waited_for(top, opened):
-    os.mkfifo(top / "a")
-    with pytest.raises(ToolError, match="not a regular file"):
-        change(opened, "a", b"")
-
-
 @pytest.mark.parametrize(
     ("path", "why"),
     [

@@ -102,7 +102,7 @@ def test_its_commands_report_wrong_settings(registry, tmp_path):
     assert "unknown key. Did you mean 'command'?" in tested
     assert "there is no program 'no-such'\n" in tested
     assert "error: toolset 'gone' failed: the server 'gone' can't" in registry("mcp", "accept", "gone", code=1)
-    assert "Correct its settings, if they are wrong; else update it" in registry("doctor", code=1)
+    assert "Check its settings, update it, or ask its author" in registry("doctor", code=1)
     file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n')
     registry("mcp", "test", code=1)
 

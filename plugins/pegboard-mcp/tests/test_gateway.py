@@ -11,7 +11,7 @@ from mcp_types import CreateMessageResult, ElicitResult, TextContent
 
 from pegboard import Model, ModelRequest, Permissions, Rule, ToolContext, ToolRegistry, tool
 from pegboard.testing import ScriptedModel
-from pegboard_mcp import ClientModel, mcp_toolset
+from pegboard_mcp import ClientModel, connection, mcp_toolset
 from pegboard_mcp.serving.access import HttpSettings
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -184,10 +184,30 @@ async def test_a_change_of_a_server_behind_it_is_announced(gateway, connected):
             """Subtracts."""
             return a - b
 
-        async with client.listen(tools_list_changed=True) as events, asyncio.timeout(30):
+        async with client.listen(tools_list_changed=True) as events, asyncio.timeout(300):
             first.register(sub)
             while "sums__sub" not in await names(client):
                 await anext(aiter(events))
+
+
+async def test_a_change_before_the_subscription_to_changes_is_noticed(serving, monkeypatch):
+    first, own, listen = registry_of(add), registry_of(local), connection.Client.listen
+
+    @asynccontextmanager
+    async def changed_before(client, **options):
+        first.register(count)
+        await client.list_tools()  # the announcement was sent before this answer
+        async with listen(client, **options) as subscription:
+            yield subscription
+
+    monkeypatch.setattr(connection.Client, "listen", changed_before)
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+    async with serving(first) as behind, own:
+        own.register(mcp_toolset("behind", url=behind.url, accept="always"))
+        with own.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
+            if "behind__count" not in (await own.resolve()).names:
+                await asyncio.wait_for(changed.wait(), 60)
+        assert "behind__count" in (await own.resolve()).names
 
 
 async def test_a_stopped_server_behind_it_leaves_other_tools_working(serving, connected):
@@ -201,3 +221,10 @@ async def test_a_stopped_server_behind_it_leaves_other_tools_working(serving, co
         async with connected(transport) as client:
             assert "local" in await names(client)
             assert (await client.call_tool("local", {})).content[0].text == "here"
+
+
+async def test_the_first_list_may_take_as_long_as_the_start(serving, monkeypatch):
+    monkeypatch.setattr(connection, "READ_SECONDS", 0.0)
+    async with serving(registry_of(add)) as behind, ToolRegistry() as own:
+        own.register(mcp_toolset("behind", url=behind.url, accept="always"))
+        assert (await own.resolve()).names == ("behind__add",)

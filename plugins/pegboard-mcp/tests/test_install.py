@@ -15,7 +15,7 @@ from pegboard_mcp.serving.install import PROGRAMS
 COMMAND = [sys.executable, "-P", "-m", "pegboard", "serve"]
 ARGS = ["--where", "read_only", "-T", "git_*", "--user", "ann"]
 URL = "http://127.0.0.1:8000/mcp"
-BEARER = {"Authorization": "Bearer {}"}
+
 FILES = {
     "claude-code": "work/.mcp.json",
     "claude-desktop": "home/.config/Claude/claude_desktop_config.json",

@@ -26,7 +26,7 @@ def make_app(folder: Path) -> Starlette:
     """The application.
 
     Args:
-        folder: Where turns are kept.
+        folder: Where turns are stored.
     """
 
     @asynccontextmanager
@@ -57,30 +57,30 @@ async def start(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """`GET /turns/ID`: where a turn stands, and what it waits for."""
+    """`GET /turns/ID`: the state of a turn, and its waiting calls."""
     return JSONResponse(_turn(request).to_json())
 
 
 async def resume(request: Request) -> Response:
-    """`POST /turns/ID/answers` with `{WAITING_ID: {"answer": "once"}}`: goes on with a suspended turn."""
+    """`POST /turns/ID/answers` with `{WAITING_ID: {"answer": "once"}}`: resumes a suspended turn."""
     running = _turn(request)
     _turns(request).resume(running, await _body(request))
     return JSONResponse(running.to_json(), 202)
 
 
 async def cancel(request: Request) -> Response:
-    """`DELETE /turns/ID`: ends a turn that runs."""
+    """`DELETE /turns/ID`: cancels a running turn."""
     running = _turn(request)
     await _turns(request).cancel(running)
     return JSONResponse(running.to_json())
 
 
 async def stream(request: Request) -> Response:
-    """`GET /turns/ID/events`: what happens, as server-sent events, until the turn ends or is suspended."""
+    """`GET /turns/ID/events`: the events of a turn, as server-sent events, until it ends or is suspended."""
     running = _turn(request)
     seen = request.headers.get("last-event-id", "")
     start = int(seen) + 1 if seen.isdecimal() else 0
-    if start > len(running.events):  # the server has been started anew, and numbers begin at 0 again
+    if start > len(running.events):  # the server was restarted, and numbers begin at 0 again
         start = 0
     return StreamingResponse(_server_sent(running, start), media_type="text/event-stream")
 
@@ -121,20 +121,20 @@ def main() -> None:
     """Serves the API on this machine."""
     parser = argparse.ArgumentParser(prog="http-host", description="Runs turns of a model behind an HTTP API.")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--folder", type=Path, default=Path("turns"), help="where turns are kept")
+    parser.add_argument("--folder", type=Path, default=Path("turns"), help="where turns are stored")
     given = parser.parse_args()
-    with suppress(KeyboardInterrupt):  # raised again once all is shut down
+    with suppress(KeyboardInterrupt):  # raised again after the shutdown
         _Server(make_app(given.folder), given.port).run()
 
 
 class _Server(uvicorn.Server):
-    """Ends the turns before it waits for connections to close: each turn may have clients that follow it."""
+    """Server that ends the turns before it waits for connections to close, as clients may follow a turn."""
 
     def __init__(self, app: Starlette, port: int) -> None:
         super().__init__(uvicorn.Config(app, port=port))
         self._app = app
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        """As the base class, which it calls."""
+        """Ends the turns, then shuts down as the base class does."""
         await self._app.state.turns.close()
         await super().shutdown(sockets)

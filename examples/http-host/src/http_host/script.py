@@ -1,4 +1,4 @@
-"""A model that follows a script, and tools for it: what a real host would bring of its own."""
+"""A scripted model, and tools for it; a real host has its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pegboard import ModelRequest, ModelResponse, ToolCall, ToolContext, tool
 from pegboard.messages import Delta
 from pegboard.testing import ScriptedModel
 
-HELP = 'I follow a script. Say the name of a tool and its arguments, such as: stock_of {"item": "nails"}'
+HELP = 'I follow a script. Write the name of a tool and its arguments, such as: stock_of {"item": "nails"}'
 STOCK = {"nails": 12, "screws": 0}
 Item = Annotated[str, "As on its label."]
 
@@ -41,7 +41,7 @@ TOOLS = stock_of, order, take_stock
 
 
 def answer(request: ModelRequest) -> str | ToolCall:
-    """The script: calls the tool that the user names, then repeats what it answered.
+    """The script: calls the tool that the user names, then repeats its result.
 
     Args:
         request: The conversation so far.
@@ -55,7 +55,7 @@ def answer(request: ModelRequest) -> str | ToolCall:
 
 
 class Script:
-    """The script as a model. A real host has `registry.model("openai/...")` in its place."""
+    """The script as a model. A real host uses `registry.model("openai/...")` instead."""
 
     name = "script"
     provider = "scripted"

@@ -1,4 +1,4 @@
-"""The turns of a host: what runs, what waits for an answer, and what has happened in each."""
+"""The turns of a host, with their states and events."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class RunningTurn:
     """One turn, from its request to its end, suspensions included.
 
     Attributes:
-        id: As in its URL; the session that approvals are good for.
-        outcome: What came of it; `None` while it runs.
-        events: What has happened, as JSON, oldest first.
+        id: The id in its URL, also the session of its approvals.
+        outcome: Its outcome; `None` while it runs.
+        events: Its events as JSON, oldest first.
     """
 
     id: str
@@ -48,11 +48,11 @@ class RunningTurn:
 
     @property
     def context(self) -> ReadonlyContext:
-        """For whom its tools run. A real host puts the user here who has logged in."""
+        """The context of its tools. A real host also sets the logged-in user."""
         return ReadonlyContext(session=self.id)
 
     def to_json(self) -> dict[str, Any]:
-        """What clients see: the state, the answer, and which calls wait for an approval."""
+        """The turn for clients: the state, the answer, and the calls that wait for an approval."""
         if self.outcome is None:
             return {"id": self.id, "state": "running"}
         waiting = [
@@ -60,7 +60,7 @@ class RunningTurn:
                 "id": each.id,
                 "tool": each.call.name,
                 "arguments": each.call.arguments,
-                # Hidden characters are shown as \u{...} in it already.
+                # Hidden characters are already escaped as \u{...} in it.
                 "summary": each.preview.summary if each.preview else None,
             }
             for each in self.outcome.pending
@@ -68,13 +68,13 @@ class RunningTurn:
         return {"id": self.id, "state": self.outcome.ended, "text": self.outcome.text, "waiting": waiting}
 
     def add(self, event: dict[str, Any]) -> None:
-        """Keeps an event, and wakes those who follow."""
+        """Stores an event, and wakes the followers."""
         self.events.append(event)
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, dict[str, Any]]]:
-        """Each event from `start` on, as it comes, with its number; ends when the turn ends or is suspended."""
+        """Yields the number and the event, from `start` on, until the turn ends or is suspended."""
         while True:
             changed = self._changed
             while start < len(self.events):
@@ -87,12 +87,12 @@ class RunningTurn:
 
 @frozen
 class Turns:
-    """All turns of the host. What has ended or waits is in files, so that it outlives the process.
+    """All turns of the host; ended and suspended ones are stored in files, so that they survive a restart.
 
     Attributes:
         registry: The tools.
-        model: Which model answers.
-        folder: Where the files are. The host alone writes there; else give `dumps` and `loads` a `key`.
+        model: The model.
+        folder: The folder of the files. If others can write there, give `dumps` and `loads` a `key`.
     """
 
     registry: ToolRegistry
@@ -108,26 +108,26 @@ class Turns:
         return self._turns.get(id_)
 
     def start(self, text: str) -> RunningTurn:
-        """Starts a turn with what the user wrote."""
+        """Starts a turn with the user's message."""
         running = self._turns.setdefault(id_ := str(uuid4()), RunningTurn(id_))
         self._run(running, turn_of(self.model, text, self.registry, running.context, approver=ask_later))
         return running
 
     def resume(self, running: RunningTurn, answers: Mapping[str, Any]) -> None:
-        """Goes on with a suspended turn.
+        """Resumes a suspended turn.
 
         Args:
             running: The turn.
             answers: By the waiting call's id, such as `{"answer": "once"}` or `{"answer": "reject"}`. They may come in
-                parts; unknown ones change nothing.
+                parts; unknown ones are ignored.
 
         Raises:
-            ConflictError: It waits for nothing.
+            ConflictError: No call is waiting.
         """
         before = running.outcome
         if before is None or not len(before.pending):
             raise ConflictError("nothing waits for an approval")
-        running.outcome = None  # from here on it runs: a second answer at the same time is a conflict
+        running.outcome = None  # it is running now: a second answer at the same time is a conflict
         turn = resumed_turn_of(
             self.model,
             ModelRequest(),
@@ -143,15 +143,15 @@ class Turns:
         """Ends a turn now; its history is complete, each call has a result.
 
         Raises:
-            ConflictError: It doesn't run.
+            ConflictError: It isn't running.
         """
         if running.outcome is not None or running.turn is None or running.task is None:
-            raise ConflictError("the turn doesn't run")
+            raise ConflictError("the turn isn't running")
         running.turn.interrupt("cancelled by the client")
         await asyncio.wait([running.task])
 
     async def close(self) -> None:
-        """Ends all turns that run."""
+        """Ends all running turns."""
         for running in self._turns.values():
             if running.outcome is None:
                 await self.cancel(running)
@@ -161,7 +161,7 @@ class Turns:
         running.task = asyncio.create_task(self._follow(running, turn))
 
     async def _follow(self, running: RunningTurn, turn: Turn) -> None:
-        """Runs a turn to its end, and keeps what happens."""
+        """Runs a turn to its end, and stores its events."""
         try:
             async for event in turn.events():
                 if isinstance(event, TurnEnded):
@@ -169,7 +169,7 @@ class Turns:
                 running.add(event.to_json())
                 if isinstance(event, TurnEnded):
                     self._save(running.id, event.outcome)
-        except Exception:  # its outcome has it, too: it ended by "failed"
+        except Exception:  # also in its outcome, which is "failed"
             logging.getLogger(__name__).exception("turn %s failed", running.id)
 
     def _save(self, id_: str, outcome: TurnOutcome) -> None:

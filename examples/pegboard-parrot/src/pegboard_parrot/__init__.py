@@ -1,4 +1,4 @@
-"""pegboard-parrot: the wire format of a made-up vendor."""
+"""pegboard-parrot: the wire format of a fictitious vendor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Parrot`: the wire format of a made-up vendor, both ways.
+"""`Parrot`: the wire format of a fictitious vendor, both ways.
 
 A request and its answer:
 

@@ -1,1 +1,1 @@
-"""Three programs as other systems' own examples show them: time off, the weather at home, guarded files."""
+"""Three examples of other systems, ported: time off, the weather at home, guarded files."""

@@ -1,13 +1,13 @@
-"""An agent with hooks: before and after the model and its tools, and at the end, as an agent of Dive has them.
+"""An agent with hooks before and after the model and its tools, and at the end, like an agent of Dive.
 
-The hooks of a program in Go, with what stands for each here:
+Dive's hooks (in Go), and the callback that each becomes here:
 
     PreGeneration       before_turn     adds today's date to the instructions
-    PreToolUse          before_tool     denies what leads out of the project, and puts paths right
-    PostToolUse         after_tool      leaves keys out of what the model reads
+    PreToolUse          before_tool     denies paths outside of the project, and corrects others
+    PostToolUse         after_tool      hides keys from the model
     PostToolUseFailure  on_tool_error   tells the model what to do instead
-    Stop                on_stop         has the agent go on until the tests have run
-    PostGeneration      after_turn      counts what was used
+    Stop                on_stop         continues until the tests have run
+    PostGeneration      after_turn      counts the used tokens
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ KEY = re.compile(r"sk-\w+")
 
 @define
 class Hooks:
-    """The hooks, with what they have seen.
+    """The hooks, with their records.
 
     Attributes:
-        today: The date that the model is told.
+        today: The date in the instructions.
         calls: Each call that ended, as `"name: ok"` or `"name: KIND"`.
-        tokens: How many tokens all turns have used.
+        tokens: The number of tokens that all turns have used.
     """
 
     today: str
@@ -59,33 +59,33 @@ class Hooks:
         registry.add_callback("after_turn", self.count)
 
     async def add_date(self, request: ModelRequest) -> ModelRequest:
-        """Another request in place of the turn's."""
+        """Adds the date to the instructions of the request."""
         return request.with_instructions(f"Today is {self.today}.")
 
     async def stay_inside(self, arguments: Mapping[str, str]) -> Deny | ChangeArguments | None:
-        """Denies what leads out of the project; a path that begins with its folder is meant within it."""
+        """Denies a path outside of the project; an absolute path is taken as relative to it."""
         path = PurePosixPath(arguments["path"])
         if ".." in path.parts:
-            return Deny("it lies outside of the project; name a path within it.")
+            return Deny("it is outside of the project; give a path in it.")
         if path.is_absolute():
             return ChangeArguments({**arguments, "path": str(path.relative_to(path.anchor))})
         return None
 
     async def explain(self, error: BaseException) -> ToolResult | None:
-        """Says what to do about a file that isn't there; other errors stay as they are."""
+        """Explains what to do about a missing file; other errors stay as they are."""
         if isinstance(error, KeyError):
-            return ToolResult("There is no such file. list_files names those that there are.", is_error=True)
+            return ToolResult("There is no such file. Use list_files to see all files.", is_error=True)
         return None
 
     async def hide_keys(self, tool: Tool, result: ToolResult) -> ToolResult | None:
-        """Notes the outcome, and leaves keys out of texts."""
+        """Records the outcome, and hides keys in texts."""
         self.calls.append(f"{tool.name}: {result.kind or 'ok'}")
         if not KEY.search(result.text):
             return None
         return ToolResult(TextContent(KEY.sub("(hidden)", result.text)))
 
     async def test_first(self) -> str | None:
-        """Has the turn go on where files were changed and not tested since."""
+        """Continues the turn if files were changed and not tested since."""
         writes = [number for number, call in enumerate(self.calls) if call == "write_file: ok"]
         tests = [number for number, call in enumerate(self.calls) if call == "run_tests: ok"]
         return "Run the tests before you finish." if writes and max(tests, default=-1) < writes[-1] else None
@@ -96,7 +96,7 @@ class Hooks:
 
 
 def made_registry(files: dict[str, str], hooks: Hooks) -> ToolRegistry:
-    """A registry with tools on files, which are kept in a dict here, and the hooks."""
+    """A registry with the hooks, and tools for files, which are in a dict here."""
     registry = ToolRegistry()
 
     @tool(read_only=True)
@@ -126,6 +126,6 @@ def made_registry(files: dict[str, str], hooks: Hooks) -> ToolRegistry:
 
 
 async def work(model: Model, text: str, files: dict[str, str], hooks: Hooks) -> TurnOutcome:
-    """What the agent makes of the user's words."""
+    """Runs the agent with the user's message."""
     request = ModelRequest(text, instructions="You are a careful programmer.")
     return await run_turn(model, request, made_registry(files, hooks))

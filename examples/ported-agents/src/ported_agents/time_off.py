@@ -1,8 +1,8 @@
 """An agent for expenses and time off, which asks a manager: the confirmation example of ADK, on pegboard.
 
-Small requests are granted at once. A larger one asks a manager from inside the tool, who answers with data: how many
-days. An expense of 1,000 and more is confirmed before the tool runs. The manager needn't be there: the turn is
-suspended, is JSON meanwhile, and goes on with the answer.
+Small requests are granted at once. A larger one asks a manager from inside the tool, who answers with data: the number
+of days. An expense of 1,000 and more is confirmed before the tool runs. The manager may answer later: the turn is
+suspended, stored as JSON, and resumes with the answer.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ def reimburse(amount: Annotated[int, "In dollars."], purpose: str) -> str:
 
 
 def made_registry() -> ToolRegistry:
-    """The registry with the agent's tools; questions to the manager wait."""
+    """The registry with the agent's tools; questions to the manager suspend the turn."""
     registry = ToolRegistry(approver=ask_later)
     registry.register(request_time_off, reimburse)
     return registry
 
 
 async def ask(model: Model, text: str) -> TurnOutcome:
-    """What the agent makes of an employee's words; where a manager is needed, it ended by `"suspended"`."""
+    """Runs the agent with an employee's message; if a manager is needed, the turn ends as `"suspended"`."""
     return await run_turn(model, ModelRequest(text, instructions=INSTRUCTIONS), made_registry())
 
 
-async def answer(model: Model, kept: str, answers: Mapping[str, Any]) -> TurnOutcome:
-    """Goes on with the manager's answers, in this process or another.
+async def answer(model: Model, stored: str, answers: Mapping[str, Any]) -> TurnOutcome:
+    """Resumes with the manager's answers, in this process or another.
 
     Args:
         model: The model.
-        kept: What `TurnOutcome.dumps` gave.
-        answers: By the id of what waits: `{"answer": "once", "payload": {"approved_days": 3}}`, or
+        stored: The result of `TurnOutcome.dumps`.
+        answers: By the id of the waiting call: `{"answer": "once", "payload": {"approved_days": 3}}`, or
             `{"answer": "reject", "feedback": "not this week"}`.
     """
     request = ModelRequest(instructions=INSTRUCTIONS)
-    return await resume_turn(model, request, made_registry(), suspended=TurnOutcome.loads(kept), answers=answers)
+    return await resume_turn(model, request, made_registry(), suspended=TurnOutcome.loads(stored), answers=answers)

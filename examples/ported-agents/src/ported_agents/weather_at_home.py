@@ -1,7 +1,7 @@
 """A chat whose client runs some of the tools: the client-side tools of the ai-sdk's chatbot, on pegboard.
 
 `weather_in` runs on the server. `ask_yes_or_no` and `where_is_the_user` have no handler: their calls end the turn, the
-client shows a question or asks the browser, and sends the results. What the server keeps of a chat is text.
+client shows a question or asks the browser, and sends the results. The server stores a chat as text.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ WHERE = Tool.from_schema(
 
 @define
 class Chat:
-    """The server's side of one chat. Requests of its client are answered by `say` and `add_results`.
+    """The server's side of one chat. The client's requests call `send` and `add_results`.
 
     Attributes:
         model: The model.
-        kept: The last turn, as JSON text; `None` before the first.
+        stored: The last turn, as JSON text; `None` before the first.
     """
 
     model: Model
-    kept: str | None = None
+    stored: str | None = None
     _registry: ToolRegistry = field(factory=ToolRegistry, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._registry.register(weather_in, YES_OR_NO, WHERE)
 
-    async def say(self, text: str) -> dict[str, Any]:
-        """Runs a turn with what the user wrote."""
-        before: tuple[Message, ...] = () if self.kept is None else TurnOutcome.loads(self.kept).messages
+    async def send(self, text: str) -> dict[str, Any]:
+        """Runs a turn with the user's message."""
+        before: tuple[Message, ...] = () if self.stored is None else TurnOutcome.loads(self.stored).messages
         return self._shown(await run_turn(self.model, ModelRequest(before).with_messages(text), self._registry))
 
     async def add_results(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Goes on once the client has run calls; where some are left, the turn waits for those.
+        """Resumes with results of the client's tools; the turn still waits for missing ones.
 
         Args:
-            results: What the client's tools gave, by the id of the call.
+            results: The results by the id of the call.
         """
-        assert self.kept is not None, "nothing was said yet"
-        before = TurnOutcome.loads(self.kept)
+        assert self.stored is not None, "there is no turn yet"
+        before = TurnOutcome.loads(self.stored)
         turn = resume_turn(self.model, ModelRequest(), self._registry, suspended=before, tool_results=results)
         return self._shown(await turn)
 
     def _shown(self, outcome: TurnOutcome) -> dict[str, Any]:
-        """What the client gets: the answer, or the calls that it has to run."""
-        self.kept = outcome.dumps()
+        """The response to the client: the answer, or the calls that it has to run."""
+        self.stored = outcome.dumps()
         calls = [{"id": call.id, "name": call.name, "input": call.arguments} for call in outcome.for_host]
         return {"state": outcome.ended, "text": outcome.text, "calls": calls}

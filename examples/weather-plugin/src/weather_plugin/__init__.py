@@ -1,6 +1,6 @@
-"""weather-plugin: what the weather is in a city, and what to expect of it.
+"""weather-plugin: the current weather in a city, and a forecast.
 
-A real plugin would ask a weather service; this one has a table, so that it runs anywhere.
+A real plugin would query a weather service; this one has a table, so that it runs anywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def weather_forecast(
 
 def _weather(city: str, unit: Unit) -> Weather:
     if city not in _CLIMATE:
-        # The model reads both: what is wrong, and what it can do about it.
+        # The model gets both: the error, and the hint what to do.
         raise ToolError(f"There is no weather station in {city!r}.", hint=f"Stations: {', '.join(_CLIMATE)}.")
     celsius, sky = _CLIMATE[city]
     temperature = celsius if unit == "C" else round(celsius * 9 / 5 + 32)

@@ -6,7 +6,6 @@ and its replacement are converted.
 
 from __future__ import annotations
 
-import codecs
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -17,18 +16,10 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from pegboard import ToolError
-from pegboard_files.text import SNIFFED_BYTES, BinaryFileError
+from pegboard_files.text import SNIFFED_BYTES, BinaryFileError, mark_of
 
 if TYPE_CHECKING:
     from difflib import Match
-
-_MARKS: Final = (  # UTF-32 little-endian starts with UTF-16's mark, so it comes first
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    (codecs.BOM_UTF8, "utf-8"),
-)
 
 
 @frozen
@@ -52,7 +43,7 @@ class EditedText:
         Raises:
             BinaryFileError: They aren't text.
         """
-        mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
+        mark, encoding = mark_of(data)
         if encoding == "utf-8":
             if b"\0" in data[:SNIFFED_BYTES]:
                 raise BinaryFileError

@@ -20,13 +20,18 @@ MAX_DECODED_BYTES: Final = 16 << 20
 """Files in UTF-16 and UTF-32 are decoded as a whole; larger ones count as binary."""
 
 
-# UTF-32 little-endian starts with UTF-16's mark, so it comes first.
-_MARKS: Final = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+_MARKS: Final = (  # UTF-32 little-endian starts with UTF-16's mark, so it comes first
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF8, "utf-8"),
 )
+
+
+def mark_of(data: bytes) -> tuple[bytes, str]:
+    """The byte order mark at the start of a file, or `b""`, and Python's name of the encoding."""
+    return next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
 
 
 class BinaryFileError(Exception):
@@ -53,12 +58,12 @@ def text_of(file: BinaryIO) -> Text:
         BinaryFileError: It has a NUL byte near its beginning, or is in UTF-16 or UTF-32 and too large.
     """
     start = file.read(SNIFFED_BYTES)
-    for mark, encoding in _MARKS:
-        if start.startswith(mark):
-            return _decoded(file, encoding)
+    mark, encoding = mark_of(start)
+    if encoding != "utf-8":
+        return _decoded(file, encoding[: len("utf-16")])
     if b"\0" in start:
         raise BinaryFileError
-    file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
+    file.seek(len(mark))
     return Text(file)
 
 

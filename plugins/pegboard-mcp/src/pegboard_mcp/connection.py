@@ -169,7 +169,7 @@ class Connection:
         Raises:
             ServerError: It can't be reached.
         """
-        await _loop.run(self._connected_once())
+        await _loop.run(self._connected())
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Calls an async function with the connected client, in the connection's thread.
@@ -196,9 +196,6 @@ class Connection:
         await asyncio.wait([owner], timeout=_CLOSE_SECONDS)
         owner.cancel()  # no effect if it is done
         self._owner = None
-
-    async def _connected_once(self) -> None:
-        await self._connected()
 
     async def _ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
         session = await self._connected()
@@ -393,6 +390,7 @@ class Connection:
             with suppress(SubscriptionLost):
                 try:
                     async with client.listen(tools_list_changed=True) as subscription:
+                        session.relist.set()  # they may have changed before
                         async for _ in subscription:
                             session.relist.set()
                 except (MCPError, TimeoutError) as error:
@@ -400,7 +398,6 @@ class Connection:
                     return
             wait = min(2 * wait, LONGEST_WAIT)
             await asyncio.sleep(wait)
-            session.relist.set()  # a change may have been missed
 
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context

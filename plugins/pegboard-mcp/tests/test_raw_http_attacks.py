@@ -1,4 +1,4 @@
-"""Attempts of HTTP clients over raw sockets, by one who has read the README and safety.md."""
+"""Attacks on the HTTP transport by requests over raw sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS = {"ann": "ann-token-0123456789", "bob": "bob-token-0123456789"}
 
 @tool(read_only=True)
 def whoami(context: ToolContext) -> str:
-    """Says who asks."""
+    """Names the user."""
     return f"user={context.user}"
 
 
@@ -80,8 +80,8 @@ def newer(body: dict, *more: str, **options) -> bytes:
     return request(body, NEWER, *more, **options)
 
 
-REFUSED = {  # what is sent, and the statuses of which one answers it
-    # who asks
+REFUSED = {  # the request, and the possible statuses of its answer
+    # authentication
     "no token": (request(without=("user",)), 401),
     "no scheme": (by(TOKEN), 401),
     "another scheme": (by(f"Basic {TOKEN}"), 401),
@@ -107,7 +107,7 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "another spelling of the path": (request(path="/%6dcp", without=("user",)), 401),
     "a session's id alone": (request(call(), MEMBER, without=("user",)), 401),
     "the end of a session without a token": (request(b"", MEMBER, method="DELETE", without=("user",)), 401),
-    # from where
+    # hosts and origins
     "another host": (request(host="evil.example"), 421),
     "another host at this port": (request(host="evil.example:80"), 421),
     "a host that begins so": (request(host="127.0.0.1.evil.example"), 421),
@@ -126,7 +126,7 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "the null origin": (request(START, "Origin: null"), 403),
     "an origin that begins so": (request(START, "Origin: http://localhost.evil.example"), 403),
     "an extension": (request(START, "Origin: chrome-extension://abc"), 403),
-    # what is asked
+    # methods, types and paths
     "PUT": (request(method="PUT"), 405),
     "OPTIONS": (request(method="OPTIONS"), 405),
     "TRACE": (request(method="TRACE"), 405),
@@ -139,7 +139,7 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "a path in capitals": (request(path="/MCP"), 404),
     "two slashes": (request(path="//mcp"), 404),
     "an address as path": (request(path="http://evil.example/mcp"), 404, 421),
-    # how it is framed
+    # framing
     "two lengths": (request(START, "Content-Length: 5"), 400),
     "a negative length": (request(START, "Content-Length: -1", without=("length",)), 400),
     "a signed length": (request(START, "Content-Length: +9", without=("length",)), 400),
@@ -148,7 +148,7 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "a zero in a header": (request(START, "X-A: a\0b"), 400),
     "a length too large": (request(START, "Content-Length: 17000000000", without=("length",)), 413),
     "no HTTP": (b"GET /mcp\r\n\r\n", 400),
-    # of whom
+    # sessions
     "another's session": (request(call(), MEMBER, user="bob"), 404),
     "another's events": (request(b"", MEMBER, "Last-Event-ID: 1", method="GET", user="bob"), 404),
     "the end of another's session": (request(b"", MEMBER, method="DELETE", user="bob"), 404),
@@ -161,14 +161,14 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "another first": (request(call(), "Mcp-Session-Id: x", MEMBER), 400),
     "no session": (request(call()), 400),
     "an unknown session": (request(call(), "Mcp-Session-Id: " + "0" * 32), 404),
-    # of which revision
+    # revisions
     "a newer one without its data": (request(call(), NEWER), 400),
     "an unknown one": (request(call(), MEMBER, "MCP-Protocol-Version: 9999-99-99"), 400),
     "two at once": (request(call(), MEMBER, "MCP-Protocol-Version: 2025-06-18, 2026-07-28"), 400),
     "another method in the header": (newer(call(), "Mcp-Method: tools/list"), 400),
     "another name in the header": (newer(call("wipe", path="a"), "Mcp-Method: tools/call", "Mcp-Name: whoami"), 400),
     "two names": (newer(call("wipe", path="a"), "Mcp-Method: tools/call", "Mcp-Name: whoami", "Mcp-Name: wipe"), 400),
-    # in which JSON
+    # JSON
     "too deep": (request(b"[" * 100_000, MEMBER), 400),
     "too many digits": (request(b'{"jsonrpc":"2.0","id":' + b"9" * 100_000 + b"}", MEMBER), 400),
     "half a character": (request(json.dumps(call("wipe", path="\ud800")).encode(), MEMBER), 400),
@@ -178,13 +178,13 @@ REFUSED = {  # what is sent, and the statuses of which one answers it
     "parameters as a list": (request(call() | {"params": ["whoami"]}, MEMBER), 400),
 }
 
-NOT_RUN = {  # calls in ann's own session that run nothing
+NOT_RUN = {  # calls in ann's session that run nothing
     "of a tool that asks": call("wipe", path="a"),
     "that says it is approved": message(
         "tools/call", name="wipe", arguments={"path": "a"}, _meta={"approved": True, "pegboard/approved": True}
     ),
     "with an argument of its own": call("wipe", path="a", confirmed=True),
-    "with an answer to a question that nobody has asked": message(
+    "with an answer to no question": message(
         "tools/call", name="wipe", arguments={"path": "a"}, inputResponses={"1": {"action": "accept"}}, requestState="x"
     ),
     "of a name that is nearly right": call("wip", path="a"),
@@ -195,7 +195,7 @@ NOT_RUN = {  # calls in ann's own session that run nothing
     "with another context": call(context={"user": "root"}),
 }
 
-AS_ANN = {  # what ann's calls say of her
+AS_ANN = {  # ann's calls that claim something else
     "another user in _meta": message(
         "tools/call", name="whoami", arguments={}, _meta={"user": "bob", "pegboard/user": "bob"}
     ),
@@ -204,7 +204,7 @@ AS_ANN = {  # what ann's calls say of her
 
 
 async def answered(transport, sent: bytes, session: str) -> bytes:
-    """What a server answers, up to the end of the connection."""
+    """A server's answer, up to the end of the connection."""
     address = urlsplit(transport.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     sent = sent.replace(b"Host: HOST", b"Host: " + address.netloc.encode())
@@ -217,7 +217,7 @@ async def answered(transport, sent: bytes, session: str) -> bytes:
 
 @pytest.fixture
 def as_ann(serving):
-    """A server with two users, and ann's session there: sends something, and gives the answer."""
+    """A server with two users, and ann's session: a function that sends bytes, and gives the answer."""
     return partial(in_a_session, serving)
 
 
@@ -231,7 +231,7 @@ async def in_a_session(serving):
         yield lambda sent: answered(transport, sent, session)
 
 
-async def test_requests_that_are_refused_reach_no_tool_and_disturb_nobody(as_ann):
+async def test_refused_requests_reach_no_tool_and_affect_no_session(as_ann):
     async with as_ann() as ann:
         for name, (sent, *statuses) in REFUSED.items():
             answer = await ann(sent)
@@ -240,7 +240,7 @@ async def test_requests_that_are_refused_reach_no_tool_and_disturb_nobody(as_ann
         assert b"user=ann" in await ann(request(call(), MEMBER)), "her session is still there"
 
 
-async def test_no_call_says_of_itself_that_it_may_run(as_ann):
+async def test_no_call_can_approve_itself(as_ann):
     async with as_ann() as ann:
         for name, body in NOT_RUN.items():
             answer = await ann(request(body, MEMBER))
@@ -248,7 +248,7 @@ async def test_no_call_says_of_itself_that_it_may_run(as_ann):
             assert b"user=" not in answer, name
 
 
-async def test_no_request_says_whose_it_is(as_ann):
+async def test_no_request_can_choose_its_user(as_ann):
     async with as_ann() as ann:
         for name, body in AS_ANN.items():
             answer = await ann(request(body, MEMBER))

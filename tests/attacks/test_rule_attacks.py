@@ -1,4 +1,4 @@
-"""What a model tried in an hour, with nothing but the README, safety.md and the packages' own pages before it."""
+"""Attacks of a model on rules: commands in plan mode, spellings, values, nested calls, limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALLOW = Rule("shell", "*", "allow")
 
 
 def rows(table):
-    """What stands in a table: three blanks or a line's end between two."""
+    """The cells of a table, separated by three blanks or a line end."""
     return [each for line in table.splitlines() for each in line.split("   ") if each]
 
 
@@ -47,13 +47,13 @@ def call(registry, name, arguments, context=ANN, **options):
 
 
 class Tools:
-    """Tools that write down what has run."""
+    """Tools that record their calls."""
 
     def __init__(self):
         self.ran = []
 
     @tool(destructive=True)
-    async def remove(self, path: str, deep: bool = False) -> str:
+    async def remove(self, path: str) -> str:
         self.ran.append(path)
         return f"removed {path}"
 
@@ -96,7 +96,7 @@ def shell():
     return plugin_registry("shell", settings={"shell": {"sandbox": "none"}}).get("shell")
 
 
-# In plan mode nothing is changed, whatever a rule allows
+# Plan mode denies changes even if a rule allows them
 
 CHANGES = rows(r"""
 sort -o f x   sort --outp=f x   sort -uof x   sort --compress-program=touch x   git log --output=f
@@ -157,7 +157,7 @@ def test_a_command_that_only_reads_runs_in_plan_mode(shell, line):
     assert Permissions([ALLOW], "plan").decide(shell, {"command": line}).action == "allow"
 
 
-# A rule that allows one command allows no other
+# A rule for one command allows no other
 
 NOT_ECHO = rows(r"""
 echo $(id)   echo `id`   echo "$(echo x)"   echo <(id)   echo >(id)   echo x > f   echo x >&f   echo x 2>f
@@ -206,12 +206,12 @@ DEEP = {
 
 
 @pytest.mark.parametrize("line", DEEP.values(), ids=DEEP)
-def test_a_command_behind_much_else_is_found(shell, line):
+def test_a_deeply_nested_command_is_found(shell, line):
     rules = [Rule("shell", "rm *", "deny", forbid=True)]
     assert Permissions(rules, "bypass").decide(shell, {"command": line}).action == "deny"
 
 
-# What a command in the background reads is judged as one text, however it comes
+# Input of a background command is checked as one text
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_word_in_pieces_is_judged_as_a_whole(tmp_path, writes):
     assert "denied" in asyncio.run(main())
 
 
-# What a tool asks for itself, however it is spelt
+# Spellings of URLs and paths that a tool asks about
 
 # fmt: off
 EVIL = [
@@ -286,7 +286,7 @@ def test_a_rule_that_allows_knows_only_what_can_be_read(tools, what):
     assert call(registry_of(tools, rules=rules), "asked", {"what": what}).kind == "denied"
 
 
-# Values that are no texts, defaults, and what stands deep inside
+# Values other than texts, defaults, and nested values
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_rule_that_denies_knows_every_value(tools, rule, arguments):
     assert not tools.ran
 
 
-# One yes is for one run
+# One approval is for one run
 
 
 def once_only():
@@ -330,13 +330,13 @@ def once_only():
 OUTER_REMOVE = {"name": "remove", "arguments": {"path": "a"}}
 
 
-def test_one_yes_is_for_one_round_of_a_turn(tools):
+def test_one_approval_is_for_one_round_of_a_turn(tools):
     model = ScriptedModel([ToolCall("remove", {"path": "a"}, "1"), ToolCall("remove", {"path": "a"}, "1"), "done"])
     asyncio.run(run_turn(model, "hi", registry_of(tools), ANN, approver=once_only()))
     assert tools.ran == ["a"]
 
 
-# Whose is whose
+# Grants and stored results of different users
 
 PEOPLE = [
     (ANN, ReadonlyContext(user="eve", session="s")),
@@ -354,7 +354,7 @@ PEOPLE = [
 
 
 @pytest.mark.parametrize(("one", "other"), PEOPLE, ids=ascii)
-def test_what_one_has_allowed_or_kept_is_not_anothers(tools, tmp_path, one, other):
+def test_grants_results_and_artifacts_of_one_user_are_not_anothers(tools, tmp_path, one, other):
     @tool(read_only=True)
     def long() -> str:
         return "KEPT\n" * 3000
@@ -374,12 +374,12 @@ def test_what_one_has_allowed_or_kept_is_not_anothers(tools, tmp_path, one, othe
     assert "KEPT" not in call(memory, "load_artifacts", {"artifact_names": ["a.txt"]}, other).text
 
 
-# Calls inside calls
+# Nested calls
 
 
 @pytest.mark.parametrize("name", ["remove", "Remove", "remov", "outer"])
 @pytest.mark.parametrize("way", ["outer", "batch", "agent"])
-def test_what_asks_asks_inside_of_other_calls(tools, way, name):
+def test_a_nested_call_needs_its_approval(tools, way, name):
     inner = {"path": "a"} if name != "outer" else OUTER_REMOVE
     model = ScriptedModel([ToolCall(name, inner), "done"])
     registry = registry_of(tools, batch, agent_tool(Agent(name="agent", description="d", model=model)))
@@ -408,7 +408,7 @@ def test_what_asks_asks_inside_of_other_calls(tools, way, name):
     ],
 )
 @pytest.mark.parametrize("way", ["outer", "batch", "agent", "agent by name", "own registry"])
-def test_rules_hold_inside_of_other_calls(tools, rules, mode, options, way):
+def test_rules_apply_to_nested_calls(tools, rules, mode, options, way):
     model = ScriptedModel([ToolCall("plain", {"x": "evil"}), "done"])
     own = {"agent by name": {"where": "name:plain"}, "own registry": {"registry": registry_of(tools)}}.get(way, {})
     registry = registry_of(
@@ -426,7 +426,7 @@ def test_rules_hold_inside_of_other_calls(tools, rules, mode, options, way):
 
 
 @pytest.mark.parametrize("way", ["plain", "outer", "batch", "agent"])
-def test_a_tool_that_was_not_offered_is_not_run_inside_of_other_calls(tools, way):
+def test_a_tool_that_was_not_offered_is_not_run_by_a_nested_call(tools, way):
     model = ScriptedModel([ToolCall("plain", {"x": "a"}), "done"])
     registry = registry_of(tools, batch, agent_tool(Agent(name="agent", description="d", model=model)))
     resolved = asyncio.run(registry.resolve(ANN, where="not name:plain"))
@@ -440,7 +440,7 @@ def test_a_tool_that_was_not_offered_is_not_run_inside_of_other_calls(tools, way
     assert not tools.ran
 
 
-# Limits on calls count calls by every way
+# Limits count all calls
 
 LIMITED = {"guard": {"doom_loop": 0, "limits": [{"calls": 2, "tools": "plain"}]}}
 
@@ -455,14 +455,14 @@ LIMITED = {"guard": {"doom_loop": 0, "limits": [{"calls": 2, "tools": "plain"}]}
     ],
     ids=["side by side", "by another spelling", "in a batch", "inside of others"],
 )
-def test_a_limit_counts_calls_by_every_way(tools, calls):
+def test_a_limit_counts_nested_and_renamed_calls(tools, calls):
     registry = plugin_registry("guard", settings=LIMITED)
     registry.register(tools, batch)
     asyncio.run(registry.dispatch(calls, context=ANN))
     assert len(tools.ran) == 2
 
 
-# What a model class takes
+# Model classes
 
 
 class Closed(pydantic.BaseModel):

@@ -1,4 +1,4 @@
-"""Attempts from a project, a package and a folder that others write, by one who has read the README and safety.md."""
+"""Attacks on trusted projects, suspended calls and turns, and the names of installed packages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEY = "k" * 32
 
 @pytest.fixture
 def home(tmp_path, monkeypatch) -> Path:
-    """A home folder of a user who has set up nothing."""
+    """An empty home folder."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
@@ -49,11 +49,11 @@ def home(tmp_path, monkeypatch) -> Path:
     return home
 
 
-# A project's pegboard.toml that nobody has trusted, and one that its user has.
+# Untrusted and trusted projects.
 
 
 @pytest.mark.slow
-def test_an_untrusted_project_cannot_block_what_guards():
+def test_an_untrusted_project_cannot_block_the_guard_plugin():
     config = Config(enable=("guard",), project_block=("guard", "pegboard-guard", "Guard", "PEGBOARD.GUARD", "*"))
     with_limit = {"guard": {"limits": [{"calls": 1, "tools": "*", "per": "registry"}]}}
     registry = pegboard.load(config=config, settings=with_limit)
@@ -67,7 +67,7 @@ STRONG = '[rename]\nshell = "whoami"\n'
 
 @pytest.fixture
 def trusted(home, tmp_path, monkeypatch):
-    """A project's file that its user has trusted, and whether it still counts."""
+    """A trusted configuration file of a project."""
     file = tmp_path / "project" / "pegboard.toml"
     file.parent.mkdir()
     file.write_text(STRONG)
@@ -132,17 +132,14 @@ TURNED = {
 
 
 @pytest.mark.parametrize("turn", TURNED.values(), ids=TURNED)
-def test_trust_ends_where_the_file_or_the_store_of_trust_is_another(trusted, home, turn):
+def test_a_changed_file_or_store_of_trust_is_not_trusted(trusted, home, turn):
     turn(trusted, next(home.rglob("trusted.json")))
     assert not load_config(project=trusted, environ={}).rename
 
 
-def test_a_store_of_trust_that_belongs_to_another_user_trusts_nothing(trusted, monkeypatch):
+def test_a_store_of_trust_of_another_user_is_ignored(trusted, monkeypatch):
     another_owner(monkeypatch)
     assert not load_config(user=False, project=trusted, environ={}).rename
-
-
-# Approvals in a file.
 
 
 @tool(destructive=True)
@@ -151,36 +148,24 @@ def wipe(path: str) -> str:
     return f"wiped {path}"
 
 
-@tool(destructive=True)
-def shred(path: str) -> str:
-    """Shreds."""
-    return f"shredded {path}"
-
-
 @tool(read_only=True)
 def act() -> str:
     """Acts."""
     return "acted"
 
 
-def registry_of(*tools, rules=(), grants=None) -> ToolRegistry:
-    registry = ToolRegistry(grants=grants)
+def registry_of(*tools, rules=()) -> ToolRegistry:
+    registry = ToolRegistry()
     registry.register(*tools)
     registry.permissions = Permissions(rules)
     return registry
 
 
-# Suspended calls and turns that went through others' hands.
-
-
-async def suspended(key=None) -> tuple[ToolRegistry, str]:
-    registry = registry_of(wipe, shred)
-    outcome = await registry.dispatch([ToolCall("wipe", {"path": "a"}, id="1")], context=ANN, approver=ask_later)
-    return registry, outcome.pending.dumps(key)
+# Suspended calls and turns that others could change.
 
 
 def places(value, at=()):
-    """Where each scalar of a JSON value stands."""
+    """The path of each scalar in a JSON value."""
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from places(item, (*at, key))
@@ -198,7 +183,7 @@ def with_another(text: str, place: tuple) -> str:
     return json.dumps(data)
 
 
-async def test_no_value_of_a_signed_turn_can_be_changed_and_none_is_taken_for_another_kind():
+async def test_no_value_of_a_signed_turn_can_be_changed_and_no_part_passes_for_another_kind():
     model = ScriptedModel([ToolCall("wipe", {"path": "a"}, id="1")])
     outcome = await run_turn(model, "hi", registry_of(wipe), ANN, approver=ask_later)
     text = outcome.dumps(KEY)
@@ -229,7 +214,7 @@ FORBID = [Rule("wipe", "*", "deny", forbid=True)]
         (ANN, [Rule("*", "*", "allow"), *FORBID], "refused"),
     ],
 )
-async def test_a_suspended_turn_goes_on_for_its_own_user_and_under_the_rules_of_now(context, rules, wanted):
+async def test_a_suspended_turn_resumes_for_its_own_user_and_under_the_current_rules(context, rules, wanted):
     model = ScriptedModel([ToolCall("wipe", {"path": "a"}, id="1")])
     outcome = await run_turn(model, "hi", registry_of(wipe), ANN, approver=ask_later)
     answers = {outcome.pending.calls[0].id: Once()}
@@ -249,17 +234,16 @@ async def test_a_suspended_turn_goes_on_for_its_own_user_and_under_the_rules_of_
 # Packages: forged metadata.
 
 
-def distribution(site: Path, name: str, points: str, code: str = "", *, says="", version="1.0", record=""):
-    """A distribution as pip would have installed it, or as somebody has written one."""
+def distribution(site: Path, name: str, points: str, code: str = "", *, metadata_name="", version="1.0"):
+    """A distribution as pip would have installed it, or a forged one."""
     site.mkdir(exist_ok=True)
     folder = site / f"{name}-{version}.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {says or name}\nVersion: {version}\n")
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {metadata_name or name}\nVersion: {version}\n")
     (folder / "entry_points.txt").write_text(points)
     if code:
         (site / f"{name.lower()}_module_{version[0]}.py").write_text(code)
-    (folder / "RECORD").write_text(f"{folder.name}/METADATA,,\n{record}")
-    return folder
+    (folder / "RECORD").write_text(f"{folder.name}/METADATA,,\n")
 
 
 def greeting(words: str) -> str:
@@ -289,7 +273,7 @@ FORGED = {
     "a plugin's name": {"name": "aaa", "points": points_to("aaa_module_1", "victim"), "code": EVIL},
     "a distribution's name in METADATA": {
         "name": "aaa",
-        "says": "victim",
+        "metadata_name": "victim",
         "points": points_to("aaa_module_1", "victim"),
         "code": EVIL,
     },
