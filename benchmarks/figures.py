@@ -313,30 +313,31 @@ CHECK = Number("check", (), "x_floor", ("cpu_us", "us"))
 BLOCKING = ("llm",)
 """Peers that run plain functions on the event loop, which then does nothing else."""
 
-KEPT_TEXT = "printing a kept text of this length takes 2.4 x; the rest is 1,000 files' times and the text's checksum"
+KEPT_TEXT = "printing a cached text of this length takes 2.4 x; the rest is stat of 1,000 files and a checksum"
 
 CALL_PARTS = (
-    "In floors: strict parsing 0.37 (0.19 of it the parser), the schema's verdict 0.07, structuring 0.43 (0.24 if it "
-    "were written for this one tool), the function on attrs classes 0.36, its result weighed 0.16, written as JSON by "
-    "its class 0.5, to text, validated and wrapped 0.5, its locks 0.1, the look-out for tools "
-    "that block 0.06, permissions 0.05, its own objects 0.2, the stages 0.9"
+    "in units of the floor: strict parsing 0.37 (0.19 of it the parser), validation 0.07, structuring 0.43 (0.24 "
+    "with code generated for this one tool), the function on attrs classes 0.36, the result's size estimate 0.16, "
+    "unstructuring it by class 0.5, its JSON text, validation and wrapping 0.5, locks 0.1, the watchdog for "
+    "blocking tools 0.06, permissions 0.05, the call's objects 0.2, the stages 0.9"
 )
 
 REWRITTEN = (
-    "openai-agents wraps the schema that it has; here each is rewritten for its provider, and what is lost is told: "
-    "the tool's digest is a third of it, walks through the schema the rest"
+    "openai-agents sends the schema as it is; here each is converted for its provider, with a report of what is "
+    "lost: the tool's digest is a third of it, walking the schema the rest"
 )
 LADEN_PARTS = (
-    "two rules, one of which looks at an argument; an async callback before and one after, each with its time limit; "
-    "three events, told to an async observer"
+    "two rules, one of which matches an argument; an async callback before and one after, each with its time "
+    "limit; three events, sent to an async observer"
 )
 
 SERVED_CALL = (
-    "over the SDK's server over HTTP, with parts left out one by one: 90 us for the checks of Host, rate and time and "
-    "for events kept to be sent again, 180 for what this client may be offered, the rest is the call: 130 us in a loop "
-    "of calls, three times that between two requests, and in a crowd little more than in the loop"
+    "compared with the SDK's server over HTTP, leaving parts out one by one: 90 us for the checks of Host, rate "
+    "and time and the buffer of events to resend, 180 for resolving this client's tools, the rest is the call: 130 "
+    "us in a loop of calls, three times that between two requests, and little more than in the loop with many "
+    "clients"
 )
-SERVED_LIST = "seven tenths are the SDK's: it checks and writes a list that is longer; making the entries is a seventh"
+SERVED_LIST = "seven tenths are the SDK's, which validates and writes a longer list; building the entries is a seventh"
 SERVED_START = "the command, the configuration, the installed plugins and the registry, on top of the SDK's own imports"
 
 FIGURES = (
@@ -353,15 +354,15 @@ FIGURES = (
         "0.7 of toolregistry",
         0.7,
         next=0.4,
-        held="importing attrs is half of it, making our own 63 attrs classes a quarter",
+        held="importing attrs is half of it, creating our own 63 attrs classes a quarter",
     ),
     Figure(
         "a program that imports, defines one tool and calls it",
         against_peer(FIRST_CALL, peer="toolregistry"),
         "0.7 of toolregistry",
         0.7,
-        held="asyncio is a third; making 166 attrs classes (0.44 ms each) another; jsonschema_rs 11 ms, of which it "
-        "spends 7 on importing email; docstring_parser 6 ms, and 9 of 260 modules",
+        held="asyncio is a third; creating 166 attrs classes (0.44 ms each) another; jsonschema_rs 11 ms, 7 of "
+        "them for importing email; docstring_parser 6 ms, and 9 of 259 modules",
     ),
     Figure(
         "`registry --help`",
@@ -383,13 +384,13 @@ FIGURES = (
         command("list --json, 5 plugins, manifests"),
         "6 x bare Python",
         6,
-        held="216 modules: making 94 attrs classes is a quarter of it, click an eighth, regular expressions a 14th; "
-        "reading the five manifests is next to nothing",
+        held="216 modules: creating 94 attrs classes is a quarter of it, click an eighth, compiling regular "
+        "expressions a 14th; reading the five manifests is negligible",
     ),
     Figure(
         "`list --json`, 5 plugins without manifests, first load",
         command("list --json, 5 plugins, first load"),
-        held="a child process imports the plugins and all that defines tools",
+        held="a child process imports the plugins and the modules that define tools",
     ),
     Figure(
         "`list --json`, 5 plugins without manifests, warm",
@@ -429,9 +430,9 @@ FIGURES = (
         against_peer(DEFINE, peer="toolregistry"),
         "0.25 of toolregistry",
         0.25,
-        held="of 210 us, 70 go into the input schema, most of that into the one annotation that no other tool has, 55 "
-        "into registering, where our own schemas are validated once more, 35 into the docstring, "
-        "which a library parses, 25 into the signature, 15 of them inspect's",
+        held="of 210 us, the input schema takes 70, mostly for the one annotation that no other tool has, "
+        "registering 55, which validates the derived schemas, the docstring 35, in docstring_parser, the "
+        "signature 25, 15 of them in inspect",
     ),
     Figure(
         "memory of a tool before its first call",
@@ -446,16 +447,16 @@ FIGURES = (
         memory("after"),
         "10 KiB",
         10,
-        held="the compiled checker of jsonschema_rs, 10.5 KiB for this schema without its descriptions; tools whose "
-        "schemas validate alike share one",
+        held="the compiled validator of jsonschema_rs, 10.5 KiB for this schema without its descriptions; tools "
+        "with equivalent schemas share one",
     ),
     Figure(
         "half of 10,000 tools by a predicate, as JSON, again",
         against_peer(AGAIN),
         "0.1 of the best peer",
         0.1,
-        held="the question: five patterns asked of 10,000 names take three quarters (a tag takes 1 ms of 20), joining "
-        "kept texts the rest",
+        held="matching five patterns against 10,000 names takes three quarters (a tag takes 1 ms of 20), joining "
+        "cached texts the rest",
     ),
     Figure(
         "the same, the first time",
@@ -476,8 +477,8 @@ FIGURES = (
         against_peer(PLAIN, peer="strands", leave_out=BLOCKING),
         "0.5 of strands",
         0.5,
-        held="waking a thread and being woken by it: 0.6 to 0.7 of `asyncio.to_thread` for the barest queue, "
-        "with nothing checked, where strands takes 1.2",
+        held="waking a thread and the event loop again: 0.6 to 0.7 of `asyncio.to_thread` for a bare queue without "
+        "any checks, where strands takes 1.2",
     ),
     Figure(
         "one call of a plain function with `blocking=False`",
@@ -491,23 +492,23 @@ FIGURES = (
         against_floor("flood", []),
         "1.6 x bare Python",
         1.6,
-        held="as the async call; and a timer of its own for each call that waits, as it has a time limit: 0.33",
+        held="as the async call; and a timer for the time limit of each call that waits: 0.33",
     ),
     Figure(
         "1,000 async calls as one batch, each",
         against_floor("dispatch", []),
         "1.6 x bare Python",
         1.6,
-        held="as the async calls at once; and a task, and a place in the outcome, of its own for each",
+        held="as 1,000 async calls at once; and a task and an entry in the outcome for each",
     ),
     Figure(
         "10,000 calls as one batch with 64 keys, each",
         against_floor("keyed", []),
-        held="the floor has a lock for each key; here calls wait in call order, behind exclusive ones, from any thread",
+        held="the floor has a lock for each key; here calls wait in order, after exclusive ones, from any thread",
     ),
     Figure("the same, over one of 1,000", keyed_growth, "1.5 x: no dearer in a large batch", 1.5),
     Figure(
-        "one async call that waits, with nothing round it",
+        "one async call that waits, without rules or callbacks",
         against_floor("laden", ["nothing"]),
         held="as the async call, and its time limit",
     ),
@@ -515,12 +516,13 @@ FIGURES = (
     Figure(
         "arguments checked and typed",
         against_peer(CHECK),
-        held="pydantic-core does both in Rust; here the validator is Rust, and what makes attrs classes is Python",
+        held="pydantic-core does both in Rust; here the validator is Rust, and structuring into attrs classes is "
+        "Python",
     ),
     Figure(
         "a call into a child process and back, wall time",
         far,
-        held="the floor is a `ProcessPoolExecutor` that checks nothing, and whose tool nobody can end",
+        held="the floor is a `ProcessPoolExecutor` that checks nothing and can't end a tool",
     ),
     Figure(
         "growth of the process from the 100,000th call to the 1,000,000th",
@@ -528,7 +530,7 @@ FIGURES = (
         "1 MiB: flat",
         1,
     ),
-    Figure("what Python keeps of a call, then", lasting("kept_bytes", "bytes"), "1 byte: nothing", 1),
+    Figure("memory that Python retains per call, then", lasting("kept_bytes", "bytes"), "1 byte: nothing", 1),
     *(
         Figure(f"10,000 tools in {form}'s words, again, each", exported(form, "again"), "4 x an entry made by hand", 4)
         for form in ("openai", "anthropic", "gemini")
@@ -558,6 +560,6 @@ FIGURES = (
         dearest_refusal,
         "4.6 x a bare call (50 us where that takes 10.9)",
         4.6,
-        held="every problem is looked for in Python, schema beside value, and worded with its path",
+        held="every problem is found in Python, walking schema and value, and reported with its path",
     ),
 )

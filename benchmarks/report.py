@@ -15,16 +15,16 @@ Made by `{command}` on {day}: {machine}, Python {python}.
 
 Processor time of the whole process, not wall time.
 Other work on the machine moves single figures by some tens of per cent, and ratios far less.
-So everything is measured in turns with bare Python, call for call and start for start, and a ratio to a peer is that
-of both in bare Python measured beside each.
+So every measurement alternates with bare Python, call for call and start for start, and a ratio to a peer compares
+both in units of bare Python.
 *Floor* is bare Python that checks nothing.
 Peers are called at their thinnest, without their run loops.
 pegboard is called as a host calls it, `await registry.call(name, text)`, with strict parsing, validation, permissions,
-its turn beside exclusive calls, limits, a look-out for tools that block the loop, and a checked result.
+locks, limits, a watchdog for tools that block the loop, and a validated result.
 
 The realistic tool takes a required string, a bounded integer, one of three words and an optional list of
-three-field objects, and gives a three-field object.
-Each of many has a name, descriptions and a bound of its own, so no two schemas are alike; they share the classes.
+three-field objects, and returns a three-field object.
+Where there are many, each has its own name, descriptions and bound, so no two schemas are equal; they share the classes.
 `README.md` beside this file says how to make this page again.
 
 ## Goals
@@ -32,7 +32,7 @@ Each of many has a name, descriptions and a bound of its own, so no two schemas 
 """
 
 
-_QUICK = "\n**Small sizes: this page shows that the measuring works, and says nothing of speed.**\n"
+_QUICK = "\n**Small sizes: this page shows that the benchmarks work, not how fast anything is.**\n"
 
 
 def report(results: Results) -> str:
