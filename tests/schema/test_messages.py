@@ -48,11 +48,11 @@ def problems(schema, value):
         ({"items": {"type": "string"}}, ["a", 1], "[1]: must be a string, got number 1"),
         ({"prefixItems": [{}, {"const": 1}]}, [0, 0], "[1]: must be 1"),
         ({"prefixItems": [{}], "items": False}, [0, 0], "[1]: must not be given"),
-        ({"contains": {"const": 1}}, [2], "(root): must contain at least 1 of the required items, got 0"),
+        ({"contains": {"const": 1}}, [2], "(root): must contain at least 1 matching item, got 0"),
         (
             {"contains": {"const": 1}, "maxContains": 1},
             [1, 1],
-            "(root): must contain at most 1 of the required items, got 2",
+            "(root): must contain at most 1 matching item, got 2",
         ),
         ({"required": ["query"]}, {}, "query: required, missing"),
         ({"minProperties": 1}, {}, "(root): must have at least 1 key, got 0"),

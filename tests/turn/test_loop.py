@@ -171,7 +171,7 @@ class TestCutOff:
     def test_a_model_whose_answers_break_off_again_and_again_ends_the_turn(self, turn):
         broken = ModelResponse([ADD], "other", complete=False, interrupted=True)
         outcome, _ = turn([broken] * 3, limits=TurnLimits(retries=2))
-        assert (outcome.ended, outcome.detail) == ("cut_off", "3 answers of the model broke off")
+        assert (outcome.ended, outcome.detail) == ("cut_off", "3 answers with calls were cut off, or broke off")
         assert everything_is_answered(outcome)
 
     def test_a_provider_that_answers_with_an_error_is_a_model_error(self, turn):

@@ -301,7 +301,9 @@ _STAYS: Final = NOTES | {"anyOf"}
 
 
 def isolate_any_of(schema: JsonSchema) -> Rewritten:
-    """Moves the rules next to an `anyOf` into each of its alternatives; notes stay. Lossless.
+    """Moves the rules next to an `anyOf` into each of its alternatives; notes stay.
+
+    Lossless, unless the union is recursive, or all its alternatives contradict the rules.
 
     Contradicting alternatives are dropped, nested unions flattened, and a union of one is replaced by its member. The
     root's `anyOf` is left to `root_object`.

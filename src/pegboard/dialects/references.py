@@ -30,7 +30,7 @@ def named_definitions(schema: JsonSchema) -> Rewritten:
     """Points every reference to a definition in the root's `$defs`, which then has only what is referred to.
 
     References by pointer, anchor or `$id` would break as soon as a step moves something. A definition that is used
-    several times is written once. A reference to outside of the schema is left out: nothing is ever fetched.
+    several times is written once. A reference without a target in the schema is left out: nothing is ever fetched.
     """
     return _Naming(References(schema)).rewritten()
 
@@ -71,7 +71,7 @@ class _Naming:
         if isinstance(target, bool):
             return rest if target else {**rest, "not": {}}
         if not is_object(target) or (self.seen > MOST_SCHEMAS and id(target) not in self.names):
-            place.lost(keyword, "its target is too large, left out")
+            place.lost(keyword, "its target isn't a schema, or the schema is too large; left out")
             return rest
         pointer = PREFIX + self._name(target, reference)
         return {
@@ -212,7 +212,7 @@ class _Inlining:
             self.kept[name] = None
             return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
         if self.left < 0 or at.level >= MOST_LEVELS:
-            at.place.lost("$ref", "its target is too large; any value of its type is accepted")
+            at.place.lost("$ref", "too large or too deep to inline; any value of its type is accepted")
             return {**widen(target, self.definitions), **only(beside, NOTES)}
         if name in at.within:
             return self._cut(name, target, beside, at)

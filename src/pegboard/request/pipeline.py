@@ -28,7 +28,7 @@ _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function wi
 
 @frozen
 class Runner:
-    """Runner of third-party code: with a time limit, and off the event loop.
+    """Runner of third-party code: with a time limit, and plain functions off the event loop.
 
     Attributes:
         off_loop: Runs plain functions that aren't marked as quick, in a thread.
@@ -233,13 +233,13 @@ class Pipeline:
         place = self._place(name)
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
-    def with_brought(self, registered: Iterable[_Registered]) -> Pipeline:
+    def with_brought(self, brought: Iterable[_Registered]) -> Pipeline:
         """A pipeline with the processors that are registered now, and without those that no longer are.
 
         Each goes where it is `Placed`; else, or without such a neighbour, after `STARTS`, in the given order. Names
         that the pipeline has, or that the host has removed from it, are skipped.
         """
-        made = [(Processor.of(*each), each[1]) for each in registered]
+        made = [(Processor.of(*each), each[1]) for each in brought]
         here = [processor for processor, _ in made]  # a list, as a processor needn't be hashable
         pipeline = self._spliced(0, len(self), *(each for each in self if not each.registered or each in here))
         known = {*pipeline.names, *self.removed}
@@ -352,7 +352,7 @@ async def _processed(
 
 
 def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:
-    """The next request, from a processor's answer; tools that a plugin's processor adds get its origin.
+    """The next request, from a processor's answer; tools that a plugin's processor adds or replaces get its origin.
 
     Raises:
         TypeError: The answer is neither a request nor `None`.

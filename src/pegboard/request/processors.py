@@ -220,7 +220,7 @@ def _shortened_result(part: ResultPart, most: int) -> ResultPart:
 
 
 def _shortened(text: str, most: int, tool: str) -> str:
-    """The beginning and the end of a text, and a note between them, `most` characters in total."""
+    """The beginning and the end of a text, and a note between them, at most `most` characters in total."""
     tool = tool[:_MOST_OF_A_NAME]
     note = _NOTE.format(len(text), tool)
     room = most - len(note)

@@ -113,7 +113,7 @@ def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | N
 
 
 def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
-    """The adapter of the values that meet the constraints of validators, until no value is left."""
+    """The adapter of the values that meet the constraints of validators, up to one that would leave none."""
     with suppress(NothingLeftError):
         for each in constraints:
             adapter = constrained(adapter, each) or adapter

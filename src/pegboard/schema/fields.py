@@ -25,7 +25,7 @@ class ClassField:
         name: The attribute.
         key: Its key in JSON: the constructor's parameter.
         annotation: Resolved; `Any` where it has none.
-        default: Its default; `MISSING` if it has none or a factory makes it.
+        default: Its default; `MISSING` if it has none, or a factory other than a container's class makes it.
     """
 
     name: str

@@ -79,7 +79,7 @@ def size_text(size: int) -> str:
 
 
 class StructureError(ValueError):
-    """JSON that the type doesn't accept, perhaps though its schema does (February 30, a number out of range).
+    """JSON that the type doesn't accept, even if its schema does (February 30, a number out of range).
 
     Attributes:
         path: From the root: `("when", 0, "day")`.

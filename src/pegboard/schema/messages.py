@@ -449,8 +449,9 @@ def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value:
     fitting = sum(not search.problems(rule, item) for item in value)
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= fitting <= most:
-        limit = f"at least {least}" if fitting < least else f"at most {most}"
-        yield _Problem((), f"must contain {limit} of the required items, got {fitting}")
+        limit = ("at least", least) if fitting < least else ("at most", most)
+        words = f"must contain {limit[0]} {counted(limit[1], 'matching item')}, got {fitting}"
+        yield _Problem((), words)
 
 
 _ANY: Final[Mapping[str, Callable[..., _Found]]] = {

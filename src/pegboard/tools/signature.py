@@ -151,7 +151,7 @@ class Parameter:
 
     @property
     def key(self) -> str:
-        """Its name for the model: an `alias` in `Annotated`, else its name, without the `_` of `from_` etc.."""
+        """Its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)."""
         aliases = (getattr(each, "alias", None) for each in getattr(self.annotation, "__metadata__", ()))
         name = self.name.removesuffix("_")
         return next((each for each in aliases if isinstance(each, str)), name if iskeyword(name) else self.name)

@@ -161,7 +161,7 @@ class Tool:
 
     @cached_property
     def runs_plainly(self) -> bool:
-        """Whether a call only runs its handler: without locks, limits, retries, services or another executor."""
+        """Whether a call only runs its handler: no wait for other calls, no retries, services or other executor."""
         policy, handler = self.policy, self.handler
         return not (
             self.spec.concurrency.mode != "shared"

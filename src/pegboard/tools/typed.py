@@ -99,7 +99,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
     if len(parameters) != 2 or "call" not in _written(type(tool)):
         hint = "Write call(self, context, input)."
-        raise DefinitionError("it has no method call that takes a context and an input.", tool=name, hint=hint)
+        raise DefinitionError("it has no method `call` that takes a context and an input.", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")

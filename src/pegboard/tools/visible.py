@@ -137,7 +137,7 @@ def html_of(text: str, *, again: bool = False) -> str:
 
 
 def visible_spec(spec: ToolSpec) -> ToolSpec:
-    r"""A spec with hidden characters in its descriptions, titles and comments escaped as `\u{202e}`.
+    r"""A spec with hidden characters in its descriptions, titles and comments escaped as `\u{202e}`, or itself.
 
     Raises:
         SchemaError: There are some in a name, value or pattern of a schema, an example, a grammar or data for the

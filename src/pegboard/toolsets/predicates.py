@@ -410,7 +410,7 @@ class Custom(Predicate):
 
     @property
     def calls_functions(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the function is code; it may be a predicate itself."""
+        """Whether evaluating it calls a custom function; not if `function` is a predicate that calls none."""
         return getattr(self.function, "calls_functions", True)
 
     def bound(self, context: ReadonlyContext) -> _Test:

@@ -161,7 +161,7 @@ class ToolIndex:
         return list(hits.items())[:limit]
 
     def close(self) -> None:
-        """Closes the database and frees its memory."""
+        """Closes the database and frees its memory; the index can't be used afterwards."""
         with self._lock:
             self._connection.close()
 

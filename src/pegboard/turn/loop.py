@@ -470,7 +470,7 @@ class Turn:
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
             return "limit", f"{self.limits.calls} calls"
         if self._progress.broken > self.limits.retries:
-            return "cut_off", f"{self._progress.broken} answers of the model broke off"
+            return "cut_off", f"{self._progress.broken} answers with calls were cut off, or broke off"
         for condition in self.stop_when:
             stops = await self._asked("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
             if stops:

@@ -246,4 +246,4 @@ class TurnOutput:
         """
         self.misses += 1
         if self.misses > 1:
-            raise ModelError(f"model {model.name!r} gave no valid output twice", provider=model.provider)
+            raise ModelError(f"model {model.name!r} gave no valid output in two answers", provider=model.provider)
