@@ -23,7 +23,7 @@ STALL_SECONDS: Final = 1.0
 """Seconds in which no thread started a job, after which all threads of a full pool count as hanging."""
 
 MOST_ABANDONED: Final = 16
-"""Abandoned threads per owner, beyond which its functions fail immediately."""
+"""Abandoned threads of one owner, at which its functions fail immediately."""
 
 
 class HangingThreadsError(RuntimeError):

@@ -317,7 +317,7 @@ def test_a_relative_path_starts_in_the_working_folder_of_its_creation(tmp_path, 
         ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got a string"),
         ({"redact": [""]}, ValueError, "redact must name something"),
         ({"redact": 4}, TypeError, "redact must be a string or a list of strings, got 4"),
-        ({"redact_values": ["("]}, ValueError, "redact_values: '(' isn't a regular expression"),
+        ({"redact_values": ["a", "("]}, ValueError, r"redact_values\[1\] isn't a regular expression: missing \)"),
     ],
 )
 def test_wrong_settings_are_refused(settings, error, text):

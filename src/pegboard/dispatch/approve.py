@@ -98,7 +98,7 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
 
 
 def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
-    """The rules' decision on an `Ask` of a call or its callback; and the pattern that matches exactly it."""
+    """The rules' decision on an `Ask` of a call or its callback; and the text of exactly this for a grant."""
     policy = policy_of(state.services.current.permissions, asking_tool(state))
     folders = policy.folders(state.arguments, state.context.request)
     return policy.asked(asked.permission, asked.patterns, folders, granted)

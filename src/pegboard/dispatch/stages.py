@@ -155,7 +155,7 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
 
 
 def is_too_deep(state: CallState) -> bool:
-    """Whether a call is nested too deeply, and then has its result, without callbacks, which may call again."""
+    """Whether a call is nested too deeply; if so, sets its result. Its callbacks don't run, as they may call again."""
     most = state.services.limits.depth
     if state.context.depth <= most:
         return False

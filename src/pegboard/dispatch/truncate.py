@@ -268,7 +268,7 @@ def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
-    """The limit in bytes, by the limits in bytes and tokens."""
+    """The limit in bytes, by the limits in bytes and tokens; if tokens are counted, only an upper bound."""
     if limits.tokens is None:
         return limits.bytes
     by_tokens = limits.tokens * (BYTES_A_TOKEN if limits.count_tokens is None else _MOST_BYTES_A_TOKEN)

@@ -105,7 +105,7 @@ class FileApprovals:
             grants.forget(context)
 
     def _grants(self, seen: float, **facts: Any) -> MemoryGrants:
-        """The content of a file, and the time at which it was written."""
+        """The content of a file; its clock takes the time at which the file was written into account, see `_now`."""
         return MemoryGrants(
             partial(self._now, seen), most_sessions=MOST_FILE_SESSIONS, most_used=MOST_FILE_USED, **facts
         )

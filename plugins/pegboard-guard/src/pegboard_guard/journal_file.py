@@ -140,7 +140,7 @@ def _numbers(path: Path) -> list[int]:
 _FIRST: Final = b'{"n":'
 _MOST_BEGINNING: Final = 4096
 MOST_TAIL: Final = 4 * 1024 * 1024
-"""How many bytes at the end of a file are searched for a record; without one the file isn't a journal."""
+"""How many bytes at the end of a file are searched for a record; a longer file without one isn't a journal."""
 
 
 class JournalError(Exception):

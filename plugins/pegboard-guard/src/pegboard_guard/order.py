@@ -78,7 +78,7 @@ class ComesBefore(_OfTools):
     within: Within = field(default="session", validator=one_of(WITHIN))
 
     @property
-    def reversed(self) -> ComesAfter:
+    def turned(self) -> ComesAfter:
         """The equivalent `ComesAfter`."""
         return ComesAfter(self.before, self.tools, self.within)
 
@@ -441,7 +441,7 @@ class OrderRules(Rules):
     """
 
     def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
-        uniform = [rule.reversed if isinstance(rule, ComesBefore) else rule for rule in rules]
+        uniform = [rule.turned if isinstance(rule, ComesBefore) else rule for rule in rules]
         trackers = [rule.tracker() for rule in uniform]
         check_order(
             [rule for rule in uniform if isinstance(rule, ComesAfter)],

@@ -96,7 +96,7 @@ class Redactor:
     def __init__(self, keys: Iterable[str] = (), values: Iterable[str] = ()) -> None:
         self.keys: tuple[str, ...] = (*KEYS, *keys)
         # Compiled here, while the plugin is loaded: off the loop.
-        self._values = [_compiled(value) for value in values]
+        self._values = [_compiled(value, number) for number, value in enumerate(values)]
         self._values.append(re.compile("|".join(_FORMATS), re.DOTALL))
         self._named = _named(self.keys)
         self._secret = [matcher(_plain(key)) for key in self.keys]
@@ -190,11 +190,12 @@ _OPTION: Final = re.compile(
 _MOST_OPTIONS: Final = 4  # of one command
 
 
-def _compiled(value: str) -> re.Pattern[str]:
+def _compiled(value: str, number: int) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        raise ValueError(f"redact_values: {value!r:.80} isn't a regular expression: {error}") from None
+        # Without the value, which may be a secret itself.
+        raise ValueError(f"redact_values[{number}] isn't a regular expression: {error}") from None
 
 
 def _named(keys: Iterable[str]) -> re.Pattern[str]:

@@ -173,8 +173,8 @@ class PendingCall(ApprovalRequest):
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: The earlier answers to the same call, the latest first.
-        once: Key of this question about the model's call, the same each time that is suspended: one answer to it
-            counts. `""` if the call's id isn't unique.
+        once: Key of this question about the model's call, the same each time the call is suspended: one answer to it
+            counts. `""` if the call's id doesn't identify it.
         own_rules: Whether its batch had permissions of its own, which have to be passed again when it is resumed.
         kept: The tool's own JSON data for its next run; not shown.
     """

@@ -530,7 +530,7 @@ def _shortened(path: str) -> str:
 
 @frozen
 class UrlPattern:
-    """URL pattern, `[scheme://]host[:port][/path]`; an omitted scheme is any of the web's, anything else any at all.
+    """URL pattern, `[scheme://]host[:port][/path]`; omitted parts may be anything, for `covers` a scheme of the web's.
 
     Attributes:
         scheme: Pattern of the scheme, or `None`.
