@@ -24,7 +24,7 @@ locks, limits, a watchdog for tools that block the loop, and a validated result.
 
 The realistic tool takes a required string, a bounded integer, one of three words and an optional list of
 three-field objects, and returns a three-field object.
-Where there are many, each has its own name, descriptions and bound, so no two schemas are equal; they share the classes.
+Where there are many, each has its own name, descriptions and bound, so no two schemas are equal; they share classes.
 `README.md` beside this file says how to make this page again.
 
 ## Goals

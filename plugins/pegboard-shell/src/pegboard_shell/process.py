@@ -37,6 +37,7 @@ _PAUSE: Final = 0.05  # between two events of output
 _POLL_SECONDS: Final = 0.02  # interval of polling for the end of a process, without pidfd
 _MOST_PROBED: Final = 512  # process ids that are tried one by one; for more, the system's list is read
 _ROUNDS: Final = 5
+_EXEC_PAUSES: Final = (0.0, 0.001, 0.004, 0.015)  # before each reading of processes whose environment was empty
 
 
 _Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]
@@ -405,7 +406,8 @@ def _outliving(pids: Iterable[int]) -> set[int]:
 def _marked(first: int, mark: str) -> Iterator[int]:
     """The processes since `first` that have the mark in their environment; none if the system doesn't show them.
 
-    Ids are assigned in turn, so only those since `first` have to be searched.
+    Ids are assigned in turn, so only those since `first` have to be searched. Within `execve`, a process has no
+    environment for a moment, so those without one are read again.
     """
     try:
         last = int(Path("/proc/loadavg").read_bytes().split()[-1])
@@ -413,11 +415,19 @@ def _marked(first: int, mark: str) -> Iterator[int]:
         return
     wanted = f"{MARK}={mark}".encode()
     if first <= last <= first + _MOST_PROBED:
-        candidates: Iterator[int] = iter(range(first + 1, last + 1))
+        candidates = list(range(first + 1, last + 1))
     else:
         wrapped = last < first
-        candidates = (pid for name in os.listdir("/proc") if name.isdigit() and ((pid := int(name)) > first or wrapped))  # noqa: PTH208
-    for pid in candidates:
-        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123  twice as fast as a Path
-            if wanted in file.read():
-                yield pid
+        candidates = [pid for name in os.listdir("/proc") if name.isdigit() and ((pid := int(name)) > first or wrapped)]  # noqa: PTH208
+    for pause in _EXEC_PAUSES:
+        time.sleep(pause)
+        empty = list[int]()
+        for pid in candidates:
+            with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123  twice as fast as a Path
+                environment = file.read()
+                if wanted in environment:
+                    yield pid
+                elif not environment:
+                    empty.append(pid)
+        if not (candidates := empty):
+            return
