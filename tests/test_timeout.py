@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import threading
 import time
 import weakref
@@ -332,6 +333,23 @@ def test_a_step_that_begins_just_before_the_thread_ends_is_looked_after():
     watchdog.is_running = True
     watchdog._watch()
     assert started == [False]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_while_the_watchdog_looks_at_threads(monkeypatch, reports, collects):
+    """In Python 3.11 it would now and then hang the whole process."""
+    seen, current_frames = [], sys._current_frames
+    monkeypatch.setattr(sys, "_current_frames", lambda: seen.append(gc.isenabled()) or current_frames())
+    watchdog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
+    watchdog.is_running = True
+    try:
+        if not collects:
+            gc.disable()
+        watched(watchdog, "blocks", watchdog.check)
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        gc.enable()
+    assert reports[0][0] == "blocks"
 
 
 def test_without_a_thread_it_is_reported_at_the_end(monkeypatch, reports):

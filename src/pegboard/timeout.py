@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ from contextlib import suppress
 from math import inf
 from threading import get_ident
 from time import monotonic
-from types import CoroutineType
+from types import CoroutineType, FrameType
 from typing import Any, Final, TypeAlias
 
 from attrs import define, field
@@ -29,6 +30,7 @@ _LOOP: Final = tuple(f"{package.__path__[0]}{os.sep}" for package in (asyncio, p
 """The packages that run tools; the frames they call are a tool's own."""
 
 WATCHDOG: Final = "pegboard-watchdog"  # the thread's name
+_collection_lock: Final = threading.Lock()  # never waited for, so that a forked child process may inherit it locked
 IDLE_CHECKS: Final = 40
 """Consecutive checks without a running step, after which the thread ends."""
 
@@ -144,12 +146,30 @@ def code_position(thread: int) -> str:
 
     That is the tool's outermost frame: the library code that it calls is of less use to its author.
     """
-    frame = own = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the only access to another thread's frames
+    frame = own = _frame_of(thread)
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
         frame, own = frame.f_back, own if frame.f_code.co_filename == threading.__file__ else frame
     if own is None:
         return ""
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    """The frame that a thread executes; `None` if it has ended, or if another thread is in this function.
+
+    Garbage collection is disabled for it: in Python 3.11, a collection inside `_current_frames` can deadlock the whole
+    process (https://github.com/python/cpython/issues/106883).
+    """
+    if not _collection_lock.acquire(blocking=False):
+        return None
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the only access to another thread's frames
+    finally:
+        if collects:
+            gc.enable()
+        _collection_lock.release()
 
 
 GRACE_SECONDS: Final = 1.0  # for a coroutine, a task or an approver to end after its cancellation

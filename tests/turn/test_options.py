@@ -72,7 +72,7 @@ class TestOutput:
 
     @pytest.mark.parametrize("steps", [["Oslo.", "Oslo!"], [WRONG, WRONG], ["Oslo.", WRONG]])
     def test_a_second_answer_of_another_type_fails_the_turn(self, turn, steps):
-        with pytest.raises(ModelError, match="no valid output twice") as caught:
+        with pytest.raises(ModelError, match="no valid output in two answers") as caught:
             turn(steps, output_type=City)
         assert (caught.value.outcome.ended, caught.value.outcome.output) == ("failed", None)
         assert everything_is_answered(caught.value.outcome)
