@@ -67,7 +67,7 @@ class EditedText:
             name: The file's path, for an error.
 
         Raises:
-            ToolError: The file isn't UTF-8, and the new text would add UTF-8 characters to it.
+            ToolError: The file isn't valid UTF-8, and the new text would add non-ASCII characters that it doesn't have.
         """
         if self.encoding != "utf-8":
             return self.mark + text.encode(self.encoding)

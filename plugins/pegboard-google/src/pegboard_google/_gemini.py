@@ -141,7 +141,7 @@ def inline_part(content: Content) -> JsonObject | None:
 
 
 def media_of(part: JsonMapping) -> MediaPart | None:
-    """The media of a model's part; `None` if it has none."""
+    """The media of a model's part; `None` if it has none that can be read."""
     blob, file = object_in(part, "inlineData"), object_in(part, "fileData")
     if text_in(file, "fileUri"):
         uri = text_in(file, "fileUri")

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LOGIN_SECONDS: Final = 330.0
 SERVERS_KEYS: Final = ("", "plugins", "plugins.mcp")
-"""The keys of an untrusted configuration whose servers are ignored."""
+"""Keys of a configuration that contain servers: if it isn't trusted and one is ignored, so are its servers."""
 
 
 def config_option(function: F) -> F:

@@ -77,7 +77,7 @@ class Host:
         self._log = operator_log().getChild(f"mcp.{server}")
 
     async def elicit(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """The user's answer to a question or a form; a refusal, an error or a pending approval is a cancellation."""
+        """The user's answer to a question or a form; anything but a clear, valid yes is a refusal or a cancellation."""
         running = self._running()
         if running is None:
             return ErrorData(code=INVALID_REQUEST, message="no call is running that it could be asked for")

@@ -133,9 +133,8 @@ def provider(
     async def redirect(where: str) -> None:
         if show is None:
             raise OAuthFlowError(f"it wants you to log in: run 'registry mcp login {name}'")
-        listeners.append(
-            socket.create_server((_HOST, port))
-        )  # before the browser is opened, which may be redirected back at once
+        # before the browser is opened, which may be redirected back at once
+        listeners.append(socket.create_server((_HOST, port)))
         show(where)
         asyncio.get_running_loop().run_in_executor(None, webbrowser.open, where)
 

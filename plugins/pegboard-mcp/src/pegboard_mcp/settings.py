@@ -50,7 +50,7 @@ class ServerError(Exception):
 
 @frozen(kw_only=True)
 class ServerSettings:
-    """Settings of one MCP server: its transport, and which of its tools are offered. `command` or `url` is required.
+    """Settings of one MCP server, reached by `command` or `url` (exactly one): its transport, and the offered tools.
 
     Attributes:
         command: The program to start; it communicates over standard input and output.

@@ -337,9 +337,8 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
         return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 
-_PARTS: Final = re.compile(
-    rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL
-)  # strings too, as they may contain brackets
+# strings too, as they may contain brackets
+_PARTS: Final = re.compile(rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL)
 
 
 def cut(text: bytes) -> bytes:
@@ -434,7 +433,9 @@ def _http_client(
 
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.DecodingError("the answer is compressed against the request", request=response.request)
+            raise httpx2.DecodingError(
+                "the answer is compressed, although the request ruled that out", request=response.request
+            )
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = (_Events if is_stream else _Body)(response.stream, most, inbox)
 

@@ -149,9 +149,8 @@ class WaitingCalls:
         self._calls[id_] = call
         for dropped in forget_oldest(self._calls, lambda each: (each.user, each.session), MOST_OF_ONE, MOST_WAITING):
             dropped.batch.interrupt("cancelled", "abort")
-        asyncio.get_running_loop().call_later(
-            self._seconds, self._calls.pop, id_, None
-        )  # its questions time out then, too
+        # its questions time out then, too
+        asyncio.get_running_loop().call_later(self._seconds, self._calls.pop, id_, None)
         return call.asker.input_required(id_)
 
     def take(self, id_: str, tool: str, context: ReadonlyContext) -> RunningCall:

@@ -115,9 +115,8 @@ class ToolServer:
             "pegboard",
             version=version("pegboard-mcp"),
             lifespan=self._lifespan,
-            get_tool_input_schema=lambda _name: (
-                None
-            ),  # `_check_headers` validates them: the SDK would list all tools first
+            # `_check_headers` validates the headers: the SDK would list all tools first
+            get_tool_input_schema=lambda _name: None,
         )
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)

@@ -113,7 +113,7 @@ class Tasks:
         return data
 
     def cancel(self, session: Session, id_: str) -> JsonObject:
-        """Cancels a task, unless it completes itself; work in this process isn't stopped.
+        """Cancels a task that waits for a later result; one that runs in this process isn't stopped.
 
         Raises:
             MCPError: The session has no task of this id.
@@ -124,7 +124,7 @@ class Tasks:
             try:
                 self._registry.complete(task.operation, ToolResult.error("aborted", "The client has cancelled it."))
             except OperationError:
-                return {"resultType": "complete"}  # it completes itself
+                return {"resultType": "complete"}  # its own work sets the result
             self._look(task)
             task.is_cancelled = True
         return {"resultType": "complete"}
