@@ -215,13 +215,15 @@ class _Child:
                 self.process.kill()
         self.process.wait()
         self.answer.close()
+        empty = 0  # passes: one misses a process that forks and ends between the listing and the reading
         for _ in range(_PASSES):  # those in sessions of their own, which may start others before they are killed
             marked = _marked(self.mark)
             left |= {*marked}
             for pid in marked:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            if not marked:
+            empty = 0 if marked else empty + 1
+            if empty == 2:
                 break
         return len(left)
 
