@@ -299,7 +299,7 @@ _MOST_NAMED = 5
 @click.option(
     "--to", "name", metavar="NAME", shell_complete=complete_exporter, help="The exporter: 'openai'; see --list."
 )
-@click.option("--list", "as_list", is_flag=True, help="List exporters, and packages of others.")
+@click.option("--list", "as_list", is_flag=True, help="List the exporters, and packages to install for others.")
 @click.option("--strict", is_flag=True, help="Request strict schemas where the provider has them.")
 @where_option
 @click.option("--check", is_flag=True, help="Show what is lost; exit with 1 if a tool can't be exported.")
