@@ -14,6 +14,7 @@ import pytest
 
 from pegboard import Permissions, ToolRegistry, ToolResult
 from pegboard.testing import plugin_registry
+from pegboard_shell import process, sessions
 from pegboard_shell.sandbox import Sandbox
 
 collect_ignore = ["test_bubblewrap.py"] if Sandbox("workspace-write").lack else []
@@ -65,8 +66,10 @@ def fifo(tmp_path) -> Callable[[], Path]:
 
 
 @pytest.fixture(autouse=True)
-def no_running_commands() -> Iterator[None]:
-    """Fails a test that leaves a command running."""
+def no_running_commands(monkeypatch) -> Iterator[None]:
+    """Fails a test that leaves a command running, however long it takes to end on a busy machine."""
+    monkeypatch.setattr(process, "_DEATH_SECONDS", 60.0)
+    monkeypatch.setattr(sessions, "_END_SECONDS", 60.0)
     yield
     for _ in range(300):
         if not (left := command_threads()):
