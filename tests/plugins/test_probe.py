@@ -54,7 +54,10 @@ def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypa
     progress: list[tuple[int, int, str]] = []
     entries = discovery.discover().entries
     settings = {"settled": {"as": "mine"}}
+    killed, kill = [], os.killpg
+    monkeypatch.setattr(os, "killpg", lambda pid, number: killed.append(pid) or kill(pid, number))
     found = list(probe(entries, settings, seconds=SECONDS, progress=lambda *facts: progress.append(facts)))
+    assert len(killed) == len({*killed}) == len(entries)  # not twice: the number may be another process's by then
     assert progress == [(number, len(entries), entry.name) for number, entry in enumerate(entries)]
     by_name = {found.name: known for found, known in found}
     causes = {name: known for name, known in by_name.items() if isinstance(known, str)}
@@ -168,8 +171,11 @@ def test_processes_that_a_plugin_has_started_are_killed(site, tmp_path, monkeypa
 import fcntl, os, time
 held = open({str(lock)!r})
 fcntl.flock(held, fcntl.LOCK_EX)
+ready, done = os.pipe()
 if os.fork() == 0:
-{session}    time.sleep(1000)
+{session}    os.write(done, b"x")
+    time.sleep(1000)
+os.read(ready, 1)
 """
     site("a", code)
     probed(site, seconds=SECONDS)

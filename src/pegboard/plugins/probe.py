@@ -151,8 +151,9 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
             if not running:
                 return
             first = running[0]
-            yield first if isinstance(first, Done) else first.done(seconds)
+            done = first if isinstance(first, Done) else first.done(seconds)
             running.popleft()
+            yield done
     finally:
         for child in running:
             if isinstance(child, _Child):
