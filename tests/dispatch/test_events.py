@@ -265,13 +265,13 @@ async def test_after_closing_it_begins_anew():
 
 async def test_the_thread_ends_when_nothing_comes(monkeypatch):
     monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
-    received = threading.Event()
+    go = threading.Event()
     observers = Observers()
-    link = Callback(lambda _event: received.set())
+    link = Callback(lambda _event: go.wait())
     emit = observers.emitter([link])
     emit(event())
     thread = observers._threads[link].thread
-    assert received.wait(60)
+    go.set()
     thread.join(60)
     assert not thread.is_alive()
     assert observers._threads[link].thread is None
