@@ -189,16 +189,15 @@ async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
 
 
 def test_an_exclusive_call_runs_alone_across_threads():
-    locks, running, seen = LockManager(), {}, []
+    locks, running, seen = LockManager(), [], []
 
     async def call(request):
         me = object()
         handle = None if request is SHARED and locks.enter(me) else await locks.acquire(request)
-        running[me] = request
-        others = list(running.values())  # at once, as other threads change it
-        seen.append(len(others) if EXCLUSIVE in others else 1)
+        running.append(request)
+        seen.append(len(running) if EXCLUSIVE in running else 1)
         await asyncio.sleep(0)
-        del running[me]
+        running.remove(request)
         locks.leave(me) if handle is None else handle.release()
 
     async def main():
