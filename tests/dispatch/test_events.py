@@ -257,9 +257,9 @@ async def test_after_closing_it_begins_anew():
     observers = Observers()
     emit = observers.emitter([Callback(lambda event: received.append(event.call_id))])
     emit(event(1))
-    await observers.aclose()
+    await observers.aclose(60)
     emit(event(2))
-    await observers.aclose()
+    await observers.aclose(60)
     assert received == ["1", "2"]
 
 
@@ -290,7 +290,7 @@ async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
     emit(event(1))
     monkeypatch.setattr(threading.Thread, "start", start)
     emit(event(2))
-    await observers.aclose()
+    await observers.aclose(60)
     assert received == ["1", "2"]
 
 
