@@ -303,7 +303,7 @@ asyncio.run(model.aclose())
 print(type(model) is {kind}, model.name, model.provider, registry.exporter(model.provider).name)
 """
     command = [sys.executable, "-W", "ignore", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True, cwd=tmp_path)
     known, before, by_class, *error, made = done.stdout.splitlines()
     assert (known, before, by_class) == ("True", "[]", "[]")
     assert made == f"True {vendor.model} {vendor.provider} {vendor.provider}"
