@@ -180,7 +180,7 @@ def test_the_command_serves_and_ends_by_ctrl_c_while_a_client_follows(tmp_path):
     command = [sys.executable, "-m", "http_host", "--port", "0", "--folder", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         address = next(found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
-        with httpx.Client(base_url=address, trust_env=False) as client:
+        with httpx.Client(base_url=address, trust_env=False, timeout=120) as client:
             turn = f"/turns/{client.post('/turns', json={'text': 'take_stock'}).json()['id']}"
             with client.stream("GET", f"{turn}/events") as following:
                 lines = following.iter_lines()

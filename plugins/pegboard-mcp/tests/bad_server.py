@@ -124,8 +124,10 @@ def before():
     if FAULT == "stays":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path(sys.argv[2]).write_text(str(os.getpid()))
-    while FAULT == "late" and not Path(sys.argv[2]).exists():
-        time.sleep(0.01)
+    if FAULT == "late":
+        Path(f"{sys.argv[2]}.begun").touch()
+        while not Path(sys.argv[2]).exists():
+            time.sleep(0.01)
     if FAULT == "silent":
         threading.Event().wait()
 

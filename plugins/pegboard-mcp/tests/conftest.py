@@ -28,7 +28,7 @@ def serving():
                 yield transport
             finally:
                 transport.end()
-                await asyncio.wait_for(task, 30)
+                await asyncio.wait_for(task, 120)
 
     return serving
 
@@ -41,7 +41,7 @@ def connected():
     async def connected(transport, token=None, mode="auto", **options):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            httpx2.AsyncClient(headers=headers, timeout=120) as http,
             Client(streamable_http_client(transport.url, http_client=http), mode=mode, **options) as client,
         ):
             yield client

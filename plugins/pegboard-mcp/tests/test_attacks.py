@@ -57,7 +57,7 @@ def attacked(registry, serving):
 
     @asynccontextmanager
     async def attacked():
-        async with serving(registry) as transport, httpx2.AsyncClient(timeout=30) as http:
+        async with serving(registry) as transport, httpx2.AsyncClient(timeout=120) as http:
             opened = await http.post(transport.url, json=INITIALIZE, headers=HEADERS)
             session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
             headers = {**HEADERS, **session}
@@ -124,7 +124,7 @@ async def test_the_id_of_an_unanswered_request_is_refused_and_free_again_afterwa
     begun, goes_on = waiting
     async with attacked() as (post, _, headers):
         first = asyncio.create_task(post(json=called("wait"), headers=headers))
-        await asyncio.wait_for(begun.acquire(), 30)
+        await asyncio.wait_for(begun.acquire(), 120)
         refused = await post(json=called("add", again, a=1, b=2), headers=headers)
         assert (refused.status_code, refused.json()["id"]) == (400, again)
         assert f"Request id {again!r} is in use" in refused.json()["error"]["message"]
@@ -140,13 +140,13 @@ async def test_the_id_of_an_unanswered_request_is_refused_and_free_again_afterwa
 async def test_an_id_stays_in_use_while_its_call_runs_on_without_the_client(attacked, waiting):
     begun, goes_on = waiting
     async with attacked() as (post, url, headers):
-        leaving = httpx2.AsyncClient(timeout=30)
+        leaving = httpx2.AsyncClient(timeout=120)
         async with leaving, leaving.stream("POST", url, json=called("wait"), headers=headers):
-            await asyncio.wait_for(begun.acquire(), 30)
+            await asyncio.wait_for(begun.acquire(), 120)
         refused = await post(json=called("add", a=1, b=2), headers=headers)
         assert (refused.status_code, "is in use" in refused.text) == (400, True)
         goes_on.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while (answer := await post(json=called("add", a=1, b=2), headers=headers)).status_code == 400:
                 pass
         assert '"result":3' in answer.text
@@ -160,7 +160,7 @@ async def test_without_a_session_calls_with_one_id_are_all_answered(attacked, wa
     async with attacked() as (post, _, headers):
         both = [asyncio.create_task(post(json=call, headers={**headers, **MODERN})) for _ in range(2)]
         for _ in both:
-            await asyncio.wait_for(begun.acquire(), 30)
+            await asyncio.wait_for(begun.acquire(), 120)
         goes_on.set()
         assert all("waited" in answer.text for answer in await asyncio.gather(*both))
 
@@ -192,7 +192,7 @@ async def test_a_flood_of_headers_ends_the_connection(attacked):
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n" + b"x: y\r\n" * 100_000)
         with suppress(ConnectionError):
-            assert (await asyncio.wait_for(reader.read(), 30)).startswith((b"HTTP/1.1 4", b""))
+            assert (await asyncio.wait_for(reader.read(), 120)).startswith((b"HTTP/1.1 4", b""))
         writer.close()
 
 
@@ -211,7 +211,7 @@ def of_machine(transport, address):
     """A client of another machine."""
     headers = {**HEADERS, "host": transport.url.split("/")[2], "authorization": f"Bearer {TOKEN}"}
     machine = httpx2.ASGITransport(transport._app, client=(address, 1))
-    return httpx2.AsyncClient(transport=machine, headers=headers, timeout=30)
+    return httpx2.AsyncClient(transport=machine, headers=headers, timeout=120)
 
 
 async def test_a_machine_without_a_users_token_has_limits_of_its_own(registry, serving, waiting):
@@ -225,13 +225,13 @@ async def test_a_machine_without_a_users_token_has_limits_of_its_own(registry, s
         of_machine(transport, "192.0.2.2") as other,
         of_machine(transport, "127.0.0.1") as own,
     ):
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=120) as http:
             await http.get(transport.url.replace("/mcp", "/health"))  # waits for the start
         opened = [(await one.post(transport.url, json=INITIALIZE)).status_code for _ in range(3)]
         assert opened == [200, 200, 429]
         waiting = [asyncio.create_task(one.post(transport.url, json=call, headers=MODERN)) for _ in range(104)]
         for _ in waiting:
-            await asyncio.wait_for(begun.acquire(), 30)
+            await asyncio.wait_for(begun.acquire(), 120)
         refused = await one.post(transport.url, json=call, headers=MODERN)
         assert (refused.status_code, "at once: 104 (user_sessions)" in refused.text) == (429, True)
         assert (await other.post(transport.url, json=INITIALIZE)).status_code == 200
@@ -246,7 +246,7 @@ async def test_one_machine_has_half_of_the_connections(registry, serving, monkey
         monkeypatch.setattr("pegboard_mcp.serving.http.is_loopback", lambda host: False)
         host, port = transport.url.split("/")[2].split(":")
         streams = [await asyncio.open_connection(host, int(port)) for _ in range(52)]
-        assert await asyncio.wait_for(streams[51][0].read(), 30) == b""
+        assert await asyncio.wait_for(streams[51][0].read(), 120) == b""
         assert "127.0.0.1 has more than 51 connections" in caplog.text
         for _, writer in streams:
             writer.close()

@@ -164,7 +164,7 @@ async def test_a_call_that_is_in_flight_when_the_client_withdraws_its_tools_has_
 @BOTH
 async def test_a_client_that_doesnt_answer_in_time_is_notified_and_the_call_fails(registry, mode):
     async with (
-        in_process(registry, mode, server={"timeout": 0.1}) as (client, extension),
+        in_process(registry, mode, server={"timeout": 1}) as (client, extension),
         offering(client, extension, GREET),
     ):
         result = await client.call_tool("client_greet", {"name": "Eve"})

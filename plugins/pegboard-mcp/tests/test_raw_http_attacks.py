@@ -210,7 +210,7 @@ async def answered(transport, sent: bytes, session: str) -> bytes:
     sent = sent.replace(b"Host: HOST", b"Host: " + address.netloc.encode())
     writer.write(sent.replace(b": ANN\r\n", b": " + session.encode() + b"\r\n"))
     try:
-        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30) + await asyncio.wait_for(reader.read(), 30)
+        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 120) + await asyncio.wait_for(reader.read(), 120)
     finally:
         writer.close()
 

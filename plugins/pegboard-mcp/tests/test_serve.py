@@ -88,7 +88,7 @@ class Raw:
 
     async def ended(self):
         rest = await asyncio.wait_for(self.process.stdout.read(), 120)
-        return [json.loads(line) for line in rest.splitlines()], await asyncio.wait_for(self.process.wait(), 30)
+        return [json.loads(line) for line in rest.splitlines()], await asyncio.wait_for(self.process.wait(), 120)
 
 
 INITIALIZE = {
@@ -201,7 +201,7 @@ async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path
         await begun(tmp_path / "begun")
         client.process.stdout._transport.close()
         client.process.stdin.close()
-        assert await asyncio.wait_for(client.process.wait(), 30) == 0
+        assert await asyncio.wait_for(client.process.wait(), 120) == 0
 
 
 @pytest.mark.slow
@@ -211,7 +211,8 @@ async def test_cancellation_at_any_moment_leaves_other_calls_alone(raw, tmp_path
             cancel = {"method": "notifications/cancelled", "params": {"requestId": id_}}
             if when == "before":
                 client.write(cancel)
-            client.call(id_, "wait", seconds=0.2, begun=str(tmp_path / when))
+            seconds = 30 if when == "while" else 0.2
+            client.call(id_, "wait", seconds=seconds, begun=str(tmp_path / when))
             if when == "while":
                 await begun(tmp_path / when)
                 client.write(cancel)
@@ -234,19 +235,19 @@ async def test_a_process_serves_over_http_and_answers_running_calls_when_it_is_a
         line = (await asyncio.wait_for(process.stderr.readline(), 300)).decode()  # covers the start
         url = re.search(r"http://127\.0\.0\.1:\d+/mcp", line)[0]
         async with (
-            httpx2.AsyncClient(headers={"Authorization": "Bearer token-of-ann-0123"}, timeout=30) as http,
-            httpx2.AsyncClient(headers={"Authorization": "Bearer a-guess"}, timeout=30) as other,
+            httpx2.AsyncClient(headers={"Authorization": "Bearer token-of-ann-0123"}, timeout=120) as http,
+            httpx2.AsyncClient(headers={"Authorization": "Bearer a-guess"}, timeout=120) as other,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             assert (await client.call_tool("echo", {"text": "a"})).content[0].text == "a"  # lists the tools, too
             assert (await other.post(url, json={})).status_code == 401
-            logged = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
+            logged = (await asyncio.wait_for(process.stderr.readline(), 120)).decode()
             assert logged == "pegboard.mcp: POST '/mcp' from 127.0.0.1 was answered with 401\n"
             call = asyncio.create_task(client.call_tool("wait", {"seconds": 0.5, "begun": str(tmp_path / "begun")}))
             await begun(tmp_path / "begun")
             process.send_signal(signal.SIGTERM)
             assert (await call).content[0].text == "waited"
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), 120) == 0
     finally:
         if process.returncode is None:
             process.kill()

@@ -403,7 +403,7 @@ async def test_a_call_whose_client_does_not_come_back_with_an_answer_ends(regist
         asked = await client.session.call_tool("walk", {}, allow_input_required=True)
         assert not ended.is_set()
         server.end()
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), 120)
         with pytest.raises(MCPError, match="Unknown request state"):
             await client.session.call_tool("walk", {}, request_state=asked.request_state)
 
