@@ -15,11 +15,6 @@ from collections.abc import Generator
 
 import pytest
 
-from pegboard.plugins import side_effects
-
-# Seconds, before it becomes the default of others: a busy machine takes longer than a user would wait.
-setattr(side_effects, "LOAD_SECONDS", 120.0)  # noqa: B010  a constant elsewhere
-
 try:
     from hypothesis import settings
 except ImportError:
