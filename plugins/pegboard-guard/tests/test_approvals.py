@@ -221,12 +221,12 @@ def test_grants_without_session_and_user_stay_in_memory(path):
 
 def test_an_answer_is_used_once_across_processes(path):
     """Only one of several concurrent processes may."""
-    use = "print(FileApprovals(sys.argv[1]).consume('x'))"
+    use = "print(FileApprovals(sys.argv[1], lock_seconds=60).consume('x'))"
     script = f"import sys; from pegboard_guard import FileApprovals; {use}"
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
-    assert sorted(each.communicate(timeout=60)[0].strip() for each in running) == ["False", "False", "True"]
+    assert sorted(each.communicate(timeout=120)[0].strip() for each in running) == ["False", "False", "True"]
 
 
 def test_concurrent_changes_are_not_lost(path):

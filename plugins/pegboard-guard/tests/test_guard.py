@@ -173,7 +173,7 @@ def test_nothing_is_logged_below_the_level(caplog):
     caplog.set_level(logging.CRITICAL, logger="pegboard.guard")
     registry, _ = make_registry()
     assert not registry.call_sync("look", {}, SESSION).is_error
-    assert caplog.records == []
+    assert [each for each in caplog.records if each.name == "pegboard.guard"] == []
 
 
 def test_a_reused_context_carries_nothing_over(lines):
@@ -318,7 +318,7 @@ def test_what_the_settings_leave_off_is_not_imported():
         "import sys; from pegboard_guard import Guard; Guard(); "
         "print([name for name in ('asyncio', 'hashlib', 'click', 'pegboard_guard.journal') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "[]\n"
 
 

@@ -97,10 +97,18 @@ async def test_a_record_is_there_before_the_result_is(path):
 
 
 async def test_concurrent_calls_share_a_sync(path, monkeypatch):
-    synced = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
-    registry = make_registry(Journal(path))
+    synced, put, all_wait = [], [], threading.Event()
+    real, real_put = os.fsync, Writer.put
+
+    def counting_put(*arguments):
+        put.append(arguments)
+        if len(put) == 200:
+            all_wait.set()
+        return real_put(*arguments)
+
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), all_wait.wait(60), real(fd)))
+    monkeypatch.setattr(Writer, "put", counting_put)
+    registry = make_registry(Journal(path, wait_seconds=60))
     await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
     assert len(calls(path)) == 200
     assert verify(path).ok
@@ -112,10 +120,10 @@ def test_without_fsync_everything_is_written_after_close(path):
     registry = make_registry(journal)
     for _ in range(20):
         registry.call_sync("look")
-    assert journal.close() is True
+    assert journal.close(60)
     assert len(calls(path)) == 20
     registry.call_sync("look")
-    assert journal.close() is True
+    assert journal.close(60)
     assert len(calls(path)) == 21
 
 
@@ -257,7 +265,7 @@ registry.register(tool(lambda: "done", name="do", description="Do."))
 register_plugin(registry, Journal({str(tmp_path)!r}), "journal")
 print(registry.call_sync("do").text, registry.call_sync("do").text)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "done done\n"
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("pegboard.guard: ")]
     assert line.startswith(f"pegboard.guard: the journal {tmp_path} isn't written: IsADirectoryError")
@@ -267,15 +275,16 @@ def test_a_hanging_disk_delays_only_one_call(path, monkeypatch, caplog):
     journal = Journal(path, wait_seconds=0.1)
     free = threading.Event()
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(30), real(fd)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(60), real(fd)))
     registry = make_registry(journal)
     assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
     assert [record.getMessage() for record in caplog.records if record.name == "pegboard.guard"] == [
         f"the journal {path} takes longer than 0.1 s: calls no longer wait for it"
     ]
     free.set()
-    assert journal.close()
+    assert journal.close(60)
     assert len(calls(path)) == 3
+    journal.wait_seconds = 60
     registry.call_sync("look")
     assert len(calls(path)) == 4
 
@@ -283,11 +292,11 @@ def test_a_hanging_disk_delays_only_one_call(path, monkeypatch, caplog):
 def test_a_journal_that_still_writes_is_not_closed(path, monkeypatch):
     journal = Journal(path, fsync="each", wait_seconds=0.1)
     free = threading.Event()
-    monkeypatch.setattr(os, "fsync", lambda _: free.wait(30))
+    monkeypatch.setattr(os, "fsync", lambda _: free.wait(60))
     make_registry(journal).call_sync("look")
     assert journal.close(0.01) is False
     free.set()
-    assert journal.close() is True
+    assert journal.close(60)
 
 
 def test_nothing_is_opened_before_the_first_call(path):
@@ -347,7 +356,7 @@ async def worker(registry, name):
 async def main():
     registry = ToolRegistry()
     registry.register(do)
-    register_plugin(registry, Journal(sys.argv[1]), "journal")
+    register_plugin(registry, Journal(sys.argv[1], wait_seconds=60), "journal")
     await asyncio.gather(*(worker(registry, name) for name in "abcd"))
 
 asyncio.run(main())
@@ -424,7 +433,7 @@ def test_waiting_records_are_written_together(writer, disk):
     for number in range(1, 50):
         writer.put(facts(number))
     disk.opened.set()
-    assert writer.flush(10)
+    assert writer.flush(60)
     assert [len(batch) for batch in disk.batches] == [1, 49]
     assert [record["number"] for record in disk.records] == list(range(50))
 
@@ -434,7 +443,7 @@ def test_a_failing_disk_is_logged_once_and_the_gap_is_recorded(writer, disk, cap
     done = []
     for number in range(3):
         writer.put(facts(number), lambda: done.append(True))
-        writer.flush(10)
+        writer.flush(60)
     assert len(done) == 3
     assert [record.getMessage() for record in caplog.records] == [
         (
@@ -444,11 +453,11 @@ def test_a_failing_disk_is_logged_once_and_the_gap_is_recorded(writer, disk, cap
     ]
     disk.error = None
     writer.put(facts(3))
-    assert writer.flush(10)
+    assert writer.flush(60)
     assert disk.records == [{"kind": "lost", "records": 3}, facts(3)]
     assert caplog.records[-1].getMessage() == "the journal audit.jsonl is written again; 3 records were lost"
     writer.put(facts(4))
-    writer.flush(10)
+    writer.flush(60)
     assert disk.records[-1] == facts(4)
 
 
@@ -460,7 +469,7 @@ def test_records_beyond_the_queue_limit_are_counted_as_lost(disk, caplog):
     assert [writer.put(facts(number)) for number in range(1, 6)] == [True, True, True, False, False]
     assert "3 records wait to be written" in caplog.text
     disk.opened.set()
-    assert writer.flush(10)
+    assert writer.flush(60)
     assert {"kind": "lost", "records": 2} in disk.records
 
 
@@ -468,7 +477,7 @@ def test_the_thread_ends_when_idle_and_a_new_one_starts(writer, disk, monkeypatc
     monkeypatch.setattr(writer_module, "LINGER_SECONDS", 0.01)
     for number in range(2):
         writer.put(facts(number))
-        assert writer.flush(10)
+        assert writer.flush(60)
         disk.threads[-1].join(60)
         assert not disk.threads[-1].is_alive()
     assert disk.records == [facts(0), facts(1)]
@@ -487,8 +496,10 @@ def test_without_a_thread_a_record_is_lost_without_an_error(writer, monkeypatch,
 _EXIT = """
 import sys
 from pathlib import Path
+from pegboard_guard import journal
 from pegboard_guard.journal_file import JournalFile
 from pegboard_guard.journal import Writer
+journal.EXIT_SECONDS = 60
 writer = Writer(JournalFile(Path(sys.argv[1]), sync=False).append, "journal")
 for number in range(3000):
     writer.put({"kind": "call", "tool": f"t{number}"})
@@ -497,15 +508,17 @@ for number in range(3000):
 _FORK = """
 import os, sys
 from pathlib import Path
+from pegboard_guard import journal_file
 from pegboard_guard.journal_file import JournalFile
 from pegboard_guard.journal import Writer
+journal_file.LOCK_SECONDS = 60
 writer = Writer(JournalFile(Path(sys.argv[1]), sync=False).append, "journal")
 for number in range(200):
     writer.put({"kind": "call", "tool": "before"})
 child = os.fork()
 for number in range(200):
     writer.put({"kind": "call", "tool": "child" if child == 0 else "parent"})
-assert writer.flush(30)
+assert writer.flush(60)
 if child == 0:
     os._exit(0)
 sys.exit(os.waitpid(child, 0)[1])
@@ -515,6 +528,6 @@ sys.exit(os.waitpid(child, 0)[1])
 @pytest.mark.parametrize(("script", "calls"), [(_EXIT, 3000), (_FORK, 600)])
 def test_nothing_is_lost_or_written_twice_at_the_end_of_the_program_or_in_a_forked_child(tmp_path, script, calls):
     path = tmp_path / "audit.jsonl"
-    assert subprocess.run([sys.executable, "-c", script, str(path)], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script, str(path)], timeout=120, check=False).returncode == 0
     assert verify(path).ok
     assert verify(path).records == calls + 1

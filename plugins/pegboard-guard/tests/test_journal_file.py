@@ -152,8 +152,9 @@ def test_any_interleaving_of_writers_verifies(tmp_path_factory, steps, rotate_by
 _WRITE = """
 import sys
 from pathlib import Path
-from pegboard_guard.journal_file import JournalFile
-journal = JournalFile(Path(sys.argv[1]), sync=False, rotate_bytes=4000)
+from pegboard_guard import journal_file
+journal_file.LOCK_SECONDS = 60
+journal = journal_file.JournalFile(Path(sys.argv[1]), sync=False, rotate_bytes=4000)
 for number in range(40):
     journal.append([{"kind": "call", "tool": f"{sys.argv[2]}{number}"}])
 """
@@ -161,7 +162,7 @@ for number in range(40):
 
 def test_several_processes_write_one_journal(path):
     running = [subprocess.Popen([sys.executable, "-c", _WRITE, str(path), name]) for name in "abc"]
-    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
     assert all(report.ok for report in verify_all(path))
     written = [tool for part in (*parts_of(path), path) for tool in tools(part)]
     for name in "abc":
@@ -171,8 +172,9 @@ def test_several_processes_write_one_journal(path):
 _FORK = """
 import os, sys
 from pathlib import Path
-from pegboard_guard.journal_file import JournalFile
-journal = JournalFile(Path(sys.argv[1]), sync=False)
+from pegboard_guard import journal_file
+journal_file.LOCK_SECONDS = 60
+journal = journal_file.JournalFile(Path(sys.argv[1]), sync=False)
 journal.append([{"kind": "call", "tool": "before"}])
 child = os.fork()
 name = "child" if child == 0 else "parent"
@@ -186,7 +188,7 @@ sys.exit(os.waitpid(child, 0)[1])
 
 def test_a_forked_child_has_a_lock_of_its_own(path):
     """It would share an inherited lock with its parent."""
-    assert subprocess.run([sys.executable, "-c", _FORK, str(path)], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", _FORK, str(path)], timeout=120, check=False).returncode == 0
     assert verify(path).ok
     assert len(tools(path)) == 81
 

@@ -8,6 +8,14 @@ import time
 import pytest
 from attrs import frozen
 
+from pegboard_hooks import file_tools
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine, a file may take a while to load."""
+    monkeypatch.setattr(file_tools, "LOAD_SECONDS", 60.0)
+
 
 @frozen
 class Lifeline:
@@ -22,7 +30,7 @@ class Lifeline:
 
     def wait(self) -> None:
         """Returns once no process holds it open."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 if os.read(self._fd, 100) == b"":

@@ -285,7 +285,7 @@ def test_invalid_settings_of_a_hook_are_refused(table, wrong):
 
 
 def test_a_hook_is_ended_with_its_call(lifeline):
-    registry = ToolRegistry(limits=Limits(callback_timeout=0.3))
+    registry = ToolRegistry(limits=Limits(callback_timeout=0.3, grace=60))
     registry.register(greet)
     hooks = CommandHooks([hook(f"{lifeline.hold} sleep 600", timeout=600.0)])
     register_plugin(registry, hooks, "hooks")

@@ -135,8 +135,7 @@ def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, g
     assert (gate.runs, called(toolset, "slow").text) == ([1], "one of 6")
 
 
-def test_files_are_run_in_parallel(folder, toolset, gate, monkeypatch):
-    monkeypatch.setattr(file_tools, "LOAD_SECONDS", 60.0)
+def test_files_are_run_in_parallel(folder, toolset, gate):
     for name in ("a.py", "b.py"):
         put(folder, name, f"import hooks_test_gate as gate\ngate.both.wait(60)\n{DICE}")
     assert (sorted(offered(toolset)[0]), offered(toolset)[1]) == (["a", "b"], [])

@@ -28,8 +28,7 @@ def test_the_input_is_empty_by_default():
     assert ran("cat").stdout == b""
 
 
-def test_a_program_that_ignores_sigterm_is_killed(lifeline, monkeypatch):
-    monkeypatch.setattr("pegboard_hooks.program.TERMINATE_SECONDS", 0.1)
+def test_a_program_that_ignores_sigterm_is_killed(lifeline):
     ran(f"trap '' TERM; {lifeline.hold} while :; do sleep 1; done", seconds=0.3)
     lifeline.wait()
 

@@ -10,9 +10,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # `isolated_tools`: children import it by this name, too
 
-from running import execute
+from running import PATIENCE, execute
 
-from pegboard_processes import ChildProcesses
+from pegboard_processes import ChildProcesses, process
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine, a process may take a while to end."""
+    monkeypatch.setattr(process, "LEAVING_SECONDS", PATIENCE)
+    monkeypatch.setattr(process, "KILLING_SECONDS", PATIENCE)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import isolated_tools
 import pytest
 from isolated_tools import tool_named
-from running import PATIENCE, execute, is_there, until, written
+from running import PATIENCE, execute, is_there, timed_out, until, written
 
 from pegboard import (
     ExecutionRequest,
@@ -25,7 +25,7 @@ from pegboard import (
 )
 from pegboard.schema.json import StructureError
 from pegboard.tools.typed import as_tools
-from pegboard_processes import ChildProcesses
+from pegboard_processes import ChildProcesses, process
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import framed
 from pegboard_processes.session import Session
@@ -44,6 +44,7 @@ result = "done"
 """
 CLEAN_UP = """
 try:
+    Path({begun!r}).write_text("begun")
     {wait}(FOREVER)
 finally:
     Path({file!r}).write_text("clean")
@@ -240,27 +241,25 @@ def test_an_endless_loop_is_ended_at_the_limit(call):
 
 
 @pytest.mark.slow
-def test_a_tool_that_ignores_sigterm_is_killed(call, tmp_path):
+def test_a_tool_that_ignores_sigterm_is_killed(pool, tmp_path):
     file = tmp_path / "pid"
-    call("add", a=1)  # the child is there
-    response = call("sleep_on", timeout=1.0, pid_file=str(file))
-    assert response.kind == "timeout"
+    assert timed_out(pool, "sleep_on", file, pid_file=str(file)).kind == "timeout"
     assert not is_there(int(file.read_text()))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tool", "wait"), [("do", "time.sleep"), ("go", "await asyncio.sleep")])
-def test_a_tool_may_clean_up_on_sigterm(fresh, call, tmp_path, tool, wait):
-    pool = fresh(grace=PATIENCE)
-    call("add", pool=pool, a=1)  # the child is there
-    code = CLEAN_UP.format(wait=wait, file=str(tmp_path / "file"))
-    assert call(tool, pool=pool, timeout=1.0, code=code).kind == "timeout"
+def test_a_tool_may_clean_up_on_sigterm(fresh, tmp_path, tool, wait):
+    begun = tmp_path / "begun"
+    code = CLEAN_UP.format(wait=wait, begun=str(begun), file=str(tmp_path / "file"))
+    assert timed_out(fresh(grace=PATIENCE), tool, begun, code=code).kind == "timeout"
     assert (tmp_path / "file").read_text() == "clean"
 
 
-def test_endless_output_is_read_and_ended_at_the_limit(call):
-    do(call, "")  # the child has imported the tool
-    response = do(call, "while True: print('x' * 10_000)", timeout=0.3)
+def test_endless_output_is_read_and_ended_at_the_limit(pool, tmp_path):
+    begun = tmp_path / "begun"
+    code = f"print('x' * 10_000); Path({str(begun)!r}).write_text('begun')\nwhile True: print('x' * 10_000)"
+    response = timed_out(pool, "do", begun, code=code)
     assert response.kind == "timeout"
     assert 8_000 < len(response.detail) < 10_000
 
@@ -290,7 +289,7 @@ def test_a_result_that_is_too_large_or_not_json_is_refused(call):
 def test_output_is_logged_for_the_operator(call, caplog):
     with caplog.at_level(logging.INFO, "pegboard"):
         assert do(call, PRINT.format("hello")).output == "done"
-    (record,) = [each for each in caplog.records if each.name == "pegboard"]
+    (record,) = [each for each in caplog.records if "printed" in each.msg]
     assert sorted(record.getMessage().splitlines()) == ["do printed:", "error: hello", "hello", "raw: hello"]
 
 
@@ -383,7 +382,9 @@ def test_a_child_that_violates_the_protocol_is_ended(call, text):
         ("os._exit(3)", "ended with exit code 3"),
     ],
 )
-def test_a_child_that_disconnects_or_exits_fails_one_call(call, code, detail):
+def test_a_child_that_disconnects_or_exits_fails_one_call(call, monkeypatch, code, detail):
+    if "closed" in detail:
+        monkeypatch.setattr(process, "LEAVING_SECONDS", 0.1)
     response = do(call, code)
     assert response.kind == "crashed"
     assert detail in response.detail

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import attrs
 import pytest
-from running import PATIENCE, execute, is_there, until, written
+from running import PATIENCE, execute, is_there, skip_time, until, written
 
 from pegboard import (
     ArtifactError,
@@ -21,7 +21,7 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
-from pegboard_processes import session
+from pegboard_processes import process, session
 
 CONTEXT = ReadonlyContext(user="ann", session="s1", state={"old": 1})
 QUESTION = 'context.ask("edit", ["a.txt"], always=["*.txt"], metadata={"diff": "+1"})'
@@ -164,7 +164,7 @@ def test_the_context_has_everything_that_is_json(run_tool, host):
         confirmation=Confirmation("sure?", confirmed=True),
         host=host,
     )
-    found = run_tool("about", context, timeout=5.0).structured_content
+    found = run_tool("about", context).structured_content
     assert found["request"] == ["ann", "planner", "plans", "m1", "p1"]
     assert found["ids"] == ["s1", "i1", "m9", "a.b", "c7"]
     assert (found["state"], found["extra"], found["values"]) == ({"n": 1}, {"e": [1]}, {"v": 1})
@@ -268,21 +268,23 @@ def test_the_time_limit_pauses_while_the_user_is_asked(run_tool):
 
     class Slow(Host):
         async def ask(self, *_):
-            await asyncio.sleep(1.1)
+            skip_time()
+            await asyncio.sleep(0)
 
-    run_tool("add", a=1)  # the child is there
-    context = ToolContext(host=Slow())
-    assert run_tool("go", context, timeout=1.0, code=ASK).output == "allowed"
+    assert run_tool("go", ToolContext(host=Slow()), code=ASK).output == "allowed"
 
 
 @pytest.mark.slow
 def test_the_time_limit_pauses_until_the_last_answer_and_then_resumes(run_tool):
     class Slow(Host):
         async def ask(self, context, permission, *_):
-            await asyncio.sleep(0.6 if permission == "a" else 1.1)
+            for _ in range(50 if permission == "b" else 0):  # until the other answer was given
+                await asyncio.sleep(0)
+            if permission == "b":
+                skip_time()
+                await asyncio.sleep(0)
 
-    run_tool("add", a=1)
-    assert run_tool("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=False)).output == "allowed"
+    assert run_tool("go", ToolContext(host=Slow()), code=ASK_BOTH.format(spin=False)).output == "allowed"
     assert run_tool("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=True)).kind == "timeout"
 
 
@@ -300,6 +302,7 @@ def test_questions_of_a_call_that_ends_are_cancelled(pool):
     class Silent(Host):
         async def call(self, context, name, arguments):
             answered.append(name)
+            skip_time()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -307,8 +310,7 @@ def test_questions_of_a_call_that_ends_are_cancelled(pool):
                 raise
 
     async def timed_out():
-        await execute(pool, "add", a=1)  # the child is there
-        return await execute(pool, "call_one", ToolContext(host=Silent()), timeout=1.0, name="echo")
+        return await execute(pool, "call_one", ToolContext(host=Silent()), name="echo")
 
     assert asyncio.run(timed_out()).kind == "timeout"
     assert answered == ["echo", "cancelled"]
@@ -319,6 +321,7 @@ def test_questions_of_a_call_that_ends_are_cancelled(pool):
 
 def test_the_start_of_a_child_has_its_own_time_limit(fresh, call, monkeypatch):
     monkeypatch.setattr(session, "START_SECONDS", 0.001)
+    monkeypatch.setattr(process, "PROGRAM", "import time; time.sleep(3600)")
     response = call("add", pool=fresh(), a=1)
     assert (response.kind, response.error) == ("crashed", "add was not run: its process could not be started.")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pegboard import Permissions, ToolRegistry, ToolResult
-from pegboard.testing import plugin_registry
+from pegboard import Limits, Permissions, ToolRegistry, ToolResult, register_plugin
+from pegboard_shell import Plugin, process, sessions
 from pegboard_shell.sandbox import Sandbox
 
 collect_ignore = ["test_bubblewrap.py"] if Sandbox("workspace-write").lack else []
@@ -33,8 +33,9 @@ def make_registry(top) -> Callable[..., ToolRegistry]:
     """Creates registries with the tools; by default without a sandbox and without prompts."""
 
     def make(*, mode: str = "bypass", **settings: Any) -> ToolRegistry:
-        registry = plugin_registry("shell", settings={"shell": {"root": str(top), **PLAIN, **settings}})
-        registry.permissions = Permissions(mode=mode)
+        # The grace gives a cancelled command time to end on a busy machine.
+        registry = ToolRegistry(limits=Limits(grace=60), permissions=Permissions(mode=mode))
+        register_plugin(registry, Plugin, "shell", settings={"root": str(top), **PLAIN, **settings})
         return registry
 
     return make
@@ -65,8 +66,10 @@ def fifo(tmp_path) -> Callable[[], Path]:
 
 
 @pytest.fixture(autouse=True)
-def no_running_commands() -> Iterator[None]:
-    """Fails a test that leaves a command running."""
+def no_running_commands(monkeypatch) -> Iterator[None]:
+    """Fails a test that leaves a command running, however long it takes to end on a busy machine."""
+    monkeypatch.setattr(process, "_DEATH_SECONDS", 60.0)
+    monkeypatch.setattr(sessions, "_END_SECONDS", 60.0)
     yield
     for _ in range(300):
         if not (left := command_threads()):

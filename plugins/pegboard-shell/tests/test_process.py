@@ -109,7 +109,7 @@ async def test_processes_that_have_left_the_group_are_ended(run, fifo, is_runnin
 
 
 async def test_a_process_that_holds_the_output_open_doesnt_block_the_call(run, is_running):
-    result = await asyncio.wait_for(run("setsid sleep 10000 & echo $!"), 30)
+    result = await asyncio.wait_for(run("setsid sleep 10000 & echo $!"), 60)
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
 
@@ -194,6 +194,16 @@ async def test_without_pidfd_the_end_is_polled_for(run, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     assert (await run("echo hallo; exit 4")).metadata["exit_code"] == 4
     assert (await run("sleep 10000", timeout=0.2)).metadata["exit_code"] == 124
+    assert (await run("sleep 10000 &", timeout=60)).metadata["exit_code"] == 0
+
+
+async def test_a_limit_that_has_long_passed_leaves_time_to_end_the_command():
+    """As after this program was stopped for a while, with Ctrl-Z."""
+    command = RunningCommand(["sleep", "10000"], {}, "/", OutputBuffer(1 << 16), limit=1.0)
+    command.started -= 3600
+    command.start()
+    await command.follow(None)
+    assert (command.is_over, command.timed_out) == (True, True)
 
 
 async def test_a_thread_that_cant_be_started_fails_only_the_call(run, monkeypatch):

@@ -268,4 +268,4 @@ def _kill(process: subprocess.Popen[bytes], owner: int, streams: Sequence[socket
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(1.0)
+        process.wait(KILLING_SECONDS)

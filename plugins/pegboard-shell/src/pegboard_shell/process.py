@@ -38,7 +38,9 @@ _POLL_SECONDS: Final = 0.02  # interval of polling for the end of a process, wit
 _MOST_PROBED: Final = 512  # process ids that are tried one by one; for more, the system's list is read
 _ROUNDS: Final = 5
 _EXEC_PAUSES: Final = (0.0, 0.001, 0.004, 0.015)  # before each reading of processes whose environment was empty
-
+_LONG_EXEC_PAUSES: Final = (0.06, 0.25, 1.0)  # further ones, for those that are still within `execve`
+_SIZE_AT: Final = 20  # index of `vsize` in `/proc/PID/stat`, after the name
+_ENVIRONMENT_END_AT: Final = 48  # index of `env_end`
 
 _Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]
 """An event loop, an event to set in it, and whether only the command's end sets it."""
@@ -179,11 +181,12 @@ class RunningCommand:
         Args:
             show: Called with new output as text, and with the number of bytes in all.
         """
-        seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace + _DEATH_SECONDS
+        seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace
         try:
             while not self.is_over:
                 left = None if last is None else last - time.monotonic()
-                if left is not None and left <= 0:
+                if left is not None and left <= 0:  # perhaps long ago, if this program was stopped meanwhile
+                    await self.over(_DEATH_SECONDS)
                     break
                 if show is None:
                     await self.over(left)
@@ -385,6 +388,12 @@ def _outliving(pids: Iterable[int]) -> set[int]:
 
     It waits since a dying process releases its memory, and with that its mark, before it has ended.
     """
+    if not hasattr(os, "pidfd_open"):
+        for pid in pids:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+        return set()
     limit, poller, descriptors = time.monotonic() + _DEATH_SECONDS, select.poll(), dict[int, int]()
     try:
         for pid in pids:
@@ -407,7 +416,7 @@ def _marked(first: int, mark: str) -> Iterator[int]:
     """The processes since `first` that have the mark in their environment; none if the system doesn't show them.
 
     Ids are assigned in turn, so only those since `first` have to be searched. Within `execve`, a process has no
-    environment for a moment, so those without one are read again.
+    environment for a moment, so those without one are read again; on a busy machine that moment may be long.
     """
     try:
         last = int(Path("/proc/loadavg").read_bytes().split()[-1])
@@ -419,7 +428,7 @@ def _marked(first: int, mark: str) -> Iterator[int]:
     else:
         wrapped = last < first
         candidates = [pid for name in os.listdir("/proc") if name.isdigit() and ((pid := int(name)) > first or wrapped)]  # noqa: PTH208
-    for pause in _EXEC_PAUSES:
+    for pause in (*_EXEC_PAUSES, *_LONG_EXEC_PAUSES):
         time.sleep(pause)
         empty = list[int]()
         for pid in candidates:
@@ -427,7 +436,13 @@ def _marked(first: int, mark: str) -> Iterator[int]:
                 environment = file.read()
                 if wanted in environment:
                     yield pid
-                elif not environment:
+                elif not environment and (pause < _EXEC_PAUSES[-1] or _is_in_execve(pid)):
                     empty.append(pid)
         if not (candidates := empty):
             return
+
+
+def _is_in_execve(pid: int) -> bool:
+    """Whether a process is within `execve`: it has memory, unlike a zombie, but no environment yet, not even none."""
+    facts = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return facts[_SIZE_AT] != b"0" and facts[_ENVIRONMENT_END_AT] == b"0"
