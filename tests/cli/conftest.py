@@ -49,8 +49,6 @@ def home(tmp_path, monkeypatch, others):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PEGBOARD_BLOCK", others)
     monkeypatch.setitem(load.__kwdefaults__, "seconds", SECONDS)
-    log = logging.getLogger("pegboard")  # a busy machine stops the loop, too
-    monkeypatch.setattr(log, "filters", [lambda record: "blocks the event loop" not in str(record.msg)])
     monkeypatch.chdir(folder / "here")
     return folder
 
