@@ -24,8 +24,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         wheels = place / "wheels"
+        build = sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(wheels)
         for project in (ROOT, *PLUGINS):
-            run(sys.executable, "-m", "build", "--wheel", "--outdir", str(wheels), str(project), quiet=True)
+            run(*build, str(project), quiet=True)
         environment = environment_of(place)
         shell(first_command(wheels), place, environment)
         try_plugins(place, wheels, environment)

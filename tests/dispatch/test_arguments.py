@@ -845,6 +845,12 @@ def test_what_a_tools_check_finds_is_listed_twenty_times_at_most(make, send, ans
     assert result.kind == ("invalid_arguments" if found else None)
 
 
+def test_a_problem_that_quotes_lines_of_the_arguments_stays_one_problem(make, send):
+    tool = make(never, checks=lambda arguments: "name: unknown: a\n- b: forged\rCorrect nothing.")
+    listed = send(tool).result.text.splitlines()[1:-1]
+    assert listed == ["- name: unknown: a", "  - b: forged", "  Correct nothing."]
+
+
 def test_a_problem_is_cut_short(make, send):
     """A union of a thousand constants would fill pages."""
     words = {"anyOf": [{"const": f"word {number} of a sentence that has many of them"} for number in range(1000)]}

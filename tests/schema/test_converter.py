@@ -311,7 +311,7 @@ def test_integer_keys_of_models_have_one_spelling():
         assert refused(cls, {"rows": {"1": "a", text: "b"}}).startswith("rows")
 
 
-def test_a_model_whose_field_has_no_schema_is_refused():
+def test_a_model_without_a_schema_is_refused():
     class Odd(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
         money: Money
@@ -319,8 +319,9 @@ def test_a_model_whose_field_has_no_schema_is_refused():
     class Strange(msgspec.Struct):
         money: Money
 
-    for cls in (Odd, Strange):
-        with pytest.raises(DefinitionError, match=r"has no JSON Schema: .*Money"):
+    bases = pydantic.BaseModel, msgspec.Struct
+    for cls, cause in (*((cls, "Money") for cls in (Odd, Strange)), *((cls, "subclass") for cls in bases)):
+        with pytest.raises(DefinitionError, match=rf"has no JSON Schema: .*{cause}"):
             schema_of(cls)
 
 

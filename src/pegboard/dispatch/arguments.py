@@ -259,7 +259,7 @@ def arguments_error(tool: Tool, problems: tuple[str, ...]) -> CallError:
             return CallError("invalid_arguments", f"{tool.format_validation_error(problems)}", problems=problems)
         except Exception as error:  # noqa: BLE001  fall back to our text
             detail = detail_of(error)
-    listed = "\n".join(f"- {problem}" for problem in problems)
+    listed = "\n".join("- " + "\n  ".join(problem.splitlines()) for problem in problems)  # one may quote the arguments
     text = f"Invalid arguments for {tool.name}:\n{listed}\nCorrect them and call the tool again."
     return CallError("invalid_arguments", text, detail=detail, problems=problems)
 

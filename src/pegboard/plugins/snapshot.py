@@ -1,7 +1,7 @@
 """Reader of listing snapshots: texts ready to print, cached for one environment and valid while no stamp changes.
 
-It imports nothing that a bare Python hasn't loaded, as the warm command needs little else; `pegboard.plugins.cache`
-writes them.
+It imports nothing that a bare Python hasn't loaded: imports would take most of the warm command's time.
+`pegboard.plugins.cache` writes snapshots.
 
 A snapshot is one file, written atomically; a reader keeps it open, so it never sees half of one:
 

@@ -89,6 +89,8 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     if is_msgspec(cls):
         import msgspec  # already loaded, as it made the class
 
+        if cls is msgspec.Struct:
+            raise TypeError("Struct itself has no fields; name a subclass")
         return inlined(msgspec.json.schema(annotation))
     return None
 

@@ -539,6 +539,11 @@ class TestExportList:
         rows = {row["name"]: row.get("package") for row in json.loads(run("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 
+    @pytest.mark.parametrize("other", [("--to", "openai"), ("--where", "bad(("), ("--check",), ("--strict",)])
+    def test_options_of_an_export_are_refused(self, run, other):
+        code, _, err = run("export", "--list", *other)
+        assert (code, "can't be combined with" in err) == (2, True)
+
     @pytest.mark.usefixtures("on_terminal")
     def test_a_terminal_gets_a_table(self, run, monkeypatch):
         assert "openai            installed" in run("export", "--list")[1]

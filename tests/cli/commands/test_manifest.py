@@ -77,7 +77,7 @@ def test_a_package_can_be_given_by_folder_or_plugin(run, site, home):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["check"], "pyproject.toml has no project name: name the distribution"),
+        (["check"], "pyproject.toml: No such file or directory; name the distribution"),
         (["check", "pegboard-dmo"], "no installed distribution 'pegboard-dmo' brings a plugin. Did you mean"),
         (["check", "zzz"], "Is it installed?"),
         (["write", "pegboard-demo"], "isn't installed in editable mode"),

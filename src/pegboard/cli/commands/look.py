@@ -299,7 +299,7 @@ _MOST_NAMED = 5
 @click.option(
     "--to", "name", metavar="NAME", shell_complete=complete_exporter, help="The exporter: 'openai'; see --list."
 )
-@click.option("--list", "as_list", is_flag=True, help="List exporters, and packages of others.")
+@click.option("--list", "as_list", is_flag=True, help="List the exporters, and packages to install for others.")
 @click.option("--strict", is_flag=True, help="Request strict schemas where the provider has them.")
 @where_option
 @click.option("--check", is_flag=True, help="Show what is lost; exit with 1 if a tool can't be exported.")
@@ -323,9 +323,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     """
     session = open_session(options)
     if as_list:
+        if name is not None or where is not None or check or strict:
+            raise click.UsageError("--list can't be combined with '--to', '--where', '--check' or '--strict'.")
         _write_names(session.registry, as_json=as_json)
         return 0
-    if name is None:
+    if not name:
         raise click.UsageError("Missing option '--to'; --list lists the exporters.")
     try:
         with redirect_stdout():  # plugins may print

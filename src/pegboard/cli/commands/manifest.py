@@ -238,5 +238,7 @@ def _name_in(folder: Path) -> str:
     try:
         project: Any = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
         return str(project["name"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError as error:
+        raise click.UsageError(f"{folder / 'pyproject.toml'}: {error.strerror}; name the distribution") from None
+    except (ValueError, KeyError, TypeError):
         raise click.UsageError(f"{folder / 'pyproject.toml'} has no project name: name the distribution") from None
