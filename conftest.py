@@ -16,12 +16,13 @@ from collections.abc import Generator
 import pytest
 
 try:
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 except ImportError:
     pass  # a plugin's own tests may be run with nothing installed but what the plugin asks for
 else:
-    settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
-    settings.register_profile("thorough", deadline=None, max_examples=1_000)
+    untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("quick", untimed, derandomize=True, max_examples=25)
+    settings.register_profile("thorough", untimed, max_examples=1_000)
     settings.load_profile("quick")
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 OLD = 1_600_000_000
 """Seconds: a time that is long past."""
 
+SECONDS = 120.0
+"""The time limit of a load, which is 10 s by default: too few where other tests keep the machine busy."""
+
 GREETER = """
 from pegboard import hookimpl, tool
 

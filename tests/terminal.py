@@ -39,7 +39,7 @@ class Terminal:
         )
         os.close(its)
         self.ours = ours
-        self.shown, self.seen = "", 0
+        self.raw, self.shown, self.seen = b"", "", 0
 
     def until(self, text):
         """Waits until this was shown, once more than the last time it was waited for."""
@@ -49,7 +49,7 @@ class Terminal:
                 piece = os.read(self.ours, 4096)
             except OSError as error:  # its other side has gone
                 raise AssertionError(f"{text!r} was never shown: {self.shown}") from error
-            self.shown += piece.decode(errors="replace").replace("\r\n", "\n")
+            self._show(piece)
         self.seen = found + len(text)
 
     def type(self, text):
@@ -60,9 +60,14 @@ class Terminal:
         """Waits for the end; gives the exit code."""
         with suppress(OSError):  # a terminal whose other side has gone
             while piece := os.read(self.ours, 4096):
-                self.shown += piece.decode(errors="replace").replace("\r\n", "\n")
+                self._show(piece)
         os.close(self.ours)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=SECONDS)
+
+    def _show(self, piece):
+        """Adds what was read, which may end within a character or a line end."""
+        self.raw += piece
+        self.shown = self.raw.decode(errors="replace").replace("\r\n", "\n")
 
 
 def _take(terminal):

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from cli_demo import DEMO
-from installed import OLD, install, write
+from installed import OLD, SECONDS, install, write
 from pegboard.cli import session
 from pegboard.cli.main import main
 from pegboard.plugins.discovery import FoundPlugin, discover
+from pegboard.plugins.load import load
 from pegboard.plugins.manifest import FILE_NAME, manifest_text
 from pegboard.plugins.probe import probe
 from pegboard.registry import ToolRegistry
@@ -47,6 +48,7 @@ def home(tmp_path, monkeypatch, others):
     for name in _VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PEGBOARD_BLOCK", others)
+    monkeypatch.setitem(load.__kwdefaults__, "seconds", SECONDS)
     monkeypatch.chdir(folder / "here")
     return folder
 
@@ -122,7 +124,7 @@ def manifest_of(folder: Path, name: str, source: str) -> str:
     sys.path.insert(0, str(folder))
     try:
         found = FoundPlugin(name, f"{name}_tools", None, f"pegboard-{name}", "1.0", str(folder / "x"))
-        ((_, manifest),) = probe([found], {})
+        ((_, manifest),) = probe([found], {}, seconds=SECONDS)
     finally:
         sys.path.remove(str(folder))
     return manifest_text([manifest])

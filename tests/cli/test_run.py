@@ -68,11 +68,17 @@ def test_a_task_that_ignores_that_it_is_cancelled_is_left_behind(monkeypatch):
 
 def test_a_thread_that_is_busy_is_left_behind(monkeypatch):
     monkeypatch.setattr(cli_loop, "GRACE_SECONDS", 0.01)
-    go = threading.Event()
+    begun, go, others = threading.Event(), threading.Event(), threading.enumerate()
+    monkeypatch.setattr(cli_loop.threading, "enumerate", lambda real=threading.enumerate: {*real()} - {*others})
+
+    def busy():
+        begun.set()
+        go.wait()
 
     async def work():
-        task = asyncio.create_task(asyncio.to_thread(go.wait))
+        task = asyncio.create_task(asyncio.to_thread(busy))
         await asyncio.sleep(0)
+        assert begun.wait(60)
         return asyncio.get_running_loop(), task
 
     loop, task = run_to_end(work())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from installed import GREETER, install, write
+from installed import GREETER, SECONDS, install, write
 from pegboard.plugins import discovery, load
 from pegboard.plugins.manifest import manifest_path, write_manifest
 from pegboard.plugins.probe import probe
@@ -24,6 +24,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.delenv("PEGBOARD_BLOCK", raising=False)
     monkeypatch.delenv("PEGBOARD_AUTOLOAD", raising=False)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.setitem(load.load.__kwdefaults__, "seconds", SECONDS)
     real = discovery.discover
     for module in (discovery, load):
         monkeypatch.setattr(module, "discover", lambda: real([str(folder)]))
@@ -36,7 +37,7 @@ def site(tmp_path, monkeypatch):
         install(folder, f"dist-{name}", version, f"[pegboard]\n{name} = {module}\n", record=f"{module}.py,,\n")
 
     def write_manifests() -> None:
-        for found, manifest in list(probe(discovery.discover().entries, {})):
+        for found, manifest in list(probe(discovery.discover().entries, {}, seconds=SECONDS)):
             path = manifest_path(found)
             write_manifest(path, [manifest])
             record = Path(found.location) / "RECORD"

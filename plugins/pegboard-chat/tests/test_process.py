@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from fake_vendors import Call, Error, ModelServer, Round
-from terminal import Terminal, command
+from terminal import SECONDS, Terminal, command
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def run(environ, server, tmp_path, *argv):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=SECONDS,
     )
 
 

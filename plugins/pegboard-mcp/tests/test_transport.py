@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pegboard import Permissions, Rule, ToolRegistry
+from pegboard import Limits, Permissions, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 
 ALL = Permissions([Rule("*", "*", "allow")])
@@ -78,7 +78,7 @@ async def served(call, listed=ECHO, **settings):
     web = Web(call, listed)
     async with await asyncio.start_server(web.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-        async with ToolRegistry(permissions=ALL) as registry:
+        async with ToolRegistry(permissions=ALL, limits=Limits(toolset_timeout=300)) as registry:
             registry.register(mcp_toolset("web", url=url, transport="http", **settings))
             yield web, registry
 

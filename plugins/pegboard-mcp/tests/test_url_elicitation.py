@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pegboard import Once, Permissions, ReadonlyContext, Rule, ToolRegistry
+from pegboard import Limits, Once, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 
 ANN = ReadonlyContext(user="ann", session="s")
@@ -45,7 +45,8 @@ async def test_only_a_web_address_is_accepted(tmp_path, url, rules):
 
     script = tmp_path / "server.py"
     script.write_text(SERVER)
-    async with ToolRegistry(permissions=Permissions(rules), approver=approver) as registry:
+    patient = Limits(toolset_timeout=300)
+    async with ToolRegistry(permissions=Permissions(rules), approver=approver, limits=patient) as registry:
         registry.register(mcp_toolset("ev", command=sys.executable, args=(str(script), url), elicitation=True))
         result = await registry.call("ev__a", {}, ANN, resolved=await registry.resolve(ANN))
     agreed = json.loads(result.text).get("result", {}).get("action") == "accept"

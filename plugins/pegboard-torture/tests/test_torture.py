@@ -64,7 +64,7 @@ def tried(site, tmp_path, monkeypatch):
     def tried(code: str, **options: object) -> dict[str, Tried]:
         module = site("one", code)
         plugins = [found for found in discover().entries if found.module == module]
-        return {each.fault: each for each in torture(plugins, {}, **options)}
+        return {each.fault: each for each in torture(plugins, {}, seconds=600, **options)}
 
     return tried
 
@@ -144,7 +144,7 @@ BAD = {  # group -> the plugin's code, and parts of the causes by fault
         (tool_of("os._exit(3)"), {"hostile texts": ["ended the process (exit code 3) while these were called: bad"]}),
         (
             tool_of(
-                "threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(9)"
+                "threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(900)"
             ),
             {"allowed values": ["it leaves a thread behind (Thread (wait)), at ", ".py:4 in wait"]},
         ),
@@ -165,7 +165,7 @@ BAD = {  # group -> the plugin's code, and parts of the causes by fault
     ],
     "limits": [
         (
-            tool_of("time.sleep(30)\nreturn who").replace("async def", "def"),
+            tool_of("time.sleep(900)\nreturn who").replace("async def", "def"),
             {"time limit": ["it leaves a thread behind (pegboard-tool), at "]},
         ),
         (tool_of("x = bytearray(600 << 20)\nreturn who"), {"little memory": ["bad({'who': "]}),

@@ -151,8 +151,9 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
             if not running:
                 return
             first = running[0]
-            yield first if isinstance(first, Done) else first.done(seconds)
+            done = first if isinstance(first, Done) else first.done(seconds)
             running.popleft()
+            yield done
     finally:
         for child in running:
             if isinstance(child, _Child):
@@ -215,13 +216,15 @@ class _Child:
                 self.process.kill()
         self.process.wait()
         self.answer.close()
+        empty = 0  # passes: one misses a process that forks and ends between the listing and the reading
         for _ in range(_PASSES):  # those in sessions of their own, which may start others before they are killed
             marked = _marked(self.mark)
             left |= {*marked}
             for pid in marked:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            if not marked:
+            empty = 0 if marked else empty + 1
+            if empty == 2:
                 break
         return len(left)
 

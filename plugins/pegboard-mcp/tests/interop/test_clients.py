@@ -25,7 +25,7 @@ THREE = ("3", '{"result": 3}', '{"result":3}', 3)
 )
 def test_a_library_lists_calls_and_gets_an_error_result(python_of, target, library, environment):
     done = subprocess.run(
-        [python_of(environment), CLIENT, library, *target], capture_output=True, text=True, check=False, timeout=60
+        [python_of(environment), CLIENT, library, *target], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
