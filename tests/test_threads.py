@@ -15,7 +15,7 @@ import pytest
 from pegboard import threads as threads_module
 from pegboard.threads import MOST_ABANDONED, HangingThreadsError, WorkerPool, _Workers, waiting
 
-PATIENCE = 10  # seconds; only a broken test waits so long
+PATIENCE = 60  # seconds; only a broken test waits so long
 HOLD = "working.<locals>.hold"  # the owner of what `working` runs
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-m", "pegboard"]
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 MANY = 2000
+BLOCKED = "blocks the event loop"  # a warning that a busy machine also causes
 
 FUNCTIONS = '''
 import threading
@@ -214,7 +215,8 @@ class TestPrints:
     def test_functions_of_a_file_too(self, noisy, tmp_path):
         (tmp_path / "fns.py").write_text("print('loud')\n\ndef f() -> str:\n    print('louder')\n    return 'x'\n")
         ran = self.run(noisy, "call", "f", "--functions", str(tmp_path / "fns.py"))
-        assert (ran.stdout, ran.stderr) == ("x\n", "loud\nlouder\n")
+        printed = [line for line in ran.stderr.splitlines() if BLOCKED not in line]
+        assert (ran.stdout, printed) == ("x\n", ["loud", "louder"])
 
     def test_a_call_as_json_is_json_with_standard_error_closed(self, noisy):
         line = f"'{sys.executable}' -m pegboard call noisy --json 2>&-"
@@ -263,7 +265,7 @@ def test_ctrl_c_ends_a_call_that_would_never_end(environ, functions, tmp_path, t
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b"")
-    assert err.startswith(f"error (aborted): {tool} was aborted after ".encode())
+    assert f"\nerror (aborted): {tool} was aborted after ".encode() in b"\n" + err
 
 
 def test_a_thread_that_a_tool_leaves_behind_does_not_block_the_exit(environ, functions):
@@ -278,7 +280,7 @@ def test_a_thread_that_a_tool_leaves_behind_does_not_block_the_exit(environ, fun
     finally:
         process.kill()
     assert (process.returncode, out) == (1, b"")
-    assert err.startswith(b"error (timeout): leave ")
+    assert b"\nerror (timeout): leave " in b"\n" + err
 
 
 def test_a_command_that_ran_no_tool_ends_without_a_last_collection(environ):

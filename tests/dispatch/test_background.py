@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +20,7 @@ from pegboard.tools.spec import Limits, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 
-PATIENCE = 10  # seconds; only a broken test waits so long
+PATIENCE = 60  # seconds; only a broken test waits so long
 
 
 @attrs.frozen
@@ -241,7 +242,7 @@ async def test_closing_ends_it_and_it_has_its_result(state):
     await operations.aclose()
     (completion,) = operations.take("s1")
     assert completion.result.kind == "aborted"
-    assert completion.result.text.startswith("build was aborted after 0.0 s in the background.")
+    assert re.match(r"build was aborted after \d+\.\d s in the background\.", completion.result.text)
     assert isinstance(events[0], CallAborted)
 
 

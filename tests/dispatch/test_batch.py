@@ -469,11 +469,13 @@ def test_calls_that_wait_for_each_other_end_with_their_time_limits():
 
 
 def test_a_call_waits_for_others_no_longer_than_its_time_limit(registry):
+    ended = asyncio.Event()
+
     @registry.register
     @tool(concurrency="exclusive")
     async def slow() -> str:
         """Take its time."""
-        await asyncio.sleep(0.2)
+        await ended.wait()
         return "done"
 
     @registry.register
@@ -482,7 +484,8 @@ def test_a_call_waits_for_others_no_longer_than_its_time_limit(registry):
         """Be quick."""
         return "done"
 
-    assert kinds(dispatched(registry, calls("slow", "hasty"))) == [None, "timeout"]
+    listener = lambda event: ended.set() if isinstance(event, CallEnded) else None  # noqa: E731
+    assert kinds(dispatched(registry, calls("slow", "hasty"), listener=listener)) == [None, "timeout"]
 
 
 @pytest.mark.parametrize("asks", ["asked", "asking"])

@@ -257,21 +257,21 @@ async def test_after_closing_it_begins_anew():
     observers = Observers()
     emit = observers.emitter([Callback(lambda event: received.append(event.call_id))])
     emit(event(1))
-    await observers.aclose()
+    await observers.aclose(60)
     emit(event(2))
-    await observers.aclose()
+    await observers.aclose(60)
     assert received == ["1", "2"]
 
 
 async def test_the_thread_ends_when_nothing_comes(monkeypatch):
     monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
-    received = threading.Event()
+    go = threading.Event()
     observers = Observers()
-    link = Callback(lambda _event: received.set())
+    link = Callback(lambda _event: go.wait())
     emit = observers.emitter([link])
     emit(event())
     thread = observers._threads[link].thread
-    assert received.wait(60)
+    go.set()
     thread.join(60)
     assert not thread.is_alive()
     assert observers._threads[link].thread is None
@@ -290,7 +290,7 @@ async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
     emit(event(1))
     monkeypatch.setattr(threading.Thread, "start", start)
     emit(event(2))
-    await observers.aclose()
+    await observers.aclose(60)
     assert received == ["1", "2"]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -16,7 +17,7 @@ from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Limits, Origin, Policy
 
-PATIENCE = 10  # seconds; only a broken test waits so long
+PATIENCE = 60  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)
 
 
@@ -565,9 +566,12 @@ class Held:
         return f"{self.running} running"
 
 
-async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends():
-    held = Held(timeout=1.0)
-    first = await held.registry.call("held")
+async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends(monkeypatch):
+    held, clock = Held(timeout=PATIENCE), time.monotonic
+    running = asyncio.ensure_future(held.registry.call("held"))
+    await asyncio.to_thread(held.begun.wait, PATIENCE)
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + PATIENCE)  # the time is up
+    first = await running
     assert first.kind == "timeout"
     assert first.text.endswith("Its work may still be going on, and conflicting calls wait for its end.")
     waiting = asyncio.ensure_future(held.registry.call("quick"))

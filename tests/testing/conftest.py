@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from installed import install, write
+from pegboard.plugins.probe import probe
 
 
 @pytest.fixture
@@ -32,3 +33,11 @@ def site(tmp_path, monkeypatch):
     yield add
     for module in made:
         sys.modules.pop(module, None)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Lets a plugin take longer to load than a user would wait: the machine may be busy."""
+    for module in ("check", "calls"):
+        monkeypatch.setattr(f"pegboard.testing.{module}.LOAD_SECONDS", 120.0)
+    monkeypatch.setitem(probe.__kwdefaults__, "seconds", 120.0)

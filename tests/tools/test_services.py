@@ -627,7 +627,7 @@ async def test_a_service_opened_after_the_call_is_closed_at_once(asynchronous):
     context = ToolContext(services={A: async_ if asynchronous else plain})
     using = context.use(A) if asynchronous else asyncio.to_thread(context.service, A)
     opening = asyncio.create_task(using)
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     await context.internals.close_services()
     go_on.set()
     with pytest.raises(MissingServiceError, match="the call is over"):

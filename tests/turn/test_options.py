@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import attrs
 import pytest
@@ -40,9 +41,12 @@ class TestLimits:
         outcome = asyncio.run(run_turn(model_of(respond), "Hi", registry, limits=TurnLimits(seconds=0.05)))
         assert (outcome.ended, outcome.detail) == ("limit", "0.05 seconds")
 
-    @pytest.mark.usefixtures("hangs")
-    def test_seconds_end_a_tool_that_never_answers(self, turn):
-        outcome, _ = turn([HANG], limits=TurnLimits(seconds=0.2))
+    async def test_seconds_end_a_tool_that_never_answers(self, registry, hangs, monkeypatch):
+        clock, limits = time.monotonic, TurnLimits(seconds=60)
+        running = asyncio.ensure_future(run_turn(ScriptedModel([HANG]), "Hi", registry, limits=limits))
+        await hangs.wait()
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + 60)  # the time is up
+        outcome = await running
         assert (outcome.ended, results(outcome)) == ("limit", [("h", "timeout")])
 
     @pytest.mark.parametrize(
@@ -224,11 +228,12 @@ class TestSteering:
                 asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", used, **{option: function}))
             assert everything_is_answered(caught.value.outcome)
 
-    async def test_a_model_that_ignores_its_cancellation_is_abandoned(self, registry, caplog):
+    async def test_a_model_that_ignores_its_cancellation_is_abandoned(self, registry, caplog, monkeypatch):
         short = ToolRegistry(limits=attrs.evolve(registry.limits, grace=0.05))
-        let_go = asyncio.Event()
+        let_go, clock = asyncio.Event(), time.monotonic
 
         async def respond(request):
+            monkeypatch.setattr(time, "monotonic", lambda: clock() + 60)  # the time is up
             while not let_go.is_set():
                 try:
                     await let_go.wait()
@@ -236,7 +241,7 @@ class TestSteering:
                     continue
             return ModelResponse("late")
 
-        outcome = await run_turn(model_of(respond), "Hi", short, limits=TurnLimits(seconds=0.05))
+        outcome = await run_turn(model_of(respond), "Hi", short, limits=TurnLimits(seconds=60))
         let_go.set()
         await asyncio.sleep(0)
         assert outcome.ended == "limit"

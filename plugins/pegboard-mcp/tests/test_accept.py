@@ -227,7 +227,12 @@ def test_a_listing_leaves_no_server_running_even_if_several_ignore_its_end(regis
             tables += "\n".join([*lines, f"args = {words}", ""])
     (tmp_path / "config" / "pegboard").mkdir(parents=True)
     (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(tables)
-    assert "stays2__echo" in registry("list", "--names")
+    for _ in range(20):  # a listing waits only 5 s for servers to start
+        registry("list", "--names")
+        if all((tmp_path / f"process{number}").exists() for number in range(3)):
+            break
+    else:
+        pytest.fail("they were not started")
     limit = time.monotonic() + 60
     while left := [words for words in commands() if str(tmp_path).encode() in words]:
         assert time.monotonic() < limit, left  # what was killed may take a moment to end

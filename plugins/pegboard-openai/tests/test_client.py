@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 
 import openai
 import pytest
@@ -64,11 +65,16 @@ def test_what_is_sent_to_servers_that_want_no_key_is_no_secret():
     assert secrets_of(AsyncOpenAI(api_key="none")) == []
 
 
-@pytest.mark.slow
-def test_a_turn_at_its_time_limit_keeps_the_text_so_far(streaming, registry):
+def test_a_turn_at_its_time_limit_keeps_the_text_so_far(streaming, registry, monkeypatch):
+    clock = time.monotonic
+
+    def listener(event):
+        if event.type == "delta":
+            monkeypatch.setattr(time, "monotonic", lambda: clock() + 30)  # the time is up
+
     async def main():
         async with silent_model(streaming.vendor, begins=True) as (model, _):
-            return await streaming.turn(model, "Hi", registry, limits=TurnLimits(seconds=2))
+            return await streaming.turn(model, "Hi", registry, limits=TurnLimits(seconds=30), listener=listener)
 
     played = asyncio.run(main())
     assert (played.outcome.ended, played.messages[-1].text) == ("limit", "Half")

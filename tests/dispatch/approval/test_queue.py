@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -413,16 +414,18 @@ async def test_a_request_settled_in_the_queue_is_never_shown(answer, outcome):
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_the_time_of_a_queued_request_counts_from_the_last_answer(answered):
+async def test_the_time_of_a_queued_request_counts_from_the_last_answer(answered, monkeypatch):
     """A person who answers has the whole time for each; one who doesn't is waited for only once."""
-    person, approvals = Person(one_at_a_time=True), ApprovalQueue()
-    one = ask(call_services(person, approvals=approvals, seconds=60 if answered else 0.5), "one")
-    two = ask(call_services(person, approvals=approvals), "two", session="t")
+    person, approvals, clock = Person(one_at_a_time=True), ApprovalQueue(), time.monotonic
+    one = ask(call_services(person, approvals=approvals), "one")
+    two = ask(call_services(person, approvals=approvals, seconds=600), "two", session="t")
     await person.sees("one")
     waiting = list(approvals._entries)[1]
     before = waiting.since
     if answered:
         person.answers("one", Once())
+    else:
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + 60)  # the time is up
     await asyncio.wait([one])
     await person.sees("two")
     assert (waiting.since > before) is answered
