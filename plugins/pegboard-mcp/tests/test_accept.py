@@ -240,6 +240,6 @@ def test_a_listing_leaves_no_server_running_even_if_several_ignore_its_end(regis
 
 def commands():
     """The commands of all processes."""
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
-            yield file.read_bytes()
+            yield (process / "cmdline").read_bytes()

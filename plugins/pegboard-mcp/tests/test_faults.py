@@ -269,8 +269,16 @@ def test_a_program_that_ends_without_closing_leaves_no_server_behind(tmp_path):
     words = [sys.executable, "-c", PROGRAM, SERVER, "stays", str(tmp_path / "process")]
     done = subprocess.run(words, capture_output=True, check=True, text=True)
     assert done.stdout == "('bad__echo', 'bad__reverse')\n"
-    process = Path("/proc", (tmp_path / "process").read_text(), "stat")
-    until(lambda: not process.exists() or process.read_bytes().rpartition(b")")[2].split()[0] == b"Z")
+    process = (tmp_path / "process").read_text()
+    until(lambda: state(process) in ("", "Z"))
+
+
+def state(process):
+    """The state of a process, empty if there is none."""
+    try:
+        return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def until(condition):
@@ -283,10 +291,10 @@ def until(condition):
 
 def children():
     """The processes that this one has started and that are still there."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            facts = stat.read_text().rpartition(")")[2].split()
+            facts = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if facts[1] == str(os.getpid()):
-            yield stat.parent.name
+            yield process.name
