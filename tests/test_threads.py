@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import queue
 import subprocess
 import sys
@@ -138,6 +139,23 @@ async def test_a_job_given_up_before_its_turn_never_runs():
     await pool.run(ran.append, "third")
     pool.close()
     assert (ran, abandoned) == (["third"], 0)
+
+
+async def test_a_coroutine_that_an_abandoned_thread_returns_is_closed(threads):
+    coroutine, begun, gate = asyncio.sleep(0), threading.Event(), threading.Event()
+
+    def late():
+        begun.set()
+        gate.wait(PATIENCE)
+        return coroutine
+
+    task = asyncio.ensure_future(threads.run(late))
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    await given_up(task)
+    gate.set()
+    async with asyncio.timeout(PATIENCE):
+        while inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:  # noqa: ASYNC110  nothing else tells
+            await asyncio.sleep(0)
 
 
 def test_the_answer_of_an_abandoned_thread_is_dropped_even_when_the_loop_is_gone():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from time import monotonic
+from types import CoroutineType
 from typing import Any, Final
 from weakref import WeakSet, WeakValueDictionary
 
@@ -298,6 +299,8 @@ def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
 def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
     """Sets a future's result or exception, unless it is done; to be called in its event loop."""
     if future.done():
+        if isinstance(value, CoroutineType):
+            value.close()  # never awaited: Python would warn of it somewhere else, later
         return
     if error is None:
         future.set_result(value)
