@@ -154,7 +154,7 @@ async def test_a_coroutine_that_an_abandoned_thread_returns_is_closed(threads):
     await given_up(task)
     gate.set()
     async with asyncio.timeout(PATIENCE):
-        while inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:  # noqa: ASYNC110  nothing else tells
+        while inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:  # noqa: ASYNC110  the pool gives no signal
             await asyncio.sleep(0)
 
 
