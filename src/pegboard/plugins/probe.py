@@ -31,7 +31,7 @@ from pegboard.errors import ManifestError, cause_of, hide, operator_log
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import LoadedPlugin, gathered
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
-from pegboard.plugins.side_effects import LOAD_SECONDS
+from pegboard.plugins.side_effects import JOB, LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
@@ -171,7 +171,7 @@ class _Child:
 
     @classmethod
     def start(cls, job: Job) -> _Child:
-        mark = f"PEGBOARD_JOB={secrets.token_hex()}"
+        mark = f"{JOB}={secrets.token_hex()}"
         answer = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         with tempfile.TemporaryFile() as jobs:
             jobs.write(json.dumps(job.facts, default=str).encode())  # TOML has dates

@@ -24,6 +24,7 @@ from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSON
 from pydantic_core import from_json
 
 from pegboard.errors import cause_of, operator_log
+from pegboard.plugins.side_effects import JOB
 from pegboard_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
     Raises:
         OSError: It can't be started.
     """
-    inherited = {key: value for key in settings.inherit if (value := os.environ.get(key)) is not None}
+    inherited = {key: value for key in (*settings.inherit, JOB) if (value := os.environ.get(key)) is not None}
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             settings.command or "",
