@@ -109,8 +109,9 @@ def processes_with() -> Callable[[str], list[Path]]:
 
     def find(word: str) -> list[Path]:
         found = []
-        for place in Path("/proc").glob("[0-9]*/cmdline"):
-            with suppress(OSError):
+        for folder in Path("/proc").glob("[0-9]*"):
+            place = folder / "cmdline"
+            with suppress(OSError):  # it may end meanwhile
                 found += [place] if word.encode() in place.read_bytes().split(b"\0") else []
         return found
 

@@ -361,16 +361,16 @@ class Connection:
         """Waits until the connection is closed or lost; lists the tools again when they change."""
         listening = asyncio.create_task(self._listen(session))
         waiting = [asyncio.create_task(each.wait()) for each in (session.closing, session.inbox.ended)]
+        changed = asyncio.create_task(session.relist.wait())
         try:
             while not (session.closing.is_set() or session.inbox.ended.is_set()):
-                changed = asyncio.create_task(session.relist.wait())
                 await asyncio.wait([*waiting, changed], return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
                 if session.relist.is_set():
                     session.relist.clear()
                     await self._list_again(session)
+                    changed = asyncio.create_task(session.relist.wait())
         finally:
-            for task in (listening, *waiting):
+            for task in (listening, changed, *waiting):
                 task.cancel()
 
     async def _list_again(self, session: _Session) -> None:
