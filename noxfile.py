@@ -41,11 +41,11 @@ nox.options.download_python = "never"
 # Where bytecode isn't kept, each of the thousands of processes that the tests start compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# pyenv's commands find the versions that are named here only.
+# pyenv's commands find the versions that are named here only; one of them names its own to what it starts.
 VERSIONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 FOUND = [path.name for python in PYTHONS for path in sorted(VERSIONS.glob(f"{python}.*"))[-1:]]
 if FOUND:
-    os.environ.setdefault("PYENV_VERSION", ":".join(FOUND))
+    os.environ["PYENV_VERSION"] = ":".join(filter(None, dict.fromkeys([os.environ.get("PYENV_VERSION"), *FOUND])))
 
 OTHERS = [each for each in PYTHONS[1:] if runs(each)]
 # On which the oldest dependencies are tried: another one where there are two, so that CI need not try it twice.
@@ -78,11 +78,17 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def slow(session: nox.Session) -> None:
-    """All tests with branch coverage; with `--cov-append`, the slow ones, beside what `pythons` has kept, if it has."""
+    """All tests with branch coverage; with `--cov-append`, the slow ones, added to the coverage of `pythons`.
+
+    If there is none, as no other Python was found, the other tests run first.
+    """
     install_checkout(session, "test")
     if session.posargs == [ADDED]:
-        options = *(("-m", "slow") if DATA.exists() else ()), ADDED, KEPT, "--cov-report="
-        session.run("pytest", *SIDE_BY_SIDE, *options, env=MONITORED | {"COVERAGE_PATCH": "subprocess"})
+        options = *SIDE_BY_SIDE, ADDED, KEPT, "--cov-report="
+        if not DATA.exists():
+            session.run("pytest", "-m", "not slow", *options, env=MONITORED)
+        # In child processes, too, but for tests that list the modules of one.
+        session.run("pytest", "-m", "slow", *options, env=MONITORED | {"COVERAGE_PATCH": "subprocess"})
     else:
         run_pytest(session, KEPT, "--cov-branch", "--cov-report=")
     session.run("coverage", "report", f"--fail-under={LEAST_COVERAGE}")  # pytest's own limit fails nothing
