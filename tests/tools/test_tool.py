@@ -470,24 +470,27 @@ def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
     assert made.validator.problems({"a": 1}) == ("a: unknown key (no keys are known here)",)
 
 
-ATOMIC = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?>x)y"}}}
+UNRUNNABLE = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(y"}}}
 
 
-def test_a_pattern_that_cannot_be_run_is_refused_in_the_hosts_own_tools_and_skipped_in_others():
+def test_a_pattern_that_cannot_be_run_is_refused_unless_it_is_skipped():
     def raw(**options):
-        return Tool.from_schema("raw", ATOMIC, lambda arguments: arguments, **options)
+        return Tool.from_schema("raw", UNRUNNABLE, lambda arguments: arguments, **options)
 
+    spec = ToolSpec(name="raw", input_schema=UNRUNNABLE)
+    for options in ({}, {"skip_patterns": False}, {"skip_patterns": None}):
+        with pytest.raises(SchemaError, match="can be run here"):
+            raw(**options)
     with pytest.raises(SchemaError, match="can be run here"):
-        ToolRegistry().register(raw())
-    with pytest.raises(SchemaError, match="can be run here"):
-        raw(skip_patterns=False)
-    for each, origin in ((raw(), Origin(plugin="p")), (raw(skip_patterns=True), Origin())):
+        ToolRegistry().register(Tool(spec))
+    cases = (Tool(spec), Origin(plugin="p")), (raw(skip_patterns=True), Origin())
+    for each, origin in cases:
         registry = ToolRegistry()
         registry.register(each, origin=origin)
         made = registry.get("raw")
         assert made.check({"a": "q"}) == ()
         assert made.check({"a": 1}) == ("a: must be a string, got number 1",)
-        assert registry.exporter("mcp").tools([made.spec]).entries[0]["inputSchema"] == ATOMIC
+        assert registry.exporter("mcp").tools([made.spec]).entries[0]["inputSchema"] == UNRUNNABLE
 
 
 def test_a_freeform_tool_gets_the_text():

@@ -74,7 +74,7 @@ class CommonOptions(TypedDict, total=False):
         timeout: The time limit of a call in seconds; by default the registry's.
         coerce: Whether arguments may be converted to the schema's types; by default the registry decides.
         skip_patterns: Whether a pattern of a raw input schema that no engine here can run is skipped, with a warning in
-            the log, or the tool refused; by default refused for the host's own tools only.
+            the log; else the tool is refused.
         expose_errors: Whether the text of unexpected exceptions reaches the model; by default the registry decides.
         retries: How often a failed call of an idempotent tool is retried; 0 by default.
         max_concurrency: The maximum number of concurrent calls of the tool, at least 1; no limit by default.

@@ -269,12 +269,13 @@ class Tool:
             options: As `@tool` takes them.
 
         Raises:
-            SchemaError: The schema is invalid, or its cost unbounded.
+            SchemaError: The schema is invalid, its cost unbounded, or it has a pattern that can't be run here, and
+                `skip_patterns=True` isn't given (as a toolset does, whose schemas are others').
         """
         given = checked_options(options, tool=name)
         if input_schema is None or input_schema == {}:
             input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
-        skip = given.get("skip_patterns", True)  # decided at registration, which knows the origin
+        skip = given.get("skip_patterns") or False
         facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
 
