@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import nox
@@ -55,13 +55,24 @@ NEWEST = OTHERS[-1] if OTHERS else None
 MONITORED = {"COVERAGE_CORE": "sysmon"} if OTHERS else {}
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+CONSTRAINTS = ROOT / "constraints.txt"
+# So that no release of a dependency fails a session: by these, both uv and pip install the versions of that file, for
+# building, too.
+CONSTRAINED = dict.fromkeys(("UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "PIP_CONSTRAINT"), str(CONSTRAINTS))
 
 
-def install_checkout(session: nox.Session, *groups: str, options: Sequence[str] = ()) -> None:
+def install(session: nox.Session, *what: str, env: Mapping[str, str] = CONSTRAINED) -> None:
+    """Installs packages in the versions of `constraints.txt`, unless `env` is empty."""
+    session.install(*what, env=env)
+
+
+def install_checkout(
+    session: nox.Session, *groups: str, options: Sequence[str] = (), env: Mapping[str, str] = CONSTRAINED
+) -> None:
     """Installs this checkout and its plugins, editable, with some dependency groups."""
     requirements = nox.project.dependency_groups(PYPROJECT, *groups)
     plugins = [part for plugin in (*PLUGINS, *EXAMPLES) for part in ("-e", str(plugin))]
-    session.install("-e", ".", *plugins, *requirements, *options)
+    install(session, "-e", ".", *plugins, *requirements, *options, env=env)
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:
@@ -120,14 +131,32 @@ def pythons(session: nox.Session) -> None:
 @nox.session(python=OLDEST)
 def lowest(session: nox.Session) -> None:
     """The tests on the oldest dependencies that are declared, but for the slow ones; on another Python if there is."""
-    install_checkout(session, "test", options=("--resolution", "lowest-direct"))
+    install_checkout(session, "test", options=("--resolution", "lowest-direct"), env={})
     run_pytest(session, "-m", "not slow")
+
+
+@nox.session
+def newest(session: nox.Session) -> None:
+    """The tests on the newest releases of all dependencies, without `constraints.txt`, but for the slow ones."""
+    install_checkout(session, "test", options=("--upgrade",), env={})
+    run_pytest(session, "-m", "not slow")
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Writes `constraints.txt`: the newest releases that fit together, of all that this checkout can ask for."""
+    session.install("--upgrade", "uv")
+    options = "--upgrade", "--all-packages", "--all-groups", "--all-extras", "--no-emit-workspace"
+    plain = "--no-hashes", "--no-annotate", "--no-header"
+    found = session.run("uv", "export", *options, *plain, silent=True)
+    versions = [line for line in str(found).splitlines() if "==" in line]
+    CONSTRAINTS.write_text("\n".join(["# Written by `nox -s constraints`.", *versions, ""]), encoding="utf-8")
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and formatting."""
-    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    install(session, *nox.project.dependency_groups(PYPROJECT, "lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 
@@ -173,7 +202,7 @@ def torture(session: nox.Session) -> None:
 @nox.session
 def wheels(session: nox.Session) -> None:
     """README's first command in an empty virtual environment, from built wheels."""
-    session.install("build", "hatchling", *(["uv"] if shutil.which("uv") is None else []))
+    install(session, "build", "hatchling", *(["uv"] if shutil.which("uv") is None else []))
     session.run("python", "scripts/try_wheels.py", *session.posargs)
 
 
@@ -184,7 +213,7 @@ def downstream(session: nox.Session) -> None:
     for plugin in PLUGINS:
         asked = nox.project.dependency_groups(nox.project.load_toml(plugin / "pyproject.toml"), "test")
         wanted = (["-e", str(local[name])] if name in local else [name] for name in (plugin.name, *asked))
-        session.install("-e", ".", *(part for parts in wanted for part in parts))
+        install(session, "-e", ".", *(part for parts in wanted for part in parts))
         session.run("pytest", str(plugin), "-o", "filterwarnings=default")
 
 

@@ -45,7 +45,7 @@ def first_command(wheels: Path) -> str:
     for plugin in PLUGINS:
         command = command.replace(f"./plugins/{plugin.name}", str(wheel_of(wheels, plugin.name)))
     assert "./plugins/" not in command, command
-    return f"cp -r {ROOT / 'src'} src && {command}"
+    return f"cp -r {ROOT / 'src'} {ROOT / 'constraints.txt'} . && {command}"
 
 
 def wheel_of(wheels: Path, name: str) -> Path:
@@ -60,7 +60,8 @@ def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
     projects = {plugin.name: (plugin / "pyproject.toml").read_text(encoding="utf-8") for plugin in PLUGINS}
     checked = " ".join(name for name, text in projects.items() if "[project.entry-points.pegboard]" in text)
     shell(
-        f".venv/bin/pip install -q {names} && .venv/bin/registry plugins && .venv/bin/registry doctor && "
+        f".venv/bin/pip install -q -c constraints.txt {names} && "
+        ".venv/bin/registry plugins && .venv/bin/registry doctor && "
         f".venv/bin/registry manifest check {checked} && "
         ".venv/bin/registry call update_memory operation=create name=user content=Ann && "
         ".venv/bin/registry call load_artifacts && "
@@ -75,7 +76,8 @@ def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
 def try_new_package(place: Path, environment: dict[str, str]) -> None:
     """The smallest useful plugin: written, installed, listed, tested."""
     shell(
-        ".venv/bin/registry new demo --path made && .venv/bin/pip install -q pytest ./made/pegboard-demo && "
+        ".venv/bin/registry new demo --path made && "
+        ".venv/bin/pip install -q -c constraints.txt pytest ./made/pegboard-demo && "
         ".venv/bin/registry list --plugin demo && "
         ".venv/bin/python -m pytest -q made/pegboard-demo",
         place,
