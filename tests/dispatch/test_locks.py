@@ -676,6 +676,17 @@ def test_a_path_starts_from_the_tools_folder_in_the_calls(path, own, place):
     assert requested(READS) == LockRequest(writes=False, path=f"{place}/")
 
 
+def test_all_names_of_a_file_are_one_path(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "alias").symlink_to("folder/new")
+    names = ["folder/new", "link/new", "alias", "link/../alias", str(tmp_path / "link/../folder//new")]
+    context = ReadonlyContext(work_dir=str(tmp_path))
+    assert {lock_request(probe(WRITES), {"path": name}, context).key for name in names} == {
+        os.path.realpath(tmp_path / "folder/new") + "/"
+    }
+
+
 def test_without_a_folder_a_path_starts_from_the_process_own(monkeypatch):
     def getcwd():
         raise FileNotFoundError

@@ -381,14 +381,17 @@ def test_edits_pass_where_edits_are_accepted_and_not_in_plan_mode(top, write):
 # Together -------------------------------------------------------------------------------------------------------------
 
 
-def test_calls_about_one_file_run_in_their_order(top, write):
-    write({"a": "0\n"})
+def test_calls_about_one_file_run_in_their_order_by_any_of_its_names(top, write):
+    write({"a": "0\n", "b/c": ""})
+    (top / "link").symlink_to("a")
+    (top / "inner").symlink_to("b")
+    names = ["a", "./a", "link", "inner/../a", str(top / "a"), "b/../link"]
     calls = [
-        ToolCall("edit_file", {"path": "a" if n % 2 else "./a", "old_string": f"{n}\n", "new_string": f"{n + 1}\n"})
-        for n in range(6)
+        ToolCall("edit_file", {"path": name, "old_string": f"{n}\n", "new_string": f"{n + 1}\n"})
+        for n, name in enumerate(names)
     ]
-    outcome = asyncio.run(registry_of(top).dispatch([*calls, ToolCall("read_file", {"path": "a"})]))
-    assert [result.is_error for result in outcome.results] == [False] * 7
+    outcome = asyncio.run(registry_of(top).dispatch([*calls, ToolCall("read_file", {"path": "link"})]))
+    assert [result.text for result in outcome.results if result.is_error] == []
     assert outcome.results[-1].text == "1\t6"
 
 

@@ -71,8 +71,8 @@ def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyCont
     reader and a writer of one name conflict. A missing argument counts as null. A key of no arguments is the tool
     itself.
 
-    A path is relative to the tool's `work_dir`, else to the context's; a missing one is that folder. It is normalized
-    (`a/./b` is `a/b`), without following links.
+    A path is relative to the tool's `work_dir`, else to the context's; a missing one is that folder. Links are
+    resolved, so that all names of a file are one key.
 
     If the request can't be determined, it is exclusive.
 
@@ -101,9 +101,8 @@ def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyCont
 def _path(tool: Tool, named: Any, arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
     """The absolute path that a call reads or writes, ending in a separator."""
     own = None if tool.work_dir is None else tool.work_dir(dict(arguments), context)
-    # Strings only: no file is accessed, and a `Path` wouldn't normalize `a/../b`.
     path = os.path.join(context.work_dir or os.getcwd(), own or "", named or "")  # noqa: PTH109, PTH118
-    return os.path.join(os.path.normcase(os.path.normpath(path)), "")  # noqa: PTH118
+    return os.path.join(os.path.normcase(os.path.realpath(path)), "")  # noqa: PTH118
 
 
 class Semaphore:
