@@ -17,6 +17,13 @@ def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
     assert {name: value for name, value in found.items() if value > limits[name].most} == {}
 
 
+def test_plugins_need_no_more_of_the_core_than_the_limits_allow() -> None:
+    """Nor do the core's tests, or a file a higher layer."""
+    found, limits = HOUSE["figures_of_the_interface"](), HOUSE["LIMITS"]["interface"]
+    assert found.keys() == limits.keys()
+    assert {name: value for name, value in found.items() if not limits[name].least <= value <= limits[name].most} == {}
+
+
 @pytest.fixture
 def figures(tmp_path):
     """The metrics of a package of these files."""
@@ -39,10 +46,12 @@ def figures(tmp_path):
         "from made.one import f",
         "if TYPE_CHECKING:\n    from made.one import f",
         "def g():\n    from made.one import f",
+        "def g():\n    import_module('made.one').f()",
+        "def g():\n    importlib.import_module('made.one').f()",
     ],
 )
 def test_an_import_cycle_is_found_anywhere_in_a_module(figures, back: str) -> None:
-    """At the top, for type checkers, within a function."""
+    """At the top, for type checkers, within a function, by a string."""
     found = figures(one="from made.two import g", two="from made.three import h", three=back, four="import made.one")
     assert (found["import cycles"], found["files in cycles"]) == (1, 3)
 
