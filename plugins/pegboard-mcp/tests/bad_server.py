@@ -88,6 +88,11 @@ def call(id_, params):
     """Answers a call, or violates the protocol instead."""
     if FAULT in ENDLESS:
         endlessly(ENDLESS[FAULT])
+    if FAULT == "raw":  # its argument, as it is
+        raw = params["arguments"]["text"].replace("ID", json.dumps(id_)) + "\n"
+        sys.stdout.buffer.write(raw.encode("latin-1"))
+        sys.stdout.buffer.flush()
+        return
     words = os.environ["KEY"] if params["name"] == "env" else params.get("arguments", {}).get("text", "")
     for number in range(100_000 if FAULT == "progress" else 0):
         facts = {"progressToken": params["_meta"]["progressToken"], "progress": number}

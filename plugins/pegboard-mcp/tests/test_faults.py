@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, child_process
+from pegboard_mcp.transport import Inbox, child_process, parsed
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
 pytestmark = pytest.mark.slow
@@ -178,6 +180,46 @@ async def test_an_invalid_result_is_an_error_result(fault):
         result = await called(registry)
         assert (result.kind, "echo" in result.text) == ("invalid_output", True)
         await good_works(registry)
+
+
+TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"}]}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        (TEXT % "a \\ud83d b", None, "a \ufffd b"),
+        (TEXT % "a \\ud83d\\ude00 \t b", None, "a \U0001f600 \t b"),
+        (TEXT % "caf\xe9", None, "caf\ufffd"),
+        ("\xef\xbb\xbf" + TEXT % "a", None, "a"),
+        (TEXT % 'say "hi"', "invalid_output", "its answer can't be read"),
+        ('{"result":{"content":[,]},"jsonrpc":"2.0","id":ID}', "invalid_output", "its answer can't be read"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"content":', "invalid_output", "its answer can't be read"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"n":' + "9" * 5_000 + "}}", "invalid_output", "its answer can't be read"),
+        ('[{"jsonrpc":"2.0","id":ID,"result":{}}]', "invalid_output", "its answer can't be read"),
+        ('{"jsonrpc":"2.0","id":true,"result":{}}\n' + TEXT % "a", None, "a"),
+        ('{"id":ID,"jsonrpc":"2.0","result":{"content":[],"structuredContent":{"a":[1]}}}', None, '{"a":[1]}'),
+        ('{"id":ID,"jsonrpc":"2.0","result":{"structuredContent":{"a":NaN}}}', None, '{"a":null}'),
+        ('{"id":ID,"jsonrpc":"2.0","result":{"isError":true}}', "tool_failure", "failed; the server gave no reason."),
+        ('{"id":ID,"jsonrpc":"2.0","result":{"content":[]}}', None, ""),
+    ],
+)
+async def test_an_odd_answer_is_read_or_refused_at_once(answer, kind, text):
+    async with served("raw") as registry:
+        result = await called(registry, text=answer)
+        assert (result.kind, text in result.text) == (kind, True), result.text
+
+
+@given(
+    id_=st.integers(0, 2**31) | st.text("abc1-", max_size=5),
+    broken=st.binary().filter(lambda text: b'"id"' not in text),
+    comes_first=st.booleans(),
+)
+def test_an_answer_with_any_bytes_in_it_reaches_its_call(id_, broken, comes_first):
+    members = [b'"jsonrpc": "2.0"', b'"id": ' + json.dumps(id_).encode(), b'"result": {"a": ' + broken + b"}"]
+    message = parsed(b"{" + b", ".join(members if comes_first else members[::-1]) + b"}")
+    assert message is not None
+    assert message.id == id_
 
 
 async def test_an_error_of_the_protocol_is_shown_with_nothing_hidden():

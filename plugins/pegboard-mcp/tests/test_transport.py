@@ -153,14 +153,27 @@ async def test_a_session_that_the_server_has_lost_is_opened_again():
 @pytest.mark.parametrize("levels", [60, 200, 20_000])
 async def test_a_definition_that_is_nested_too_deeply_costs_one_tool(levels, kind):
     schema = '{"type":"object","properties":{"a":' * levels + "{}" + "}}" * levels
-    tools = f'[{{"name":"deep","inputSchema":{schema}}}, {json.dumps(ECHO["tools"][0])[:-1]},"title":"[{{"}}]'
+    tools = f'[{{"name":"deep","inputSchema":{schema}}}, {json.dumps(ECHO["tools"][0])[:-1]},"title":"\\"[{{"}}]'
     async with served(hi, (kind, f'{{"tools":{tools}}}')) as (_, registry):
         resolved = await registry.resolve()
         (problem,) = resolved.problems
         assert resolved.names == ("web__echo",)
         assert "'web__deep': input_schema is refused: it is nested more than" in str(problem)
-        assert resolved.get("web__echo").spec.title == "[{"
+        assert resolved.get("web__echo").spec.title == '"[{'
         assert (await registry.call("web__echo", {}, resolved=resolved)).text == "hi"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_what_is_no_character_in_an_answer_is_replaced(kind):
+    async def call(web, message, headers, writer):
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": HI}).replace(
+            "hi", "\\ud83d, \\ud83d\\ude00"
+        )
+        body = f"data: {body}\r\n\r\n" if kind.startswith("text") else body
+        write(writer, 200, body.encode(), **{"Content-Type": kind})
+
+    async with served(call) as (_, registry):
+        assert (await called(registry)).text == "\ufffd, \U0001f600"
 
 
 async def test_an_address_where_nothing_listens_is_named():

@@ -14,7 +14,9 @@ from attrs import evolve, field, frozen
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
 from pegboard.config.config import trust_file
 from pegboard.errors import operator_log
+from pegboard.schema.json import json_text
 from pegboard.threads import off_loop
+from pegboard.tools.content import TextContent
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard.typing import JsonObject
@@ -363,16 +365,25 @@ def _failed(name: str, error: ServerError) -> ToolResult:
     if error.kind == "lost":
         text = f"The outcome of {name} is unknown: {words}. Check whether it took effect before you call it again."
         return ToolResult.error("unknown_outcome", text)
-    return ToolResult.error("invalid_output", f"{name}: the server's answer isn't a tool result.", detail=words)
+    return _unreadable(name, words)
+
+
+def _unreadable(name: str, detail: str) -> ToolResult:
+    text = f"{name} was sent to the server, but its answer can't be read. It may have taken effect."
+    return ToolResult.error("invalid_output", text, detail=detail)
 
 
 def result_of(name: str, data: dict[str, Any]) -> ToolResult:
-    """A server's result from MCP's JSON."""
+    """A server's result from MCP's JSON; where no content says anything to the model, its data or a sentence does."""
     try:
-        return ToolResult.from_json(data)
+        result = ToolResult.from_json(data)
     except ValueError as error:
-        text = f"{name}: the server's answer can't be read."
-        return ToolResult.error("invalid_output", text, detail=str(error))
+        return _unreadable(name, str(error))
+    if any(not isinstance(item, TextContent) or item.text.strip() for item in result.content):
+        return result
+    if result.structured_content is not None:
+        return evolve(result, content=json_text(result.structured_content))
+    return evolve(result, content=f"{name} failed; the server gave no reason.") if result.is_error else result
 
 
 def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> McpToolset:

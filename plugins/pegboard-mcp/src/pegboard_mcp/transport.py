@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import re
@@ -98,10 +99,13 @@ class Inbox:
         if self._left < 0:
             raise BrokenServerError(f"it sent {MOST_AT_ONCE:,} messages, and more than {A_SECOND} a second")
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            listed: Any = item.message.result.get("tools")
+            result = item.message.result
+            listed: Any = result.get("tools")
             if isinstance(listed, list):
                 self.definitions += listed
-                item.message.result["tools"] = _stubs(cast("list[Any]", listed))
+                result["tools"] = _stubs(cast("list[Any]", listed))
+            if result.get("content") is None and result.keys() & {"structuredContent", "isError"}:
+                result["content"] = []  # some servers leave it out
         return item
 
 
@@ -318,28 +322,45 @@ async def _read(
 
 
 def parsed(line: bytes) -> JSONRPCMessage | None:
-    """The message of a line; an error for an invalid answer; `None` for anything else."""
+    """The message of a line; an error for an answer that can't be read; `None` for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        pass  # it may just be nested too deeply for pydantic, as one tool's schema may
+        pass
     try:
-        data: Any = from_json(cut(line))
+        return jsonrpc_message_adapter.validate_json(_repaired(line), by_name=False)
     except ValueError:
+        answer = _ANSWER.match(line) or _ANSWER_END.match(line)
+    if answer is None:
         return None
-    try:
-        return jsonrpc_message_adapter.validate_python(data, by_name=False)
-    except ValueError:
-        is_answer = isinstance(data, dict) and "method" not in data
-        id_: Any = cast("dict[str, Any]", data).get("id") if is_answer else None
-        if not isinstance(id_, int | str):
-            return None
-        error = ErrorData(code=PARSE_ERROR, message="the server's answer isn't a JSON-RPC message")
-        return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
+    error = ErrorData(code=PARSE_ERROR, message=f"the server's answer isn't a JSON-RPC message: {line[:200]!r}")
+    return JSONRPCError(jsonrpc="2.0", id=json.loads(answer["id"]), error=error)
 
 
-# strings too, as they may contain brackets
-_PARTS: Final = re.compile(rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL)
+_MEMBER: Final = rb'"(?!method")[^"\\]*"\s*:\s*(?:"[^"\\]*"|[^"{}\[\],\s]+)'  # one whose value is no object or list
+_BEFORE: Final = rb"[\s\[\xef\xbb\xbf]*\{\s*(?:" + _MEMBER + rb"\s*,\s*){0,5}"
+_ID: Final = rb'"id"\s*:\s*(?P<id>"[ !#-\[\]-~]*"|-?(?:0|[1-9]\d{0,17}))(?:\.0+)?\s*'
+_ANSWER: Final = re.compile(_BEFORE + _ID + rb'(?:\}|,\s*(?!"(?:method|params)"))')
+_ANSWER_END: Final = re.compile(
+    _BEFORE + rb'"(?:result|error)"\s*:.*' + _ID + rb"(?:,\s*" + _MEMBER + rb"\s*){0,5}\}[\s\]]*\Z", re.DOTALL
+)
+"""Answers whose JSON may be broken: the id stands before or after the result."""
+
+# strings too, as they may contain brackets; also one without an end, or each later quote would search for it again
+_PARTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+
+
+def _repaired(text: bytes) -> bytes:
+    """JSON that pydantic can read: some servers nest too deeply, or write half of a surrogate pair, or other encodings.
+
+    What isn't a character becomes U+FFFD.
+
+    Raises:
+        ValueError: It isn't JSON.
+    """
+    data: Any = json.loads(cut(text).decode("utf-8-sig", "replace"), strict=False)
+    whole = json.dumps(data, ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return whole.decode("utf-16", "replace").encode()
 
 
 def cut(text: bytes) -> bytes:
@@ -365,13 +386,12 @@ def cut(text: bytes) -> bytes:
 
 
 def _readable(text: bytes) -> bytes:
-    """A message over HTTP that the SDK can read: a list of tools is cut where it is nested too deeply."""
-    if b'"tools"' not in text or text.count(b"{") + text.count(b"[") <= MOST_LEVELS:
-        return text
+    """The body of an answer over HTTP, with JSON that the SDK can't read repaired."""
     try:
         from_json(text)
     except ValueError:
-        return cut(text)
+        with suppress(ValueError):
+            return _repaired(text)
     return text
 
 
@@ -487,5 +507,13 @@ class _Events(_Body):
 
 
 def _data(line: bytes) -> bytes:
-    """A line of an event, with its message made readable for the SDK."""
-    return b"data:" + _readable(line[5:]) if line.startswith(b"data:") else line
+    """A line of an event, with its message made readable for the SDK, which drops others where it uses SSE alone."""
+    if not line.startswith(b"data:") or not line.rstrip().endswith(b"}"):
+        return line
+    try:
+        jsonrpc_message_adapter.validate_json(line[5:], by_name=False)
+    except ValueError:
+        message = parsed(line[5:])
+        if message is not None:
+            return b"data:" + message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    return line
