@@ -8,6 +8,7 @@ from pegboard.errors import (
     ConfigError,
     DefinitionError,
     ExpressionError,
+    InvalidNameError,
     PluginError,
     UnknownToolError,
     cause_of,
@@ -71,6 +72,12 @@ class HostileError(Exception):
         raise SystemExit(3)
 
     __traceback__ = __cause__
+
+
+@pytest.mark.parametrize("error", [InvalidNameError, UnknownToolError])
+def test_a_refused_name_is_shown_escaped(error: type[Exception]) -> None:
+    """With the Cyrillic letter it looks like `add`."""
+    assert str(error("\u0430dd")).partition("dd")[0].endswith("'\\u0430")
 
 
 def test_an_error_whose_attributes_raise_still_has_a_detail() -> None:

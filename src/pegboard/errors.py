@@ -271,7 +271,7 @@ class InvalidNameError(RegistrationError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
+            f"{name!a} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
             "and don't begin with 'pegboard_'. "
             "Pass name=... with such a name, or pegboard.tools.spec.mapped_name(...) for a foreign one."
         )
@@ -307,7 +307,7 @@ class UnknownToolError(PegboardError):
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         self.name = name
         self.near = tuple(near)
-        super().__init__(f"no tool is called {name!r}.{did_you_mean(self.near)}")
+        super().__init__(f"no tool is called {name!a}.{did_you_mean(self.near)}")
 
 
 class ExpressionError(PegboardError):

@@ -7,6 +7,7 @@ import sys
 
 import click
 import pytest
+from hypothesis import example, given, strategies as st
 
 from pegboard import ToolRegistry
 from pegboard.cli import main as front, session
@@ -212,3 +213,43 @@ class TestCommandsOfPlugins:
     def test_the_help_works_with_a_broken_configuration(self, run, site, home):
         (home / "here" / "pegboard.toml").write_text("blok = 1")
         assert run("--help")[0] == 0
+
+
+def _lines(*known: str) -> st.SearchStrategy[bytes]:
+    """Contents of a metadata file: lines that an installer could have written, any text, any bytes."""
+    lines = st.lists(st.sampled_from(known) | st.text(max_size=20), max_size=6)
+    return lines.map(lambda parts: "\n".join(parts).encode(errors="surrogatepass")) | st.binary(max_size=60)
+
+
+POINTS = _lines(*"[pegboard] [pegboard [pegboard.x] [ a=json a=json:x.y[z] a=1: a =b a=".split())
+HEADERS = _lines(
+    *("Name: demo", "Name: d\u0435mo", "Name:", "Version: 1", "Version: one", "Requires-Dist: attrs<1", "\x00", ""),
+    *("Requires-Dist:", "Requires-Dist: a; python_version", "Requires-Dist: ???", "Requires-Dist: demo>0"),
+)
+RECORDS = _lines("demo-1.dist-info/METADATA,,", "../x-1.dist-info/RECORD,,", "json.py,sha256=,1", '"')
+LINKS = _lines(
+    '{"url": "file:///x", "dir_info": {"editable": true}}', '{"url": 1}', "[]", "{}", "[[[[", '{"dir_info": 1}'
+)
+COMMANDS = "list|plugins|doctor|config|processors|--help|show a|manifest check demo|plugins accept demo".split("|")
+
+
+@pytest.mark.slow
+def test_no_installed_metadata_ends_a_command_in_an_unexpected_error(run, empty_site):
+    @given(
+        st.sampled_from(["demo-1.dist-info", "demo.egg-info", "d\u0435mo-1.dist-info", "-.dist-info"]),
+        st.fixed_dictionaries(
+            {}, optional={"entry_points.txt": POINTS, "METADATA": HEADERS, "RECORD": RECORDS, "direct_url.json": LINKS}
+        ),
+        st.sampled_from(COMMANDS),
+    )
+    @example("torn-1.dist-info", {"entry_points.txt": b"[x]\nno value"}, "doctor")
+    def check(folder, files, command):
+        shutil.rmtree(empty_site.root)
+        (empty_site.root / folder).mkdir(parents=True)
+        for name, content in files.items():
+            (empty_site.root / folder / name).write_bytes(content)
+        code, _, err = run(*command.split())
+        assert code in (0, 1, 2)
+        assert "unexpected" not in err, err
+
+    check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -469,3 +470,22 @@ def test_links_to_folders_are_not_entered(tmp_path):
 )
 def test_an_entry_point_names_a_module_or_something_in_it_dotted_as_deep_as_it_goes(attribute, thing) -> None:
     assert FoundPlugin("mine", "collections", attribute, "pegboard-mine", "1.0", None).load() == thing
+
+
+@pytest.mark.parametrize("version", ["0.9", "1.0"])
+def test_a_folder_without_metadata_does_not_hide_a_plugin(tmp_path, version):
+    """The rest of an uninstall, earlier on the path or in the same folder."""
+    for name in ("first", "second") if version == "1.0" else ("second", "second"):
+        (tmp_path / name / f"demo-{version}.dist-info").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(tmp_path / "second/demo-1.0.dist-info", ignore_errors=True)
+    install(tmp_path / "second")
+    found = discover([str(tmp_path / "first"), str(tmp_path / "second")])
+    assert (plugins(found), causes(found)) == ([("demo", "demo_tools", None)], [])
+
+
+def test_a_name_that_could_pass_for_another_is_shown_escaped(tmp_path):
+    install(tmp_path, "d\u0435mo")
+    install(tmp_path, "other", metadata="Name: \u043ether\nVersion: 1\n")
+    problems = discover([str(tmp_path)]).problems
+    assert [problem.distribution for problem in problems] == ["d\\u0435mo", "other"]
+    assert all(problem.cause.isascii() for problem in problems)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -193,12 +193,8 @@ class _Search:
     def run(self) -> Discovery:
         """The plugins in load order; several distributions may have plugins of one name."""
         self._report_unreadable()
-        named: dict[str, list[Distribution]] = {}
-        self._all = list(self._distributions())
-        for distribution in self._all:
-            named.setdefault(_label(distribution), []).append(distribution)
-        named.pop("", None)
-        for name, of_name in named.items():
+        self._all = list(self.distributions())
+        for name, of_name in _by_name(self._all).items():
             self._look_at(name, of_name)
         taken: dict[tuple[str, str], FoundPlugin] = {}
         for found in sorted(self.found, key=lambda found: (normalised(found.distribution), found.name)):
@@ -217,7 +213,7 @@ class _Search:
                 cause = f"{path}, which is on sys.path, can't be listed: {reason(error)}; plugins in it are missing"
                 self._report(None, None, cause)
 
-    def _distributions(self) -> Iterator[Distribution]:
+    def distributions(self) -> Iterator[Distribution]:
         """All distributions, those on an earlier path before others of their name."""
         # Its import takes 25 ms, which only discovery has to pay.
         from importlib_metadata import Distribution, MetadataPathFinder
@@ -229,7 +225,12 @@ class _Search:
             self._report(None, None, f"an import finder can't list its distributions: {cause_of(error)}")
 
     def _look_at(self, name: str, of_name: list[Distribution]) -> None:
-        """Reads the distribution of a name: of several, the first on the path; of several in one folder, none."""
+        """Reads the distribution of a name: of several, the first on the path; of several in one folder, none.
+
+        A folder without METADATA, the rest of an uninstall, counts only if there is no other.
+        """
+        if len(of_name) > 1:
+            of_name = list(filter(_has_metadata, of_name)) or of_name
         texts = {_location(each): text for each in of_name if (text := self._entry_points(name, each)) is not None}
         if not texts:
             return
@@ -301,7 +302,30 @@ class _Search:
             raise MetadataError(f"{carrier} has installed files into its metadata folder {_folder(distribution)}")
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
-        self.problems.append(Problem(plugin, distribution, cause))
+        """Reports a problem. A name that isn't ASCII is refused, and shown escaped: it could pass for another."""
+        self.problems.append(Problem(plugin, None if distribution is None else ascii(distribution)[1:-1], cause))
+
+
+def installed() -> dict[str, Distribution]:
+    """The installed distributions by normalised name; of several of one name, the first on the path with metadata."""
+    named = _by_name(_Search(list(sys.path)).distributions())
+    return {name: next(filter(_has_metadata, of_name), of_name[0]) for name, of_name in named.items()}
+
+
+def _by_name(distributions: Iterable[Distribution]) -> dict[str, list[Distribution]]:
+    """Distributions by normalised name, in their order; without the rests of broken uninstalls."""
+    named: dict[str, list[Distribution]] = {}
+    for distribution in distributions:
+        named.setdefault(_label(distribution), []).append(distribution)
+    named.pop("", None)
+    return named
+
+
+def _has_metadata(distribution: Distribution) -> bool:
+    try:
+        return bool(_text(distribution, "METADATA") or _text(distribution, "PKG-INFO"))
+    except Exception:  # noqa: BLE001  it is unreadable, which is reported where it is read
+        return True
 
 
 def _text(distribution: Distribution, file: str) -> str | None:

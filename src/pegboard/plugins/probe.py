@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Offer, OwnedToolset
 
 _AT_ONCE: Final = 4
+_TOGETHER: Final = 20
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
 _SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
@@ -83,6 +84,22 @@ def probe(
     with closing(run_jobs(jobs(), seconds)) as answers:
         for found, done in zip(plugins, answers, strict=False):
             yield found, _read(found, done)
+
+
+def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginManifest]:
+    """What plugins bring without settings, loaded many to a child process; those that fail there are left out.
+
+    It takes less than half of the processor time of `probe`, but one plugin can affect others.
+    """
+    groups = [plugins[start : start + _TOGETHER] for start in range(0, len(plugins), _TOGETHER)]
+    jobs = (Job(__name__, {"together": [{"found": asdict(one), "settings": {}} for one in group]}) for group in groups)
+    loaded: dict[FoundPlugin, PluginManifest | str] = {}
+    with closing(run_jobs(jobs, LOAD_SECONDS)) as answers:
+        for group, done in zip(groups, answers, strict=True):
+            loaded |= {
+                found: _read(found, Done(answer)) for found, answer in zip(group, done.answer or (), strict=False)
+            }
+    return {found: manifest for found, manifest in loaded.items() if not isinstance(manifest, str)}
 
 
 def _read(found: FoundPlugin, done: Done) -> PluginManifest | str:
@@ -301,6 +318,15 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"manifest": manifest.to_json()}
 
 
+def _answers_together(jobs: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The answers of several jobs so far, after each."""
+    done: list[dict[str, Any]] = []
+    for job in jobs:
+        *_, last = _answers(job)
+        done.append(last)
+        yield done
+
+
 def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
     files: dict[str, str] = {}
@@ -373,4 +399,4 @@ def answer_job(answers: Callable[[dict[str, Any]], Iterable[Any]]) -> None:
 
 
 if __name__ == "__main__":
-    answer_job(_answers)
+    answer_job(lambda job: _answers_together(job["together"]) if "together" in job else _answers(job))

@@ -31,7 +31,12 @@ def found(run) -> dict[str, list[str]]:
 
 @pytest.mark.usefixtures("registry")
 def test_no_problems(run):
-    assert run("doctor") == (0, "", "no problems found\n")
+    code, out, err = run("doctor")
+    checked, result = err.splitlines()
+    assert (code, out, result) == (0, "", "no problems found")
+    assert checked.startswith(
+        "checked: cache, configuration, 0 tools, 0 plugins, manifests, requirements, entry points"
+    )
     assert run("doctor", "--json") == (0, '{"findings":[]}\n', "")
 
 
@@ -49,7 +54,7 @@ def test_problems_of_plugins(run, registry):
     problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))
     code, out, err = run("doctor")
-    assert (code, err) == (1, "3 problems\n")
+    assert (code, err.splitlines()[-1]) == (1, "3 problems")
     assert out == (
         "plugin 'a' (pegboard-a)\n  broke\n"
         '  Update it, or ask its author; block = ["a"] disables it, --debug shows tracebacks.\n'
@@ -64,7 +69,8 @@ def test_an_invalid_setting_is_corrected_by_the_user(run, empty_site):
     fix = 'Correct the setting; block = ["strict"] disables the plugin.'
     for _ in range(2):  # afresh, and from the cache
         _, out, err = run("doctor", "--set", "strict.rooot=1")
-        assert (out, err) == (f"plugin 'strict' (pegboard-strict)\n  {wrong}\n  {fix}\n", "1 problem\n")
+        assert out == f"plugin 'strict' (pegboard-strict)\n  {wrong}\n  {fix}\n"
+        assert err.endswith("\n1 problem\n")
 
 
 STRICT = """
@@ -152,6 +158,75 @@ def test_a_misspelt_entry_point_group_is_reported(run, site):
     cause = "its entry points are in the group 'pegboard.plugins'; those of plugins belong in 'pegboard'"
     assert found(run) == {**found(run), "distribution pegboard-astray": [cause]}
     assert "distribution other-thing" not in found(run)
+
+
+@pytest.mark.parametrize("text", ["[console_scripts]\nno value\n", b"\xff\xfe"])
+def test_entry_points_that_can_not_be_read_are_reported(run, site, text):
+    install(site.root, "torn", "1", text)
+    assert "its entry_points.txt can't be read" in str(found(run)["distribution torn"])
+
+
+NEEDS = """Metadata-Version: 2.1
+Name: {}
+Version: 1
+Requires-Dist: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("requirement", "cause"),
+    [
+        ("surely-missing>=2", "it requires surely-missing>=2, which isn't installed"),
+        ("Other_thing<1; python_version > '3'", "it requires Other_thing<1, and 1.0 is installed"),
+        ("other-thing>=0.9", None),
+        ("surely-missing; extra == 'x'", None),
+        ("surely-missing; python_version < '3'", None),
+        ("???", None),
+    ],
+)
+def test_unmet_requirements_of_plugins_are_reported_as_by_pip_check(run, empty_site, requirement, cause):
+    metadata = NEEDS.format("pegboard-demo", requirement)
+    install(empty_site.root, "pegboard-demo", entry_points="[pegboard]\ndemo = cli_demo\n", metadata=metadata)
+    install(empty_site.root, "other-thing")
+    causes = found(run).get("distribution pegboard-demo", [])
+    assert [each for each in causes if "requires" in each] == ([cause] if cause else [])
+
+
+def test_unmet_requirements_of_what_a_plugin_requires_are_reported(run, empty_site):
+    for name, requirement in (("pegboard-demo", "middle"), ("middle", "pegboard-demo"), ("aside", "surely-missing")):
+        point = "[pegboard]\ndemo = cli_demo\n" if name == "pegboard-demo" else None
+        install(empty_site.root, name, entry_points=point, metadata=NEEDS.format(name, requirement))
+    assert not any(subject in found(run) for subject in ("distribution middle", "distribution aside"))
+    write(empty_site.root / "middle-1.0.dist-info/METADATA", NEEDS.format("middle", "surely-missing"))
+    assert found(run)["distribution middle"] == ["it requires surely-missing, which isn't installed"]
+
+
+@pytest.mark.parametrize(
+    ("url", "cause"),
+    [
+        ("file:///no/such%20folder", "it is installed from the folder /no/such folder, which doesn't exist"),
+        ("file:///", "its code is missing: there is no module 'gone_tools'"),
+        (None, "its code is missing: there is no module 'gone_tools'"),
+    ],
+)
+def test_a_missing_folder_is_told_from_a_broken_plugin(run, empty_site, url, cause):
+    folder = install(empty_site.root, "gone", entry_points="[pegboard]\ngone = gone_tools\n", editable=url is not None)
+    if url is not None:
+        write(folder / "direct_url.json", json.dumps({"url": url, "dir_info": {"editable": True}}))
+    empty_site.add("broken", "import surely_missing_library")
+    findings = {each["subject"]: each for each in json.loads(run("doctor", "--json")[1])["findings"]}
+    gone, broken = findings["plugin 'gone' (gone)"], findings["plugin 'broken' (pegboard-broken)"]
+    assert (gone["cause"], gone["fix"].endswith("run: registry uninstall gone")) == (cause, True)
+    assert broken["cause"].startswith("ModuleNotFoundError: No module named 'surely_missing_library'")
+
+
+def test_a_plugin_that_disturbs_others_costs_only_time(run, site, demo_manifest):
+    """Plugins are loaded together to compare them with their manifests; one that then differs is loaded by itself."""
+    ends = DEMO.replace(
+        "from pegboard", "import os, sys\nif 'demo_tools' in sys.modules: os._exit(1)\nfrom pegboard", 1
+    )
+    site.add("other", ends, manifest=demo_manifest.replace("demo", "other"))
+    assert not any("pegboard.json" in subject for subject in found(run))
 
 
 def test_a_plugin_in_a_zip_file_is_reported(run, site, monkeypatch, tmp_path):

@@ -5,24 +5,39 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
 import click
 
+from pegboard.cli.commands.config import OURS
 from pegboard.cli.commands.manifest import manifest_differences, manifest_files
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, block, json_rows, remark, stdout_screen, write
 from pegboard.cli.session import Session, names_of_plugins, open_session
-from pegboard.config.config import is_named
-from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, ManifestError, PluginError, suggest
-from pegboard.plugins.discovery import GROUP
+from pegboard.config.config import is_named, normalised
+from pegboard.errors import (
+    ConfigError,
+    DuplicateToolError,
+    ExpressionError,
+    ManifestError,
+    PluginError,
+    cause_of,
+    suggest,
+)
+from pegboard.plugins.discovery import GROUP, installed
+from pegboard.plugins.probe import probe_together
 from pegboard.schema.json import counted
 
 if TYPE_CHECKING:
+    from importlib_metadata import Distribution
+    from packaging.requirements import Requirement
+
     from pegboard.plugins.discovery import FoundPlugin
 
 _DIAGNOSE: Final = "pegboard_diagnose"
@@ -76,12 +91,18 @@ def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
 def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     """Check for problems and suggest fixes. Exits with 1 if there are any.
 
-    Plugins that failed, tools held back, manifests that don't match the code, configuration that is invalid or not
-    trusted, unreadable distributions, a cache that others can write, and problems that plugins report themselves.
+    Plugins that failed, tools held back, manifests that don't match the code, unmet requirements, configuration that
+    is invalid or not trusted, unreadable distributions, a cache that others can write, and problems that plugins
+    report themselves.
     """
+    checked: list[str] = []
     with Status() as status:
-        status.show("checking")
-        found = list(findings(options, rules))
+
+        def check(what: str) -> None:
+            checked.append(what)
+            status.show(f"checking {what}")
+
+        found = list(findings(options, rules, check))
     if as_json:
         write(json_rows("findings", (finding.to_json() for finding in found)))
     else:
@@ -89,20 +110,29 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         for each in found:
             write(block(each.subject, screen, style="bold"))
             write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
+        remark(f"checked: {', '.join(checked)}")
         remark(counted(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
 
 
-def findings(options: Options, rules: str | None = None) -> Iterator[Finding]:
-    """All problems, without duplicates; a failing part doesn't hide others."""
+def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
+    """All problems, without duplicates; a failing part doesn't hide others.
+
+    Args:
+        options: The options of the run.
+        rules: A file of rules, or `None`.
+        check: Called with what is checked next, in a few words.
+    """
     found: dict[tuple[str, str], Finding] = {}
-    for finding in _all(options, rules):
+    for finding in _all(options, rules, check):
         found.setdefault((finding.subject, finding.cause), finding)
     yield from found.values()
 
 
-def _all(options: Options, rules: str | None) -> Iterator[Finding]:
+def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
+    check("cache")
     yield from cache_findings()
+    check("configuration")
     try:
         session = open_session(options)
     except (ConfigError, ExpressionError) as error:
@@ -110,10 +140,20 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
+    check(counted(len(session.listed()), "tool"))
     yield from _of_configuration(session)
+    check(counted(len(session.entries()), "plugin"))
     yield from _of_problems(session)
     yield from _of_plugins(session)
+    check("manifests")
+    yield from _of_manifests(session)
+    check("requirements")
+    distributions = installed()
+    yield from _of_requirements(session, distributions)
+    check(f"entry points of {counted(len(distributions), 'distribution')}")
+    yield from _of_groups(distributions)
     if rules is not None:
+        check(rules)
         yield from _of_rules(session, rules)
 
 
@@ -168,18 +208,31 @@ def _of_problems(session: Session) -> Iterator[Finding]:
             fix = f"Correct the setting; block = {json.dumps(named)} disables the plugin."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Reinstall it.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
+        if missing := [found for found in session.entries() if found.name in named and _has_no_code(found, cause)]:
+            what, settles = _of_missing(missing[0])
         yield Finding(subject, what, settles)
 
 
+def _has_no_code(found: FoundPlugin, cause: str) -> bool:
+    return "ModuleNotFoundError" in cause and found.place() is None
+
+
+def _of_missing(found: FoundPlugin) -> tuple[str, str]:
+    """Cause and fix for a plugin whose code isn't there; `direct_url.json` (PEP 610) names an editable one's folder."""
+    remove = f"or run: registry uninstall {found.distribution}"
+    if found.editable and found.location is not None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            url: str = json.loads(Path(found.location, "direct_url.json").read_bytes())["url"]
+            folder = unquote(urlsplit(url).path)
+            if not Path(folder).exists():
+                return f"it is installed from the folder {folder}, which doesn't exist", f"Restore it, {remove}"
+    return f"its code is missing: there is no module {found.module!r}", f"Install it again, {remove}"
+
+
 def _of_plugins(session: Session) -> Iterator[Finding]:
-    """Outdated manifests, plugins without effect, commands hidden by built-in ones, and plugins' own diagnoses."""
-    working = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("listed", "loaded", "partial")}
-    entries = session.entries()
-    causes = [problem.cause for problem in session.registry.problems()]
-    for finding in _of_manifests(entries, working):
-        if not any(finding.subject in cause for cause in causes):  # an invalid manifest is a problem of the registry
-            yield finding
-    for found in entries:
+    """Plugins without effect, commands hidden by built-in ones, and plugins' own diagnoses."""
+    working = _working(session)
+    for found in session.entries():
         subject = f"plugin {found.name!r} ({found.distribution})"
         manifest = session.manifest(found)
         if found.name in working and manifest is not None and manifest.brings_nothing and not manifest.faults:
@@ -194,7 +247,12 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
                 yield Finding(subject, cause, "Ask its author to rename it.")
         if found.name in working and manifest is not None and _DIAGNOSE in manifest.hooks:
             yield from _of_diagnosis(found, session, subject)
-    yield from _of_groups()
+
+
+def _working(session: Session) -> set[str]:
+    """The names of the plugins that work, at least in part."""
+    plugins = session.registry.plugins()
+    return {plugin.name for plugin in plugins if plugin.status in ("listed", "loaded", "partial")}
 
 
 def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Finding]:
@@ -211,32 +269,72 @@ def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterato
     yield from tuple(reported)  # a hook that timed out may still append
 
 
-def _of_groups() -> Iterator[Finding]:
-    """Misspelt entry point groups."""
-    for group in entry_points().groups:
-        if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
-            for name in sorted({point.dist.name for point in entry_points(group=group) if point.dist is not None}):
+def _of_groups(distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
+    """Misspelt entry point groups, and entry points that can't be read."""
+    for name, distribution in distributions.items():
+        try:
+            groups = distribution.entry_points.groups
+        except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
+            cause = f"its entry_points.txt can't be read: {cause_of(error)}"
+            yield Finding(f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it.")
+            continue
+        for group in sorted(groups):
+            if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
                 fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
                 yield Finding(f"distribution {name}", cause, fix)
 
 
-def _of_manifests(entries: Iterable[FoundPlugin], working: Container[str]) -> Iterator[Finding]:
+def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
+    """Unmet requirements of pegboard, of plugins' distributions and of all that these require, as of `pip check`."""
+    from packaging.requirements import Requirement
+
+    pending = [OURS, *(normalised(found.distribution) for found in session.entries())]
+    for name in pending:  # grows
+        distribution = distributions.get(name)
+        with suppress(Exception):  # metadata that can't be read has its own finding
+            for text in () if distribution is None else distribution.requires or ():
+                yield from _of_requirement(name, Requirement(text), distributions, pending)
+
+
+def _of_requirement(
+    name: str, requirement: Requirement, distributions: Mapping[str, Distribution], pending: list[str]
+) -> Iterator[Finding]:
+    """A distribution's requirement, if it applies here and is unmet; else what it requires is pending."""
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        return
+    subject, wanted = f"distribution {name}", f"{requirement.name}{requirement.specifier}"
+    required = normalised(requirement.name)
+    there = distributions.get(required)
+    if there is None:
+        yield Finding(subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'")
+    elif not requirement.specifier.contains(there.version, prereleases=True):
+        cause = f"it requires {wanted}, and {there.version} is installed"
+        yield Finding(subject, cause, f"Run: registry install --upgrade {name} '{wanted}'")
+    elif required not in pending:
+        pending.append(required)
+
+
+def _of_manifests(session: Session) -> Iterator[Finding]:
     """Manifests that don't match the code, of distributions whose plugins all work; others are reported elsewhere."""
-    for distribution, of_one in groupby(entries, lambda found: found.distribution):
+    working, causes = _working(session), [problem.cause for problem in session.registry.problems()]
+    files: list[tuple[Path, list[FoundPlugin]]] = []
+    for _, of_one in groupby(session.entries(), lambda found: found.distribution):
         plugins = list(of_one)
-        if not all(found.name in working for found in plugins):
+        if all(found.name in working for found in plugins):
+            with suppress(ManifestError):  # only an import hook finds the package
+                files += [file for file in manifest_files(plugins) if file[0].exists()]
+    loaded = probe_together([found for _, of_file in files for found in of_file])
+    for path, of_file in files:
+        if any(str(path) in cause for cause in causes):  # an invalid manifest is a problem of the registry
             continue
-        try:
-            files = manifest_files(plugins)
-        except ManifestError:  # only an import hook finds the package
-            continue
-        for path, of_file in files:
+        for known in (loaded, {}):  # what differs is loaded again by itself
             notes: list[str] = []
-            for difference in manifest_differences(path, of_file, notes) if path.exists() else ():
-                yield Finding(str(path), difference, "As its author, run: registry manifest write.")
-            for note in notes:
-                yield Finding(f"distribution {distribution}", note, _ASK_AUTHOR)
+            differences = manifest_differences(path, of_file, notes, known)
+            if not differences:
+                break
+        yield from (Finding(str(path), each, "As its author, run: registry manifest write.") for each in differences)
+        yield from (Finding(f"distribution {of_file[0].distribution}", note, _ASK_AUTHOR) for note in notes)
 
 
 def cache_findings() -> Iterator[Finding]:

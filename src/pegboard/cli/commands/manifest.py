@@ -113,18 +113,24 @@ def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
     return manifests
 
 
-def manifest_differences(path: Path, plugins: Sequence[FoundPlugin], notes: list[str]) -> list[str]:
+def manifest_differences(
+    path: Path,
+    plugins: Sequence[FoundPlugin],
+    notes: list[str],
+    loaded: Mapping[FoundPlugin, PluginManifest] = {},
+) -> list[str]:
     """Differences between a manifest file and the plugins' code, a sentence each.
 
     Args:
         path: The file.
         plugins: The plugins that it describes.
         notes: Collects side effects of loading the code, a sentence each.
+        loaded: Manifests made from the code by `probe_together`; the code of other plugins is loaded here.
     """
     try:
         file = read_manifest_file(path)
         listed = [(found, manifest_in(file, found)) for found in plugins]
-        current = current_manifests(plugins)
+        current = [loaded[found] for found in plugins] if loaded.keys() >= {*plugins} else current_manifests(plugins)
     except ManifestError as error:
         return [str(error)]
     notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in current for note in one.notes]
