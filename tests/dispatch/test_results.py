@@ -149,6 +149,53 @@ def test_text_bytes_and_content_become_content(result, value, content):
     assert (got.content, got.structured_content, got.is_error) == (content, None, False)
 
 
+@attrs.frozen
+class Plot:
+    image: ImageContent
+    number: int
+
+
+NOTED = "[image 1 beside this text]"
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"plot": PICTURE, "n": 1}, {"plot": NOTED, "n": 1}),
+        ([{"n": 1}, PICTURE], [{"n": 1}, NOTED]),
+        ((PICTURE, 1), [NOTED, 1]),
+        (Plot(PICTURE, 1), {"image": NOTED, "number": 1}),
+        ({"a": [Plot(PICTURE, 1)]}, {"a": [{"image": NOTED, "number": 1}]}),
+    ],
+)
+def test_a_picture_in_data_is_content_beside_the_data(result, value, data):
+    got = result(value)
+    assert got.content == (TextContent(json.dumps(data)), PICTURE)
+    assert got.structured_content == data
+
+
+def test_sounds_and_files_in_data_are_numbered_in_their_order(result):
+    file, note = FileContent("file:a", b"\0"), FileContent("file:b", "words")
+    got = result({"a": SOUND, "b": [file], "c": note})
+    assert got.content[1:] == (SOUND, file)
+    assert [got.structured_content[name] for name in "ab"] == [
+        "[audio 1 beside this text]",
+        ["[resource 2 beside this text]"],
+    ]
+    assert got.structured_content["c"]["data"] == "words"
+
+
+def test_data_with_a_picture_are_whole_for_an_output_schema(result):
+    got = result({"plot": PICTURE}, output={"type": "object", "properties": {"plot": {"type": "object"}}})
+    assert got.content == (TextContent(json.dumps({"plot": NOTED})), PICTURE)
+    assert got.structured_content["plot"]["mime_type"] == "image/png"
+
+
+def test_structured_content_with_a_picture_has_it_as_content_if_there_is_no_other(result):
+    assert result(ToolResult((), {"plot": PICTURE})).content == (TextContent(json.dumps({"plot": NOTED})), PICTURE)
+    assert result(ToolResult("seen", {"plot": PICTURE})).content == (TextContent("seen"),)
+
+
 def test_nothing_is_an_empty_object(result):
     got = result(None)
     assert (got.text, got.structured_content) == ("{}", {})

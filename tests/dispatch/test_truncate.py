@@ -171,6 +171,14 @@ def test_a_files_text_counts_as_text():
     assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS).content == (file,)
 
 
+def test_a_file_with_the_bytes_of_a_text_counts_as_text_and_becomes_an_attachment():
+    file = FileContent("file:a", b"1\n2\n3\n", "text/csv; charset=utf-8")
+    short = truncated(ToolResult([PICTURE, file]), THREE_LINES)
+    assert is_within(ToolResult(file), THREE_LINES) is False
+    assert short.text.startswith("file:a:\n1\n2\n[Only")
+    assert (short.content[0], short.attachments) == (PICTURE, (file,))
+
+
 def test_pictures_beyond_their_limit_become_attachments():
     limits = ResultLimits(media_bytes=250)
     small = ImageContent(b"y" * 50)

@@ -91,6 +91,38 @@ def test_values_are_written_by_their_class(value, expected):
     assert to_json_data(value) == expected
 
 
+class ArrayScalar:
+    """A scalar as NumPy has it."""
+
+    def __init__(self, value, kind, ndim=0):
+        self.value, self.dtype, self.ndim = value, types.SimpleNamespace(kind=kind), ndim
+
+    dtype = None
+
+    def __int__(self):
+        return int(self.value)
+
+    def __float__(self):
+        return float(self.value)
+
+    def __bool__(self):
+        return bool(self.value)
+
+
+def test_scalars_of_numpy_are_numbers():
+    three, half, yes = ArrayScalar(3, "i"), ArrayScalar(0.5, "f"), ArrayScalar(1, "b")
+    assert to_json_data([three, {three: half}, yes, {yes: 1}]) == [3, {"3": 0.5}, True, {"true": 1}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [ArrayScalar(3, "i", ndim=1), ArrayScalar(3, "m"), ArrayScalar(float("nan"), "f"), {ArrayScalar(1, "f"): 1}],
+)
+def test_arrays_times_and_what_is_no_number_of_json_are_refused(value):
+    with pytest.raises((TypeError, ValueError), match=r"tolist|not a JSON number|key of type float"):
+        to_json_data(value)
+
+
 def cyclic():
     loop = Loop()
     loop.inner = [loop]

@@ -15,6 +15,8 @@ from pegboard.tools.content import (
     LinkContent,
     TextContent,
     ToolResult,
+    media_type,
+    text_of_file,
 )
 
 
@@ -243,3 +245,54 @@ def test_a_result_is_changed_into_another():
 def test_an_error_without_a_kind_is_the_tools_failure():
     assert [ToolResult("x", is_error=failed).kind for failed in (True, False)] == ["tool_failure", None]
     assert ToolResult("x").evolve(is_error=True).kind == "tool_failure"
+
+
+@pytest.mark.parametrize(
+    ("data", "declared", "kind"),
+    [
+        (b"\xff\xd8\xff\xe0", "image/png", "image/jpeg"),
+        (b"\xff\xd8\xff\xe0", "image/jpg", "image/jpeg"),
+        (b"\x89PNG", "IMAGE/PNG; charset=binary", "image/png"),
+        (b"\x89PNG", None, "image/png"),
+        (b"\x89PNG", "text/plain", "image/png"),
+        (b"no picture", "image/png", "application/octet-stream"),
+        (b"no signature", "image/bmp", "image/bmp"),
+        (b"<?xml version='1'?>\n<!-- a -->\n<svg>", "image/png", "image/svg+xml"),
+        (b"<!doctype HTML>", "image/jpeg", "text/html"),
+        (b"<html>", "text/plain", "text/plain"),
+        (b"PK\x03\x04", "application/vnd.ms-excel", "application/vnd.ms-excel"),
+        (b"PK\x03\x04", "application/pdf", "application/zip"),
+        (b"\0\0\0 ftypM4A ", "audio/x-m4a", "audio/mp4"),
+        (b"\0\0\0 ftypisom", "audio/wav", "video/mp4"),
+        (b"RIFF", "audio/x-wav", "audio/wav"),
+        (b"RIFF....WAVE", "image/webp", "audio/wav"),
+        (b"", "", "application/octet-stream"),
+    ],
+)
+def test_a_media_type_is_by_the_bytes_where_they_show_it(data, declared, kind):
+    assert media_type(data, declared) == kind
+
+
+@pytest.mark.parametrize(
+    ("data", "declared", "text"),
+    [
+        ("words", None, "words"),
+        (b"gr\xc3\xb6\xc3\x9fer", "text/plain", "größer"),
+        (b"gr\xf6\xdfer", "text/plain; charset=ISO-8859-1", "größer"),
+        (b"gr\xf6\xdfer", "text/plain", "gr\ufffd\ufffder"),
+        (b"words", "text/plain; charset=unknown", "words"),
+        ("größer".encode("utf-16"), "text/csv", "größer"),
+        (b"\xef\xbb\xbf{}", "application/json", "{}"),
+        (b"<a/>", "application/atom+xml", "<a/>"),
+        (b"<svg/>", "image/png", "<svg/>"),
+        (b"\x1b[1mwords\n", None, "\x1b[1mwords\n"),
+        (b"words", "application/octet-stream", "words"),
+        (b"words", "image/png", "words"),
+        (b"\xff", None, None),
+        (b"a\0b", "text/plain", None),
+        (b"words", "application/zip", None),
+        (b"%PDF-1.7", "text/plain", None),
+    ],
+)
+def test_the_text_of_a_file_is_read_from_its_bytes(data, declared, text):
+    assert text_of_file(FileContent("file:a", data, declared)) == text

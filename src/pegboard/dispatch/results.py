@@ -6,7 +6,7 @@ import asyncio
 import enum
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MappingView, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
 from itertools import islice
 from operator import attrgetter
@@ -22,7 +22,7 @@ from pegboard.schema.json import MAX_DEPTH, json_faults
 from pegboard.schema.text import nearest_notation
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
-from pegboard.tools.content import CONTENT_TYPES, FileContent, TextContent, ToolResult
+from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
@@ -34,6 +34,9 @@ MOST_VALUES: Final = 1_000_000
 """Values in one result, shared parts counted each time: written out, these can make a small value endless."""
 
 NOTHING: Final = TextContent("{}")
+_OF_MEDIA: Final = '"mime_type"'
+"""What the JSON text of data with an image, a sound or a file in it contains."""
+
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
@@ -119,12 +122,15 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             # An output schema needs an object; a tool without a handler was run by its host.
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
-                data = {"result": data}
+                data, value = {"result": data}, {"result": value}
             text = write_json(data)
-            content = TextContent(text)
-            if content.text is not text:  # it held lone surrogates
-                data = json.loads(content.text)
-            result = ToolResult.of_text(content, data)
+            if _OF_MEDIA in text:
+                result = _with_media(value, None if validator is None else data)
+            else:
+                content = TextContent(text)
+                if content.text is not text:  # it held lone surrogates
+                    data = json.loads(content.text)
+                result = ToolResult.of_text(content, data)
             if validator is not None and validator.accepts(data):
                 return result
         if validator is None or result.is_error:
@@ -142,7 +148,9 @@ def _checked(result: ToolResult) -> ToolResult:
     data = result.structured_content
     if data is None or not json_faults(data):
         return result
-    return attrs.evolve(result, structured_content=to_json_data(data))
+    written = to_json_data(data)
+    content = result.content or (_with_media(data).content if _OF_MEDIA in write_json(written) else ())
+    return attrs.evolve(result, structured_content=written, content=content)
 
 
 def _of_no_data(value: Any) -> ToolResult | None:
@@ -158,6 +166,32 @@ def _of_no_data(value: Any) -> ToolResult | None:
     if not has_content or not all(isinstance(item, (str, *CONTENT_TYPES)) for item in items):
         return None
     return ToolResult(tuple(TextContent(item) if isinstance(item, str) else item for item in items))
+
+
+def _with_media(value: Any, whole: Any = None) -> ToolResult:
+    """A result with a value as JSON, and beside it the images, sounds and binary files in it.
+
+    Args:
+        value: Has a JSON form.
+        whole: That form, for an output schema; else the data have a note in place of each medium, as the text has.
+    """
+    media: list[Content] = []
+
+    def without(part: Any) -> Any:
+        kind = _type(part)
+        if issubclass(kind, CONTENT_TYPES) and not isinstance(getattr(part, "data", ""), str):
+            media.append(part)
+            return f"[{part.type} {len(media)} beside this text]"
+        if (names := written_names(kind)) is not None:
+            return {key: without(getattr(part, name)) for name, key in names}
+        if isinstance(part, Mapping):
+            return {key: without(item) for key, item in cast("Mapping[Any, Any]", part).items()}
+        if issubclass(kind, str | bytes | bytearray) or not issubclass(kind, Sequence | AbstractSet | MappingView):
+            return part
+        return [without(item) for item in part]
+
+    data = to_json_data(without(value))
+    return ToolResult((TextContent(write_json(data)), *media), data if whole is None else whole)
 
 
 def _fault(value: Any, error: Exception) -> str:

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from pegboard.errors import ToolError, log_failure
 from pegboard.schema.json import counted, size_text
-from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult, text_of_file
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
@@ -66,7 +66,8 @@ def truncated(
     """Truncates a result. Blocks, as it writes the full text into a file.
 
     All texts are joined and truncated as one, in place of the first. Pictures, sounds and files beyond their limit
-    become attachments. Structured content stays: it is for the host, the text is for the model.
+    become attachments, and so do truncated text files that have bytes. Structured content stays: it is for the host,
+    the text is for the model.
 
     Args:
         result: Returned as it is if its `metadata` has `truncated`.
@@ -84,7 +85,9 @@ def truncated(
     if done is None and not moved:
         return result
     facts: dict[str, object] = {"truncated": True}
+    attachments = (*result.attachments, *moved)
     if done is not None:
+        attachments += tuple(item for item in content if _text_of(item) is not None and _has_bytes(item))
         where = None if store is None else store.keep(whole, session=session)
         first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
         others = [item for item in content[first:] if _text_of(item) is None]
@@ -96,8 +99,7 @@ def truncated(
         files = f"{counted(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
         content += (TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]"),)
-    metadata, attachments = {**result.metadata, **facts}, (*result.attachments, *moved)
-    return attrs.evolve(result, content=content, metadata=metadata, attachments=attachments)
+    return attrs.evolve(result, content=content, metadata={**result.metadata, **facts}, attachments=attachments)
 
 
 def cut_short(text: str, limits: ResultLimits) -> str:
@@ -112,14 +114,20 @@ def cut_short(text: str, limits: ResultLimits) -> str:
 def _text_of(item: Content) -> str | None:
     if isinstance(item, TextContent):
         return item.text
-    return f"{item.uri}:\n{item.data}" if isinstance(item, FileContent) and isinstance(item.data, str) else None
+    if not isinstance(item, FileContent) or (text := text_of_file(item)) is None:
+        return None
+    return f"{item.uri}:\n{text}"
 
 
 def _weight(item: Content) -> int:
     """The size in bytes of content other than text."""
     if isinstance(item, LinkContent):
         return len(item.uri) + len(item.name)
-    return 0 if isinstance(item, TextContent) or isinstance(item.data, str) else len(item.data)
+    return 0 if isinstance(item, TextContent) or _text_of(item) is not None else len(item.data)
+
+
+def _has_bytes(item: Content) -> bool:
+    return isinstance(item, FileContent) and not isinstance(item.data, str)
 
 
 def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tuple[Content, ...], tuple[Content, ...]]:

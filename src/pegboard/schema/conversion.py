@@ -517,9 +517,10 @@ def to_json_data(value: object) -> Any:
     """`value` as JSON data, by its own class.
 
     Accepts JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names of their
-    constructors' parameters), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
-    bytes (base64), mappings (keys: text, integers, booleans, enums of those and types written as text), sets (sorted),
-    sequences, views of dicts, models of pydantic and msgspec (as they serialize themselves), and classes with a hook.
+    constructors' parameters), enums (by value), numbers of NumPy, dates, times, durations, UUIDs, decimals, paths and
+    patterns (as text), bytes (base64), mappings (keys: text, integers, booleans, enums of those and types written as
+    text), sets (sorted), sequences, views of dicts, models of pydantic and msgspec (as they serialize themselves), and
+    classes with a hook.
 
     Raises:
         TypeError: Something in it has no JSON form.
@@ -556,6 +557,8 @@ def _inside_writer(cls: type[Any]) -> _Writer:
         # `attrgetter` of a single name doesn't return a tuple.
         read: Callable[[Any], Any] = attrgetter(*attributes, attributes[0]) if names else lambda _: ()
         return _container_writer(read, keys=[key for _, key in names])
+    if not is_container and hasattr(cls, "dtype"):
+        return _write_array_scalar
     if not is_container:
         what = f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an "
         raise _UnwritableError(TypeError, f"{what}attrs class or dataclass of those")
@@ -653,6 +656,17 @@ def _scalar_writer(cls: type[Any]) -> Callable[[Any], str | int] | None:
     return write_text
 
 
+_SCALARS: Final[Mapping[str, type[Any]]] = {"b": bool, "i": int, "u": int, "f": float}
+"""By the kind of a NumPy type, Python's type of its scalars; times have other kinds."""
+
+
+def _write_array_scalar(value: Any, above: _Above) -> Any:
+    kind = _SCALARS.get(getattr(value.dtype, "kind", ""))
+    if kind is None or getattr(value, "ndim", 1):
+        raise _UnwritableError(TypeError, f"{type(value).__qualname__} has no JSON form; return its tolist()")
+    return _writer_of(kind)(kind(value), above)
+
+
 def _write_float(value: float, _above: _Above) -> float:
     if not math.isfinite(value):
         raise _UnwritableError(ValueError, f"{float(value)} is not a JSON number")
@@ -666,6 +680,8 @@ def _key_text(key: Any) -> str:
         return "true" if key else "false"
     cls = cast("type[Any]", type(key))
     if (write := _scalar_writer(cls)) is None:
+        if hasattr(cls, "dtype"):
+            return _key_text(_write_array_scalar(key, ()))
         raise _UnwritableError(TypeError, f"a key of type {cls.__qualname__} can't be written as text")
     return str(write(key))
 

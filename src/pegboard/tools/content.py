@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
@@ -128,6 +129,115 @@ class LinkContent(JsonRecord):
 
 Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent
 CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, LinkContent)
+
+BINARY: Final = "application/octet-stream"
+"""The media type of bytes of an unknown type."""
+
+_OTHER_NAMES: Final = {
+    "application/x-pdf": "application/pdf",
+    "audio/m4a": "audio/mp4",
+    "audio/mp3": "audio/mpeg",
+    "audio/vnd.wave": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/x-flac": "audio/flac",
+    "audio/x-m4a": "audio/mp4",
+    "audio/x-mp3": "audio/mpeg",
+    "audio/x-wav": "audio/wav",
+    "binary/octet-stream": BINARY,
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+}
+_SIGNATURES: Final = {
+    "image/png": rb"\x89PNG",
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/gif": rb"GIF8",
+    "image/webp": rb"RIFF....WEBP",
+    "image/avif": rb"....ftypavif",
+    "image/heic": rb"....ftyphe[iv]",
+    "image/bmp": rb"BM....\0\0\0\0",
+    "image/tiff": rb"II\*\0|MM\0\*",
+    "image/svg+xml": rb"\s*(<\?xml.*?\?>\s*)?(<!--.*?-->\s*|<!DOCTYPE svg.*?>\s*)*<svg\b",
+    "text/html": rb"(?i:\s*<(!doctype html|html)\b)",
+    "application/pdf": rb"\s*%PDF",
+    "application/zip": rb"PK\x03\x04",
+    "audio/wav": rb"RIFF....WAVE",
+    "audio/mpeg": rb"ID3|\xff[\xf2\xf3\xfa\xfb]",
+    "audio/flac": rb"fLaC",
+    "audio/ogg": rb"OggS",
+    "video/mp4": rb"....ftyp",
+    "video/webm": rb"\x1a\x45\xdf\xa3",
+}
+"""By media type, what files of it begin with."""
+
+_SURE: Final = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp"})
+"""Those whose files all begin so. Of the others, only some do."""
+
+_ALSO: Final = {
+    "application/zip": ("application/",),
+    "audio/ogg": ("audio/", "video/"),
+    "video/mp4": ("audio/", "image/", "video/"),
+    "video/webm": ("audio/", "video/"),
+}
+"""The beginnings of other media types with the same signature: containers."""
+
+_HEAD: Final = 1_000
+_TEXTUAL: Final = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)|application/(x-)?(javascript|json|ndjson|sh|sql|toml|typescript|xml|yaml)"
+)
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def plain_type(mime_type: str) -> str:
+    """A media type in lower case, without parameters, by its usual name: `image/jpeg` of `IMAGE/JPG; q=1`."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    return _OTHER_NAMES.get(kind, kind)
+
+
+def media_type(data: bytes, declared: str | None = None) -> str:
+    """The media type of bytes: by their beginning where it shows one, else as declared.
+
+    Args:
+        data: The bytes, or at least the first of them.
+        declared: The type that they are said to have.
+
+    Returns:
+        `BINARY` if neither says anything, or if the bytes can't be of the declared type.
+    """
+    kind, head = plain_type(declared or ""), bytes(data[:_HEAD])
+    found = next((each for each, start in _SIGNATURES.items() if re.match(start, head, re.DOTALL)), None)
+    if found is None:
+        return BINARY if kind in _SURE else kind or BINARY
+    if is_text_type(found) and is_text_type(kind):
+        return kind
+    return kind if kind not in _SIGNATURES and kind.startswith(_ALSO.get(found, ())) else found
+
+
+def is_text_type(kind: str) -> bool:
+    """Whether files of a plain media type are text, such as `text/csv`, `application/json` and `image/svg+xml`."""
+    return _TEXTUAL.fullmatch(kind) is not None
+
+
+def text_of_file(file: FileContent) -> str | None:
+    """The text of a file, decoded if it has the bytes of one; `None` for any other.
+
+    Bytes are text by their media type; without one, if they are UTF-8 without control characters.
+    """
+    if isinstance(file.data, str):
+        return file.data
+    data, declared = bytes(file.data), file.mime_type or ""
+    kind = media_type(data, declared)
+    if kind != BINARY and not is_text_type(kind):
+        return None
+    charset = _CHARSET.search(declared)
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
+    try:
+        text = data.decode(_MARKS[mark] if mark else charset[1] if charset else "utf-8")
+    except (LookupError, ValueError):
+        text = "\0" if kind == BINARY else data.decode(errors="replace")
+    return None if _CONTROLS.search(text) else text
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:

@@ -24,6 +24,7 @@ from pegboard.wire.bodies import (
     SizeBudget as SizeBudget,
     StreamEnd as StreamEnd,
     TextBuffer as TextBuffer,
+    admit as admit,
     arguments_object as arguments_object,
     arguments_text as arguments_text,
     as_object as as_object,

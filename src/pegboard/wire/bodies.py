@@ -12,7 +12,20 @@ from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.schema.json import is_object, json_faults, json_text, strict_json
 from pegboard.tools.call import ToolCall
-from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent, writable
+from pegboard.tools.content import (
+    BINARY,
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    TextContent,
+    is_text_type,
+    media_type,
+    plain_type,
+    text_of_file,
+    writable,
+)
 from pegboard.typing import JsonMapping, JsonObject
 
 _NOTHING: Final[JsonMapping] = {}
@@ -133,6 +146,33 @@ def check_choice(choice: ToolChoice, names: Collection[str], exporter: str) -> N
         raise ExportError(text, exporter=exporter, tool=choice.name)
 
 
+def admit(content: Content, takes: Collection[str]) -> Content:
+    """The content as a provider takes it: the gate that every exporter passes each content through.
+
+    Args:
+        content: Of a message or a result.
+        takes: The media types of the bytes that the provider takes.
+
+    Returns:
+        An image, a sound or a file with bytes of one of these types, which is also what the bytes show; a file with
+        its text; a link; else a text, which says what can't be shown.
+    """
+    if isinstance(content, TextContent):
+        return content
+    if isinstance(content, LinkContent):
+        return content.evolve(mime_type=plain_type(content.mime_type)) if content.mime_type else content
+    uri = content.uri if isinstance(content, FileContent) else ""
+    if isinstance(content, FileContent) and (text := text_of_file(content)) and text.strip():
+        kind = plain_type(content.mime_type or "")
+        return FileContent(uri, text, kind if is_text_type(kind) else None)
+    kind = "" if isinstance(content.data, str) else media_type(content.data, content.mime_type)
+    if not content.data or kind not in takes or is_text_type(kind):
+        return TextContent(render_text(content))
+    data: Any = content.data
+    make = {"image": ImageContent, "audio": AudioContent}.get(kind.partition("/")[0])
+    return FileContent(uri, data, kind) if make is None else make(data, kind)
+
+
 def render_text(content: Content) -> str:
     """A text unchanged; a text file with its name; a placeholder for other content, so that it isn't lost silently."""
     return writable(_worded(content))
@@ -145,13 +185,16 @@ def _worded(content: Content) -> str:
         kind = f" ({content.mime_type})" if content.mime_type else ""
         name = f" to {content.name}" if content.name else ""
         return f"[link{name}{kind}: {content.uri}]"
-    if isinstance(content, ImageContent | AudioContent):
-        what = "an image" if isinstance(content, ImageContent) else "a sound"
-        return f"[{what} ({content.mime_type}, {len(content.data):,} bytes) that can't be shown here]"
-    if isinstance(content.data, str):
-        return f"[file {content.uri}]\n{content.data}"
-    kind = f"{content.mime_type}, " if content.mime_type else ""
-    return f"[file {content.uri} ({kind}{len(content.data):,} bytes) that can't be shown here]"
+    if isinstance(content, FileContent) and (text := text_of_file(content)):
+        return f"[file {content.uri}]\n{text}" if content.uri else text
+    what = "a sound" if isinstance(content, AudioContent) else "an image"
+    what = f"file {content.uri}" if isinstance(content, FileContent) else what
+    shown = "" if isinstance(content.data, str) else media_type(content.data, content.mime_type)
+    kind = shown if shown not in ("", BINARY) else content.mime_type
+    facts = [kind] if kind else []
+    if not content.data:
+        return f"[{' '.join([what, *(f'({fact})' for fact in facts)])} that is empty]"
+    return f"[{what} ({', '.join([*facts, f'{len(content.data):,} bytes'])}) that can't be shown here]"
 
 
 def render_json(value: object) -> str:

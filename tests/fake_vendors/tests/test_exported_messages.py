@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import re
 
 import pytest
+from hypothesis import given, strategies as st
 
 from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
@@ -203,3 +206,96 @@ def test_a_body_is_the_callers_own(name):
 def test_structured_content_that_is_no_json_ends_no_request(name, data):
     result = ToolResult((), structured_content=data)
     assert body_of(name, [Message.user("x"), Message.assistant(WEATHER), Message.tool([(WEATHER, result)])])
+
+
+STARTS = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\0\0\0\0WEBP",
+    "image/svg+xml": b"<svg/>",
+    "application/pdf": b"%PDF-1.7",
+    "audio/wav": b"RIFF\0\0\0\0WAVE",
+    "audio/mpeg": b"ID3\x04",
+    "video/mp4": b"\0\0\0\x20ftypisom",
+    "text/plain": b"words",
+    "application/json": b'{"a": 1}',
+    "application/xml": "<a>größer</a>".encode("latin-1"),
+    "text/html": b"<!DOCTYPE html>",
+    "application/zip": b"PK\x03\x04",
+    "image/tiff": b"II*\0",
+    "application/octet-stream": b"\0\1\2",
+}
+ALIASES = ["IMAGE/PNG; charset=binary", "image/jpg", "audio/x-wav", "text/xml", "png", "image/*", ""]
+TYPES = st.sampled_from([*STARTS, *ALIASES])
+MADE = [ImageContent, AudioContent, lambda data, kind: FileContent("file:///a.png", data, kind or None)]
+MEDIA = st.tuples(
+    st.sampled_from(MADE), st.just(b"") | st.sampled_from([*STARTS.values()]) | st.binary(max_size=3), TYPES
+)
+SHOWN = STARTS.keys() - {"text/plain", "application/json", "application/xml"}
+PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+TAKEN = {
+    "openai": {*PICTURES, "application/pdf", "audio/wav", "audio/mpeg"},
+    "openai-responses": {*PICTURES, "application/pdf"},
+    "anthropic": {*PICTURES, "application/pdf"},
+    "gemini": {*PICTURES - {"image/gif"}, "application/pdf", "audio/wav", "audio/mpeg", "video/mp4"},
+    "bedrock": {*PICTURES, "application/pdf", "audio/wav", "audio/mpeg", "video/mp4"},
+    "ollama": PICTURES - {"image/gif"},
+}
+FORMATS = {kind.rpartition("/")[2]: kind for kind in STARTS} | {"mp3": "audio/mpeg", "txt": "text/plain"}
+
+
+def media_in(body):
+    """The type, or `None` if it isn't given, and the bytes of each medium in a body, however the provider writes it."""
+    if isinstance(body, str) and body.startswith("data:"):
+        kind, _, data = body.removeprefix("data:").partition(";base64,")
+        yield kind, base64.b64decode(data)
+    elif isinstance(body, list):
+        for item in body:
+            yield from media_in(item)
+    elif isinstance(body, dict):
+        kind = body.get("media_type") or body.get("mimeType") or FORMATS.get(body.get("format"))
+        source = body.get("source")
+        if kind and isinstance(source, dict) and "bytes" in source:
+            yield kind, source["bytes"]
+        elif kind and "data" in body:
+            yield kind, base64.b64decode(body["data"]) if body.get("type") != "text" else body["data"].encode()
+        elif "images" in body:
+            yield from ((None, base64.b64decode(data)) for data in body["images"])
+        else:
+            yield from media_in(list(body.values()))
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@given(media=st.lists(MEDIA, min_size=1, max_size=3), is_result=st.booleans(), is_error=st.booleans())
+def test_a_medium_is_sent_with_the_type_of_its_bytes_or_becomes_a_text(name, media, is_result, is_error):
+    marks = [f"({place})" for place in range(len(media))]
+    said = [make(data and data + mark.encode(), kind) for mark, (make, data, kind) in zip(marks, media, strict=True)]
+    result = Message.tool([(WEATHER, ToolResult(said, is_error=is_error))])
+    messages = [Message.user("x"), Message.assistant(WEATHER), result] if is_result else [Message.user(*said)]
+
+    body = body_of(name, messages, tools=None)
+
+    sent = list(media_in(body))
+    for kind, data in sent:
+        shown = next((each for each, start in STARTS.items() if each in SHOWN and data.startswith(start)), None)
+        assert data
+        assert kind is None or kind in TAKEN[name] or (kind.startswith("text/") and data.decode())
+        assert shown == (kind or shown) if {kind, shown} & {*PICTURES, "application/pdf"} else kind is not None
+    written = json.dumps(body, default=str)
+    lost = [mark for mark in marks if mark not in written and not any(mark.encode() in data for _, data in sent)]
+    assert len(lost) <= len(re.findall(r"that can't be shown here\]|that is empty\]", written))
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_nothing_but_text_is_in_an_error_that_may_have_only_that(name):
+    result = ToolResult([TextContent("It failed."), PNG, PDF, NOTE], is_error=True)
+
+    body = body_of(name, [Message.user("x"), Message.assistant(WEATHER), Message.tool([(WEATHER, result)])], tools=None)
+
+    if name in ("anthropic", "bedrock"):
+        first, *after = body["messages"][-1]["content"]
+        inside = first.get("toolResult", first)["content"]
+        assert all("text" in block for block in inside)
+        assert len(list(media_in(after))) == 3
+    assert payloads.request_faults(name, body) == [] if name in payloads.MESSAGES else True

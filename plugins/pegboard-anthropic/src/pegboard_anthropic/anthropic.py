@@ -49,6 +49,7 @@ from pegboard.wire import (
     Entry,
     MadeCalls,
     SentIds,
+    admit,
     arguments_object,
     called_before,
     check_choice,
@@ -77,7 +78,7 @@ from pegboard_anthropic._anthropic import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together (Anthropic's error reports)."""
@@ -95,49 +96,35 @@ ANTHROPIC_STRICT: Final = Dialect("anthropic-strict", (*CLOSED, property_names(P
 PDF: Final = "application/pdf"
 
 
-def _content_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a native block, or else as text; `None` if that is blank."""
-    block = _native_block(content, limits, links=links)
-    if block is not None:
-        return block
-    text = render_text(content)
-    return {"type": "text", "text": text} if text.strip() else None
+def _content_block(
+    content: Content, limits: AnthropicLimits, *, links: bool = False, citations: JsonMapping | None = None
+) -> JsonObject | None:
+    """Content as a picture or a document, or else as text; `None` if that is blank.
 
-
-def _native_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a picture or a document, also a link to one; `None` for other content."""
+    Args:
+        content: The content.
+        limits: The limits of the provider.
+        links: Whether the provider may fetch linked pictures and documents.
+        citations: The option for documents; with it, text files become search results, which the model can cite.
+    """
+    content = admit(content, {*limits.images, PDF})
     if isinstance(content, ImageContent):
-        return _image(content.data, content.mime_type, limits)
+        return {"type": "image", "source": _base64(content.data, content.mime_type)}
     if isinstance(content, FileContent):
-        return _file(content, limits)
-    return _linked(content, limits) if links and isinstance(content, LinkContent) else None
+        block = _document(content, is_result=bool(citations))
+        return {**block, "citations": dict(citations)} if citations else block
+    linked = _linked(content, limits) if links and isinstance(content, LinkContent) else None
+    text = render_text(content)
+    return linked or ({"type": "text", "text": text} if text.strip() else None)
 
 
-def _search_result(content: Content) -> JsonObject | None:
-    """A text file as a search result, which the model can cite; `None` for other content."""
-    if not isinstance(content, FileContent) or not isinstance(content.data, str) or not content.data.strip():
-        return None
-    text = {"type": "text", "text": content.data}
-    return {"type": "search_result", "source": content.uri, "title": _title(content), "content": [text]}
-
-
-def _image(data: bytes, mime_type: str, limits: AnthropicLimits) -> JsonObject | None:
-    if mime_type not in limits.images or not data:
-        return None
-    return {"type": "image", "source": _base64(data, mime_type)}
-
-
-def _file(content: FileContent, limits: AnthropicLimits) -> JsonObject | None:
-    data, kind = content.data, content.mime_type or ""
-    if isinstance(data, str):
-        if not data.strip():
-            return None
-        source: JsonObject = {"type": "text", "media_type": "text/plain", "data": data}
-    elif kind == PDF and data:
-        source = _base64(data, PDF)
-    else:
-        return _image(data, kind, limits)
-    return {"type": "document", "source": source, "title": _title(content)}
+def _document(content: FileContent, *, is_result: bool) -> JsonObject:
+    data, title = content.data, content.uri or "file"
+    if isinstance(data, str) and is_result:
+        text = [{"type": "text", "text": data}]
+        return {"type": "search_result", "source": content.uri, "title": title, "content": text}
+    plain = {"type": "text", "media_type": "text/plain", "data": data}
+    return {"type": "document", "source": plain if isinstance(data, str) else _base64(data, PDF), "title": title}
 
 
 def _linked(content: LinkContent, limits: AnthropicLimits) -> JsonObject | None:
@@ -149,10 +136,6 @@ def _linked(content: LinkContent, limits: AnthropicLimits) -> JsonObject | None:
     return {"type": "document", "source": source, "title": content.name} if content.mime_type == PDF else None
 
 
-def _title(content: FileContent) -> str:
-    return content.uri or "file"
-
-
 def _base64(data: bytes, mime_type: str) -> JsonObject:
     return {"type": "base64", "media_type": mime_type, "data": base64.b64encode(data).decode()}
 
@@ -161,17 +144,21 @@ _KEYS: Final = ("cache_control", "toolset_name")
 _FAILED: Final = "The call failed without a message."
 
 
-def _result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> JsonObject:
-    """The answer to a call; with the option `citations`, text files become search results, and documents are cited."""
+def _result_blocks(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Blocks:
+    """The answer to a call; only text is allowed in an error (public), so that its media follow it."""
     options = passthrough(part.provider_metadata, (FAMILY,))
     block: JsonObject = {"type": "tool_result", "tool_use_id": use_id}
     content = _result_content(part.result, limits, object_in(options, "citations"))
+    media: Blocks = []
+    if part.result.is_error and not isinstance(content, str):
+        heading = {"type": "text", "text": f"Of the failed call of {part.name} ({use_id}):"}
+        content, media = texts_and_media(content, heading)
     if content:
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
         block.setdefault("content", _FAILED)  # an error without text is refused (public)
-    return {**block, **{key: options[key] for key in _KEYS if options.get(key) is not None}}
+    return [{**block, **{key: options[key] for key in _KEYS if options.get(key) is not None}}, *media]
 
 
 def _result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
@@ -181,15 +168,8 @@ def _result_content(result: ToolResult, limits: AnthropicLimits, citations: Json
         content = (TextContent(render_json(result.structured_content)),)
     if len(content) == 1 and isinstance(content[0], TextContent):
         return content[0].text if content[0].text.strip() else ""
-    return [block for each in content if (block := _block(each, limits, citations)) is not None]
-
-
-def _block(content: Content, limits: AnthropicLimits, citations: JsonMapping) -> JsonObject | None:
-    block = _search_result(content) if citations else None
-    block = _content_block(content, limits) if block is None else block
-    if citations and block is not None and block["type"] in ("document", "search_result"):
-        block["citations"] = dict(citations)
-    return block
+    blocks = (_content_block(each, limits, citations=citations) for each in content)
+    return [block for block in blocks if block is not None]
 
 
 REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -285,7 +265,7 @@ class AnthropicWire:
     def _result(self, part: ResultPart) -> Blocks:
         use_id = self.ids.result(part.call_id)
         if use_id is not None:
-            return [_result_block(part, use_id, self.limits)]
+            return _result_blocks(part, use_id, self.limits)
         content = _result_content(part.result, self.limits, {})
         shown = [self.text(content)] if isinstance(content, str) and content else content
         return [self.text(f"A result of {part.name or 'a tool'}:"), *(shown or [])]

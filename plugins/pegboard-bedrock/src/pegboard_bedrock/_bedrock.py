@@ -70,11 +70,9 @@ AUDIO: Final[Mapping[str, str]] = {
     "audio/flac": "flac",
     "audio/mp4": "mp4",
     "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
     "audio/ogg": "ogg",
     "audio/opus": "opus",
     "audio/wav": "wav",
-    "audio/x-wav": "wav",
     "audio/webm": "webm",
 }
 REASONING: Final[Mapping[str, JsonMapping]] = {
@@ -95,7 +93,7 @@ class BedrockLimits:
         images: Media types of pictures, with their names in the API.
         documents: Media types of documents, with their names in the API.
         videos: Media types of videos, with their names in the API.
-        audio: Media types of sounds, with their names in the API.
+        audio: Media types of sounds, by their usual names, with their names in the API.
         call_id: Maximum length of a call's id.
         document_name: Maximum length of a document's name.
         argument_text: Characters of one call's arguments in a stream; a call with more is invalid.

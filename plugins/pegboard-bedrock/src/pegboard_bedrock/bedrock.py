@@ -12,12 +12,10 @@ from typing import Any, Final, cast
 from attrs import Factory, define, field
 
 from pegboard import (
-    AudioContent,
     CallPart,
     ExportedTools,
     FileContent,
     HostedPart,
-    ImageContent,
     LinkContent,
     Loss,
     MediaPart,
@@ -51,6 +49,7 @@ from pegboard.wire import (
     Entry,
     MadeCalls,
     SentIds,
+    admit,
     arguments_object,
     called_before,
     check_choice,
@@ -80,7 +79,7 @@ from pegboard_bedrock._bedrock import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together: Anthropic validates them."""
@@ -116,36 +115,27 @@ class BedrockMedia:
 
         A result can't have sounds.
         """
-        block = self.native(content, in_result=in_result)
-        if block is not None:
-            return block
+        limits = self.limits
+        kinds = {"document": limits.documents, "image": limits.images, "video": limits.videos}
+        kinds = kinds if in_result else {**kinds, "audio": limits.audio}
+        content = admit(content, {kind for formats in kinds.values() for kind in formats})
+        kind = "" if isinstance(content, TextContent) else content.mime_type or ""
+        name, source = content.name if isinstance(content, LinkContent) else "", self._source(content)
+        if isinstance(content, FileContent):
+            kind, name = kind or "text/plain", content.uri.rstrip("/").rpartition("/")[2]
+        member = next((member for member, formats in kinds.items() if kind in formats), None)
+        if member is not None and source is not None:
+            named = {"name": self._document_name(name)} if member == "document" else {}
+            return {member: {"format": kinds[member][kind], **named, "source": source}}
         text = render_text(content)
         return {"text": text} if text.strip() else None
 
-    def native(self, content: Content, *, in_result: bool) -> JsonObject | None:
-        """Content as a native block; `None` if there is none."""
+    def _source(self, content: Content) -> JsonObject | None:
         if isinstance(content, LinkContent):
-            source = {"s3Location": {"uri": content.uri}} if content.uri.startswith(_S3) else None
-            return None if source is None else self._of(content.mime_type or "", source, content.name, in_result)
-        if isinstance(content, ImageContent | AudioContent):
-            return self._of(content.mime_type, {"bytes": content.data}, "", in_result) if content.data else None
-        return self._file(content, in_result) if isinstance(content, FileContent) and content.data else None
-
-    def _file(self, content: FileContent, in_result: bool) -> JsonObject | None:
-        data = content.data.encode() if isinstance(content.data, str) else content.data
-        name = content.uri.rstrip("/").rpartition("/")[2]
-        kind = (content.mime_type or ("text/plain" if isinstance(content.data, str) else "")).partition(";")[0].strip()
-        return self._of(kind, {"bytes": data}, name, in_result)
-
-    def _of(self, kind: str, source: JsonObject, name: str, in_result: bool) -> JsonObject | None:
-        limits = self.limits
-        if kind in limits.documents:
-            document = {"format": limits.documents[kind], "name": self._document_name(name), "source": source}
-            return {"document": document}
-        kinds: Mapping[str, Mapping[str, str]] = {"image": limits.images, "video": limits.videos}
-        kinds = kinds if in_result else {**kinds, "audio": limits.audio}
-        member = next((member for member, formats in kinds.items() if kind in formats), None)
-        return None if member is None else {member: {"format": kinds[member][kind], "source": source}}
+            return {"s3Location": {"uri": content.uri}} if content.uri.startswith(_S3) else None
+        if isinstance(content, TextContent):
+            return None
+        return {"bytes": content.data.encode() if isinstance(content.data, str) else bytes(content.data)}
 
     def _document_name(self, name: str) -> str:
         """A unique name that the provider accepts (letters, digits, single spaces, `-()[]`; public)."""
@@ -163,15 +153,16 @@ _NOTHING: Final = {"text": "(nothing)"}
 _FAILED: Final = {"text": "The call failed without a message."}
 
 
-def _result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObject:
-    """The result of a call."""
+def _result_blocks(part: ResultPart, use_id: str, media: BedrockMedia) -> Blocks:
+    """The result of a call; media of an error follow it, as Anthropic refuses them in one (public)."""
     result = part.result
-    block: JsonObject = {"toolUseId": use_id, "content": _result_content(result, media)}
+    content, beside = _result_content(result, media), Blocks()
+    if result.is_error:
+        content, beside = texts_and_media(content, {"text": f"Of the failed call of {part.name} ({use_id}):"})
+    block: JsonObject = {"toolUseId": use_id, "content": content or [dict(_FAILED if result.is_error else _NOTHING)]}
     if result.is_error:
         block["status"] = "error"
-    if not block["content"]:
-        block["content"] = [dict(_FAILED if result.is_error else _NOTHING)]
-    return {"toolResult": block}
+    return [{"toolResult": block}, *beside]
 
 
 def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
@@ -304,7 +295,7 @@ class BedrockWire:
     def _result(self, part: ResultPart) -> Blocks:
         use_id = self.ids.result(part.call_id)
         if use_id is not None:
-            return [_result_block(part, use_id, self._media)]
+            return _result_blocks(part, use_id, self._media)
         content = _result_content(part.result, self._media)
         shown = [self.text(render_json(block["json"])) if "json" in block else block for block in content]
         return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]

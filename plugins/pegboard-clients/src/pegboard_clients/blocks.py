@@ -90,6 +90,13 @@ class Wire(Protocol):
         ...
 
 
+def texts_and_media(blocks: Blocks, heading: JsonObject) -> tuple[Blocks, Blocks]:
+    """The blocks of a failed result that are text or JSON; and its others below a heading, to follow the result."""
+    texts = [block for block in blocks if "text" in block or "json" in block]
+    media = [block for block in blocks if block not in texts]
+    return texts, [heading, *media] if media else []
+
+
 def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
     """The texts of the system messages at the beginning, and the other messages."""
     count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))

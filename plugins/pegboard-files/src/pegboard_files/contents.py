@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
 
 from pegboard import ImageContent, TextContent, ToolError
+from pegboard.tools.content import media_type
 from pegboard_files.reading import page_of
 from pegboard_files.root import Deadline
 from pegboard_files.text import Text
@@ -27,19 +28,15 @@ MAX_IMAGES: Final = 8
 """Images in the outputs of a notebook that are shown."""
 
 _HEAD: Final = 16
+_IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 
 Shown: TypeAlias = tuple[TextContent | ImageContent, ...]
 
 
 def image_type(head: bytes) -> str | None:
     """The media type of an image that models accept, by its first bytes; else `None`."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+    kind = media_type(head)
+    return kind if kind in _IMAGES else None
 
 
 def read_contents(file: BinaryIO, name: str, offset: int, limit: int, deadline: Deadline) -> Shown | None:

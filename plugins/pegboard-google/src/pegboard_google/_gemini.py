@@ -25,6 +25,7 @@ from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,
+    admit,
     as_object,
     facts_of,
     object_in,
@@ -44,6 +45,17 @@ UNVALIDATED: Final = "skip_thought_signature_validator"
 """The signature that Gemini 3 accepts for calls of other models (Gemini API: thought signatures)."""
 
 
+MEDIA: Final = frozenset(
+    {
+        "application/pdf",
+        *(f"image/{name}" for name in ("heic", "heif", "jpeg", "png", "webp")),
+        *(f"audio/{name}" for name in ("aac", "aiff", "flac", "mp4", "mpeg", "ogg", "opus", "wav", "webm")),
+        *(f"video/{name}" for name in ("3gpp", "avi", "mov", "mp4", "mpeg", "quicktime", "webm", "wmv", "x-flv")),
+    }
+)
+"""Gemini API: image, audio, video and document understanding."""
+
+
 @frozen
 class GeminiLimits:
     """Limits of the provider.
@@ -51,7 +63,9 @@ class GeminiLimits:
     Attributes:
         name: The pattern of function names, as a regular expression.
         functions: Maximum number of functions in one request.
-        result_media: Media that a function's result may have, by the first part of their type (`"image"`) or all of it.
+        media: Media types that a message may have inline.
+        result_media: Those of them that a function's result may have, by the first part of the type (`"image"`) or all
+            of it.
         unvalidated: The signature for the first call of another provider's answer; `None` to send none. Not sent to
             models before Gemini 3, which only accept their own.
         mixes: Whether a request may have both functions and Google's tools; before Gemini 3, it may not.
@@ -60,6 +74,7 @@ class GeminiLimits:
 
     name: str = "[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
     functions: int = 512
+    media: frozenset[str] = field(default=MEDIA, converter=frozenset, repr=False)
     result_media: frozenset[str] = field(
         default=frozenset({"image", "audio", "video", "application/pdf"}), converter=frozenset
     )
@@ -71,9 +86,10 @@ class GeminiLimits:
         """Whether it is a valid name of a function."""
         return re.fullmatch(self.name, name, re.ASCII) is not None
 
-    def takes_in_results(self, mime_type: str) -> bool:
-        """Whether a function's result may have media of this type."""
-        return mime_type in self.result_media or mime_type.partition("/")[0] in self.result_media
+    @property
+    def media_of_results(self) -> frozenset[str]:
+        """The media types that a function's result may have inline."""
+        return frozenset(each for each in self.media if {each, each.partition("/")[0]} & self.result_media)
 
     def is_dated(self, model: str | None) -> bool:
         """Whether this is a model before Gemini 3."""
@@ -125,18 +141,19 @@ _STORED = ("gs://", "https://generativelanguage.googleapis.com/")
 """Prefixes of the addresses of files stored at Google; other links become text."""
 
 
-def media_part(content: Content) -> JsonObject:
+def media_part(content: Content, limits: GeminiLimits) -> JsonObject:
     """A part for a content: inline, by its address if Google stores it, or else as text."""
     if isinstance(content, LinkContent) and content.uri.startswith(_STORED):
         named = {} if content.mime_type is None else {"mimeType": content.mime_type}
         return {"fileData": {**named, "fileUri": content.uri}}
-    return inline_part(content) or {"text": render_text(content)}
+    return _part(content, limits.media)
 
 
-def inline_part(content: Content) -> JsonObject | None:
-    """A part with a content's bytes; `None` for text, or bytes of an unknown type."""
-    if isinstance(content, TextContent | LinkContent) or isinstance(content.data, str) or not content.mime_type:
-        return None
+def _part(content: Content, media: frozenset[str]) -> JsonObject:
+    """A part with a content's bytes, if they are of one of these types, or its text."""
+    content = admit(content, media)
+    if isinstance(content, TextContent | LinkContent) or isinstance(content.data, str):
+        return {"text": render_text(content)}
     return {"inlineData": {"mimeType": content.mime_type, "data": base64.b64encode(content.data).decode()}}
 
 
@@ -185,20 +202,14 @@ def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLim
         result: The result; its content is sent, or structured data if the content is the same.
         limits: The limits on media; other media become text.
     """
-    media = [part for item in result.content if (part := _media(item, limits)) is not None]
-    texts = [render_text(item) for item in result.content if _media(item, limits) is None]
+    parts = [_part(item, limits.media_of_results) for item in result.content]
+    media, texts = [part for part in parts if "text" not in part], [part["text"] for part in parts if "text" in part]
     response: JsonObject = {"name": name, "response": _response(result, texts)}
     if wire_id:
         response["id"] = wire_id
     if media:
         response["parts"] = media
     return {"functionResponse": response}
-
-
-def _media(item: Content, limits: GeminiLimits) -> JsonObject | None:
-    if isinstance(item, TextContent | LinkContent) or not limits.takes_in_results(item.mime_type or ""):
-        return None
-    return inline_part(item)
 
 
 def _response(result: ToolResult, texts: list[str]) -> JsonObject:

@@ -360,7 +360,7 @@ class Conversation:
             carried = beside(part.provider_metadata)
             return {"text": part.text, **carried} if part.text or carried else None
         if isinstance(part, MediaPart):
-            return {**media_part(part.content), **beside(part.provider_metadata)}
+            return {**media_part(part.content, self.limits), **beside(part.provider_metadata)}
         if isinstance(part, CallPart):
             return None if part.call.provider_executed else self._call(part.call)
         if isinstance(part, ResultPart):

@@ -34,7 +34,7 @@ from pegboard.dialects import SHAPED, Dialect
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
-from pegboard.tools.content import Content
+from pegboard.tools.content import BINARY, Content, media_type
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,
@@ -44,6 +44,7 @@ from pegboard.wire import (
     SizeBudget,
     StreamEnd,
     TextBuffer,
+    admit,
     arguments_object,
     as_object,
     check_choice,
@@ -69,11 +70,11 @@ from pegboard.wire import (
     without_empty,
 )
 
+IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
+"""What the decoders of all its engines read."""
+
 OLLAMA: Final = Dialect("ollama", SHAPED)
 """Ollama, whose templates show a model little more than names, types and descriptions."""
-
-
-_KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))
 
 
 def image_of(raw: Any) -> ImageContent | None:
@@ -84,7 +85,8 @@ def image_of(raw: Any) -> ImageContent | None:
         data = base64.b64decode(raw, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return ImageContent(data, next((kind for start, kind in _KINDS if data.startswith(start)), "image/png"))
+    kind = media_type(data)
+    return ImageContent(data, "image/png" if kind == BINARY else kind)
 
 
 FAMILY: Final = "ollama"
@@ -218,9 +220,11 @@ class Conversation:
     """Writer of messages; each result of a turn is a separate message, in the order of the calls.
 
     Attributes:
+        media: Media types of pictures.
         messages: The messages so far.
     """
 
+    media: frozenset[str]
     messages: list[JsonObject] = field(factory=list[JsonObject])
     _calls: list[str] = field(factory=list[str])
     _wire_ids: dict[str, str] = field(factory=dict[str, str])
@@ -240,7 +244,7 @@ class Conversation:
     def _speak(self, message: Message) -> None:
         calls = [part.call for part in message.parts if isinstance(part, CallPart) and not part.call.provider_executed]
         self._calls = [call.id for call in calls]
-        text, images = _content(message.parts)
+        text, images = _content(message.parts, self.media)
         thoughts = "".join(
             part.text for part in message.parts if isinstance(part, ReasoningPart) and FAMILY in part.provider_metadata
         )
@@ -263,7 +267,8 @@ class Conversation:
     def _hear(self, message: Message) -> None:
         results = message.results if message.role == "tool" else ()
         self._answers += results
-        text, images = _content([part for part in message.parts if not (results and isinstance(part, ResultPart))])
+        rest = [part for part in message.parts if not (results and isinstance(part, ResultPart))]
+        text, images = _content(rest, self.media)
         if text or images:
             self._answered()
             role = "system" if message.role == "system" and not images else "user"
@@ -276,9 +281,10 @@ class Conversation:
         self._answers.clear()
 
     def _answer(self, part: ResultPart) -> None:
-        images = _images(part.result.content)
-        texts = [render_text(item) for item in part.result.content if not isinstance(item, ImageContent)]
-        if not texts and not images and part.result.structured_content is not None:
+        contents = [admit(item, self.media) for item in part.result.content]
+        images = _images(contents)
+        texts = [render_text(item) for item in contents if not isinstance(item, ImageContent)]
+        if not contents and part.result.structured_content is not None:
             texts = [render_json(part.result.structured_content)]
         text = "\n".join(texts)
         answer: JsonObject = {"role": "tool", "tool_name": wire_name(part.name, _TAKEN)}
@@ -291,20 +297,20 @@ class Conversation:
         self.messages.append(answer)
 
 
-def _content(parts: Sequence[Part]) -> tuple[str, list[str]]:
+def _content(parts: Sequence[Part], media: frozenset[str]) -> tuple[str, list[str]]:
     """The text of a message, with placeholders for other media, and its pictures as base64."""
-    images = _images(part.content for part in parts if isinstance(part, MediaPart))
-    return "".join(text for part in parts if (text := _words(part))), images
-
-
-def _words(part: Part) -> str:
-    if isinstance(part, TextPart):
-        return part.text
-    if isinstance(part, MediaPart) and not isinstance(part.content, ImageContent):
-        return f"\n{render_text(part.content)}\n"
-    if isinstance(part, ResultPart):
-        return f"\n[result of {part.name}]\n" + "\n".join(map(render_text, part.result.content))
-    return ""
+    texts: list[str] = []
+    images: list[str] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            texts.append(part.text)
+        elif isinstance(part, ResultPart):
+            texts.append(f"\n[result of {part.name}]\n" + "\n".join(map(render_text, part.result.content)))
+        elif isinstance(part, MediaPart):
+            content = admit(part.content, media)
+            images += _images([content])
+            texts += [] if isinstance(content, ImageContent) else [f"\n{render_text(content)}\n"]
+    return "".join(texts), images
 
 
 def _images(contents: Iterable[Content]) -> list[str]:
@@ -329,8 +335,12 @@ class Ollama:
 
     Ollama has no tool choice: a request that requires a call offers the tools, or only the named one, and adds an
     instruction to call it.
+
+    Attributes:
+        images: Media types of pictures.
     """
 
+    images: frozenset[str] = field(default=IMAGES, converter=frozenset, kw_only=True)
     name: str = field(default=FAMILY, init=False)
     _tools: Entries = field(factory=lambda: Entries(written), init=False)
 
@@ -350,7 +360,8 @@ class Ollama:
         """
         tools, order = self._offered(request)
         system = "\n\n".join(text for text in (request.system, order) if text)
-        messages = Conversation([{"role": "system", "content": system}] if system else []).add(request.messages)
+        first = [{"role": "system", "content": system}] if system else []
+        messages = Conversation(self.images, first).add(request.messages)
         if len(messages) == bool(system):
             raise ExportError("there is nothing to send: no message has any content", exporter=self.name)
         facts = {

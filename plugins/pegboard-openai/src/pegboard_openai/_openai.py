@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from urllib.parse import unquote
 
 from attrs import evolve, field, frozen
@@ -22,7 +22,6 @@ from pegboard import (
     ModelError,
     ModelRequest,
     NamedTool,
-    TextContent,
     TextPart,
     ToolResult,
     ToolSpec,
@@ -64,6 +63,7 @@ from pegboard.schema.json import json_text
 from pegboard.tools.content import Content, writable
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
+    admit,
     check_choice,
     convert_schema,
     count_in,
@@ -177,7 +177,7 @@ class Limits:
         description: Maximum length of a tool's description; `None` is no limit.
         call_id: Maximum length of a call's id.
         images: Media types of pictures.
-        audio: Media types of sounds, with their names in the API.
+        audio: Media types of sounds, by their usual names, with their names in the API.
         files: Media types of binary files; text files are sent as text.
         argument_text: Characters of one call's arguments that are read of an answer; a call with more is invalid.
         answer_text: Characters of all that is read of a streamed answer; one with more isn't complete.
@@ -192,11 +192,16 @@ class Limits:
     argument_text: int = 1 << 20
     answer_text: int = 16 << 20
 
+    @property
+    def media(self) -> frozenset[str]:
+        """The media types of all pictures, sounds and files."""
+        return self.images.union(self.audio, self.files)
+
 
 CHAT: Final = Limits(
     description=1_024,
     call_id=40,
-    audio={"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"},
+    audio={"audio/wav": "wav", "audio/mpeg": "mp3"},
 )
 RESPONSES: Final = Limits()
 
@@ -434,9 +439,6 @@ def format_of(request: ModelRequest) -> JsonObject | None:
     return {"name": request.output.name, "schema": schema, "strict": True}
 
 
-_TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
-
-
 @frozen
 class Rendered:
     """One content in the API's terms.
@@ -460,41 +462,16 @@ def render_content(content: Content, limits: Limits, *, links: bool = False) -> 
         limits: The limits of the provider.
         links: Whether the provider may fetch linked pictures; not for links from a tool.
     """
-    if isinstance(content, TextContent):
-        return Rendered("text", content.text)
-    if isinstance(content, ImageContent) and content.mime_type in limits.images:
-        return Rendered("image", _data_url(content.mime_type, content.data))
-    if isinstance(content, AudioContent) and content.mime_type in limits.audio:
+    content = admit(content, limits.media)
+    if isinstance(content, ImageContent):
+        return Rendered("image", _data_url(content))
+    if isinstance(content, AudioContent):
         return Rendered("audio", base64.b64encode(content.data).decode(), limits.audio[content.mime_type])
-    if isinstance(content, FileContent):
-        return _file(content, limits)
+    if isinstance(content, FileContent) and not isinstance(content.data, str):
+        return Rendered("file", _data_url(content), file_name(content.uri))
     if isinstance(content, LinkContent) and links and _is_picture(content, limits):
         return Rendered("image", writable(content.uri))
     return Rendered("text", render_text(content))
-
-
-def _file(content: FileContent, limits: Limits) -> Rendered:
-    text = _text_of(content)
-    if text is not None:
-        return Rendered("text", writable(f"{content.uri}:\n{text}" if content.uri else text))
-    data = content.data
-    if isinstance(data, bytes) and content.mime_type in limits.images:
-        return Rendered("image", _data_url(content.mime_type, data))
-    if isinstance(data, bytes) and content.mime_type in limits.files:
-        return Rendered("file", _data_url(content.mime_type, data), file_name(content.uri))
-    return Rendered("text", render_text(content))
-
-
-def _text_of(content: FileContent) -> str | None:
-    if isinstance(content.data, str):
-        return content.data
-    kind = content.mime_type or ""
-    if not kind.startswith("text/") and kind not in _TEXTUAL:
-        return None
-    try:
-        return content.data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def file_name(uri: str) -> str:
@@ -506,8 +483,8 @@ def _is_picture(content: LinkContent, limits: Limits) -> bool:
     return content.uri.startswith(("https://", "http://")) and content.mime_type in limits.images
 
 
-def _data_url(mime_type: str, data: bytes) -> str:
-    return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
+def _data_url(content: ImageContent | FileContent) -> str:
+    return f"data:{content.mime_type};base64,{base64.b64encode(cast('bytes', content.data)).decode()}"
 
 
 ERROR: Final = "Error"

@@ -72,7 +72,8 @@ class ClientCall:
 
 
 def _texts(contents: list[Rendered]) -> str:
-    return "\n".join(each.value for each in contents if each.kind == "text")
+    unseen = "[{} that can't be shown here]"
+    return "\n".join(each.value if each.kind == "text" else unseen.format(each.name or each.kind) for each in contents)
 
 
 def _local_shell(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:

@@ -13,6 +13,7 @@ from pegboard import (
     CallPart,
     ExportedTools,
     HostedPart,
+    ImageContent,
     Loss,
     MediaPart,
     Message,
@@ -187,7 +188,7 @@ def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
     file_id = known_text(options, "file_id")
     if file_id is None:
         return _written(content, options)
-    if content.kind == "image":
+    if isinstance(part.content, ImageContent) or content.kind == "image":
         return {"type": "input_image", "file_id": file_id, "detail": known_text(options, "detail") or "auto"}
     return {"type": "input_file", "file_id": file_id}
 
