@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pegboard_shell.output import MOST_SHOWN, OutputBuffer, readable
@@ -66,3 +67,23 @@ def test_a_text_is_found_near_the_end_of_what_was_written():
 def test_escape_sequences_are_removed_and_control_characters_marked():
     assert readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07ok\x1b(B") == ("red ok\ufffd(B", 1)
     assert readable("a\0b\x7f\x85\tc\r\n") == ("a\ufffdb\ufffd\ufffd\tc\r\n", 3)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("10%\r20%\rdone\nnext\n", "done\nnext\n"),
+        ("a\r\nb\r\n", "a\r\nb\r\n"),
+        ("\r10%\r100%\r\n", "100%\r\n"),
+        ("10%\r20%\r", "20%\r"),
+        ("10%\r\x1b[K20%\n\rlast", "20%\nlast"),
+        ("\r\r\n", "\r\r\n"),
+    ],
+)
+def test_of_a_progress_bar_the_last_state_is_left(written, shown):
+    assert readable(written) == (shown, 0)
+
+
+@given(st.lists(st.text(st.sampled_from("ab%"), min_size=1), min_size=1), st.sampled_from(["\n", "\r\n", ""]))
+def test_a_line_is_its_last_state(states, end):
+    assert readable("\r".join(states) + end)[0] == states[-1] + end

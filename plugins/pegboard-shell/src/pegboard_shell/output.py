@@ -101,7 +101,20 @@ class OutputBuffer:
 
 
 def readable(text: str) -> tuple[str, int]:
-    """A text without escape sequences and with U+FFFD for control characters, and the number of U+FFFD in it."""
+    """A text as a terminal would show it, and the number of U+FFFD in it.
+
+    Escape sequences are removed, control characters are U+FFFD, and of a line that was overwritten by carriage returns
+    (a progress bar) only the last state is left.
+    """
     if not text.isprintable():
-        text = _CONTROL.sub("\ufffd", _ESCAPES.sub("", text) if "\x1b" in text else text)
+        text = _ESCAPES.sub("", text) if "\x1b" in text else text
+        if "\r" in text:
+            text = "\n".join(map(_last_state, text.split("\n")))
+        text = _CONTROL.sub("\ufffd", text)
     return text, text.count("\ufffd")
+
+
+def _last_state(line: str) -> str:
+    """The part of a line after its last carriage return, except for those at its end."""
+    shown = line.rstrip("\r")
+    return line[shown.rfind("\r") + 1 :]
