@@ -90,6 +90,22 @@ def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
     assert "rm /srv/*" in error.detail
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("ls; for i in 1; do ls; done", "it needs .*; only the pattern '\\*' allows 'ls': the line has 'for'. Go on"),
+        (
+            "rm 'open",
+            "isn't given for this call; a rule may apply: it can't be read for sure \\(a quote isn't closed\\). ",
+        ),
+    ],
+)
+def test_a_refused_line_says_why_no_rule_allows_it(prepared, line, why):
+    rules = [Rule("bash", "ls *", "allow"), Rule("bash", "rm *", "deny")]
+    with pytest.raises(CallError, match=why):
+        permit(prepared(line, *rules, mode="never_ask"))
+
+
 def test_a_denial_by_the_mode_says_why(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
         permit(prepared("ls", mode="plan"))
@@ -234,7 +250,7 @@ def test_without_an_approver_a_call_is_denied():
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
             "denied",
-            "delete needs approval, and there is no approver. It was denied; go on without it.",
+            "delete needs approval (marked destructive), and there is no approver. It was denied; go on without it.",
         )
 
 

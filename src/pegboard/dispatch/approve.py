@@ -150,6 +150,8 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
         why = f"the permission {permission!r} isn't given for this call"
         if decision.rule.reason:
             why += f" ({decision.rule.reason.rstrip('.')})"
+    if decision.line:
+        why += f"; {decision.line}"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return RefusedError("denied", text, detail=detail)

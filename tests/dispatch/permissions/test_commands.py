@@ -239,6 +239,49 @@ def test_a_line_that_is_too_deep_or_too_long_is_denied():
         command_parts(line)
 
 
+ODD_LINES = [
+    *("for i in 1 2; do ls; done", "f() { ls; }; f", "case x in x) ls;; esac", "echo $(date)", "ls `date`", "(( 1 ))"),
+    *("echo ${X:-a}", "echo $((1+2))", "[[ -f x ]]", "$X a", "test -v 'a[$(ls)]'", "cat <(ls)", "echo 'open", "a=(b)"),
+    *("while read l; do $l; done < f", "function f { ls; }", "time { ls; }", "echo $[1]", "cat <<E"),
+]
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_the_pattern_for_everything_allows_any_line(line):
+    """Unless a rule that denies may apply to what can't be read, in any order; another pattern allows none."""
+    everything, deny = Rule("bash", "*", "allow"), Rule("bash", "rm *", "deny")
+    assert decide(line, everything) == "allow"
+    assert decide(line, Rule("bash", "*", "allow", kind="command")) == "allow"
+    assert decide(line, Rule("bash", "?*", "allow")) is None
+    unknown = PermissionRules([deny]).decide("bash", [Resource("command", line)]).action
+    for rules in ((deny, everything), (everything, deny)):
+        assert decide(line, *rules) == (unknown or "allow")
+
+
+def test_a_later_rule_for_everything_overrides_one_that_surely_denies():
+    """As it does in a line without a loop."""
+    deny, everything = Rule("bash", "rm *", "deny"), Rule("bash", "*", "allow")
+    for line in ("rm x", "for i in 1; do rm x; done"):
+        assert decide(line, deny, everything) == "allow"
+        assert decide(line, everything, deny) == "deny"
+        assert decide(line, Rule("bash", "rm *", "deny", forbid=True), everything) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("for i in 1; do ls; done", "only the pattern '*' allows 'for i in 1': the line has 'for'"),
+        ("ls $(date)", "only the pattern '*' allows 'ls $(date)': the line has a substitution"),
+        ("f() { ls; }", "only the pattern '*' allows 'f': the line has a function, an array or arithmetic"),
+        ("$X", "only the pattern '*' allows '$X': which program it runs isn't known beforehand"),
+        ("ls 'open", "only the pattern '*' allows \"ls 'open\": it can't be read for sure (a quote isn't closed)"),
+        ("ls; id", "no rule allows 'id'"),
+    ],
+)
+def test_what_no_rule_allows_is_said_with_the_reason(line, why):
+    assert PermissionRules([Rule("bash", "ls *", "allow")]).decide("bash", [Resource("command", line)]).line == why
+
+
 COMMANDS = st.sampled_from(["git status", "ls -l", "rm x", "echo 'a b'", "git log > f", "X=1 ls", "cat $F", "sudo ls"])
 JOINS = st.sampled_from([";", "&&", "||", "|", "\n", "&"])
 

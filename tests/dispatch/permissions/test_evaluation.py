@@ -112,7 +112,7 @@ def test_the_star_as_text_applies_to_everything():
     for subject in (Resource("command", "$(x)"), Resource("path", None), Resource("url", "http://a@b")):
         assert ruled([everything], subject).action == "allow"
     assert ruled([everything]).action == "allow"
-    assert ruled([Rule("read", "*", "allow")], Resource("command", "$(x)")).action is None
+    assert ruled([Rule("read", "*", "allow")], Resource("path", None)).action is None
 
 
 def test_a_rule_may_read_an_argument_in_another_way():
@@ -150,8 +150,9 @@ def test_a_rule_that_names_an_argument_looks_at_no_other():
     assert ruled([Rule("read", "b", "deny", field="path")], path, target).action is None
 
 
-def test_a_line_of_which_everything_is_inside_is_not_allowed():
-    assert ruled([Rule("read", "*", "allow")], Resource("command", "((x))")).action is None
+def test_a_line_of_which_everything_is_inside_is_only_allowed_as_any_other():
+    assert ruled([Rule("read", "x", "allow")], Resource("command", "((x))")).action is None
+    assert ruled([Rule("read", "*", "allow")], Resource("command", "((x))")).action == "allow"
     assert ruled([Rule("read", "*", "allow", kind="command")], text("((x))")).action is None
 
 

@@ -41,7 +41,7 @@ def words(text):
 )
 def test_every_command_of_a_line_is_found(text, found):
     assert words(text) == found
-    assert read_line(text).is_plain
+    assert not read_line(text).obstacle
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_quotes_and_escapes_are_removed(text):
 )
 def test_what_a_word_says_and_what_the_shell_fills_in_is_a_hole(text, word):
     assert words(f"echo {text}") == [["echo", word]]
-    assert read_line(f"echo {text}").is_plain
+    assert not read_line(f"echo {text}").obstacle
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_a_word_says_and_what_the_shell_fills_in_is_a_hole(text, word):
 def test_commands_in_substitutions_are_found(text):
     line = read_line(text)
     assert ["rm", "x"] in [command.words for command in line.commands if command.inside]
-    assert not line.is_plain
+    assert line.obstacle
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_commands_in_substitutions_are_found(text):
 def test_commands_in_what_is_not_plain_are_found(text):
     line = read_line(text)
     assert ["rm", "x"] in [command.words for command in line.commands]
-    assert not line.is_plain
+    assert line.obstacle
 
 
 @pytest.mark.parametrize(

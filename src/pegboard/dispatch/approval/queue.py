@@ -65,7 +65,8 @@ async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
 
 def unanswerable(request: ApprovalRequest) -> RefusedError:
     """The denial if there is no approver, or none that can answer."""
-    return RefusedError("denied", f"{request.call.name} needs approval, and there is no approver. {_DENIED}")
+    why = f" ({request.reason})" if request.reason else ""
+    return RefusedError("denied", f"{request.call.name} needs approval{why}, and there is no approver. {_DENIED}")
 
 
 @define(eq=False)

@@ -382,7 +382,9 @@ def command_parts(text: str) -> tuple[Part, ...]:
     if not line.commands:
         raise UnreadableError("no command")
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
-    return (*parts, WholeLine(shown=text.strip(), inside=True), *_wrapped_parts(line.commands))
+    hidden = parts[0].inside  # only arithmetic is seen
+    whole = WholeLine(shown=text.strip(), inside=not hidden, obstacle=line.obstacle if hidden else "")
+    return (*parts, whole, *_wrapped_parts(line.commands))
 
 
 @frozen
@@ -404,19 +406,22 @@ class CommandPart(Part):
         exact: Its text, normalised and as written.
         loose: Other forms of it, for deny and ask rules only: without its folder or its options, say.
         nested: The words of texts that may make it run others, with a blank around each.
-        is_plain: Whether a rule can allow it: its name is known, and its line has no substitution.
     """
 
     exact: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     nested: str = ""
-    is_plain: bool = False
+
+    @property
+    def uncovered(self) -> str:
+        """Why no rule allows it."""
+        return super().uncovered or f"no rule allows {self.shown!r:.100}"
 
     def match(self, rule: Rule) -> Match:
         """An allow rule must match whatever the shell fills in; a deny or ask rule may match."""
         match = rule.wildcard.match
         if any(match(text) is Match.SURELY for text in self.exact):
-            return Match.SURELY if self.is_plain or not rule.allows else Match.NO
+            return Match.NO if self.obstacle and rule.allows else Match.SURELY
         if rule.allows:
             return Match.NO
         if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)):
@@ -424,25 +429,28 @@ class CommandPart(Part):
         return Match.PERHAPS if self.nested and _nested_pattern(rule.pattern).matches(self.nested) else Match.NO
 
 
-_ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)
+_ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True, obstacle="what it runs isn't known beforehand")
 
 
 def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPart:
     """The part of one command."""
     text = _written(command.words) if command.is_program else " ".join(command.words)
     exact = (text,) if command.source in (None, text) else (text, command.source)
-    is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
-    is_plain = is_plain and not any(_evaluated(command))
+    obstacle = line.obstacle
+    if not command.words[0] or (command.is_program and HOLE in command.words[0]):
+        obstacle = obstacle or "which program it runs isn't known beforehand"
+    elif any(_evaluated(command)):
+        obstacle = obstacle or "a shell may run a value in it"
     shown = (command.source or text).replace(HOLE, "*")
     return CommandPart(
         exact,
         tuple(_loose(command)),
         _nested_words(command),
-        is_plain,
         shown=shown,
-        literal=shown if is_plain and HOLE not in text else None,
-        wider=suggest_rule(command) if is_plain else None,
+        literal=None if obstacle or HOLE in text else shown,
+        wider=None if obstacle else suggest_rule(command),
         inside=inside or command.inside,
+        obstacle=obstacle,
     )
 
 

@@ -76,8 +76,9 @@ class Resource:
             from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
 
             return (url_of(self.value) if kind == "url" else place_of(self.value, folders),)
-        except UnreadableError:
-            return (Part(shown=self.value),)
+        except UnreadableError as error:
+            obstacle = f"it can't be read for sure ({error})" if kind == "command" else ""
+            return (Part(shown=self.value, obstacle=obstacle),)
 
     def _other_reading(self, folders: Folders) -> tuple[Part, ...]:
         """The text read as a URL if it begins as one, else as a path; nothing if it can't be that."""
@@ -123,12 +124,14 @@ class Decision:
         rule: The rule that decided, or `None`.
         forbidden: Whether it was a forbid rule, which nothing beats.
         reason: Why, in a few words, for people.
+        line: What about a command line has led to it, for the model: why no rule allows it, or may deny it.
     """
 
     action: Action | None
     rule: Rule | None = None
     forbidden: bool = False
     reason: str = ""
+    line: str = ""
 
 
 NO_RULE: Final = Decision(None)
@@ -283,17 +286,17 @@ class Evaluation:
 
     def _is_granted(self, resource: Resource | None, part: Part) -> bool:
         return any(
-            grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
+            grant.pattern == self.exact if grant.literal else self._coverage(grant, resource, part) is Match.SURELY
             for grant in self.grants
         )
 
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, if one may apply to anything that is touched."""
         for rule in self.rules:
-            if rule.forbid and any(
-                self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
-            ):
-                return _decision_of(rule)
+            for resource, parts in self.declared if rule.forbid else ():
+                for part in parts:
+                    if (match := self.match(rule, resource, part)) is not Match.NO:
+                        return _decision_of(rule, part, match)
         return None
 
     def decide_ordinary(self) -> Decision:
@@ -303,16 +306,29 @@ class Evaluation:
             for part in parts:
                 decision: Decision | None = None
                 for rule in self.ordinary:
-                    match = self.match(rule, resource, part)
+                    match = self._coverage(rule, resource, part)
                     if match is not Match.NO:
-                        decision = _stricter(_decision_of(rule), decision)
+                        decision = _stricter(_decision_of(rule, part, match), decision)
                     if match is Match.SURELY:
                         break
                 if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
                     decision = Decision("allow", reason="it was allowed for longer")
                 if not part.inside or (decision and decision.action != "allow"):
-                    strictest = _stricter(decision or NO_RULE, strictest)
+                    strictest = _stricter(decision or Decision(None, line=part.uncovered), strictest)
         return strictest or NO_RULE
+
+    def _coverage(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
+        """As `match`, but an allow rule `*` applies to each part of a command line.
+
+        Except to one about which it isn't known whether a deny rule applies to it.
+        """
+        match = self.match(rule, resource, part)
+        if match is not Match.NO or not (part.obstacle and rule.allows and rule.wildcard.is_everything):
+            return match
+        if resource is None or rule.kind not in (None, resource.kind) or rule.field not in (None, resource.field):
+            return match
+        deny = (self.match(each, resource, part) for each in self.rules if each.action == "deny")
+        return Match.NO if Match.PERHAPS in deny else Match.SURELY
 
     def is_about(self, rule: Rule) -> bool:
         """Whether a rule surely applies to everything that is touched."""
@@ -360,10 +376,12 @@ class Evaluation:
         return max(matches, default=Match.NO)
 
 
-def _decision_of(rule: Rule) -> Decision:
+def _decision_of(rule: Rule, part: Part, match: Match) -> Decision:
     words = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}[rule.action]
     words = "a rule forbids it" if rule.forbid else words
-    return Decision(rule.action, rule, rule.forbid, f"{words}: {rule.reason}" if rule.reason else words)
+    line = f"a rule may apply: {part.obstacle}" if part.obstacle and match is Match.PERHAPS else ""
+    words = f"{words}, as it may apply: {part.obstacle}" if line else words
+    return Decision(rule.action, rule, rule.forbid, f"{words}: {rule.reason}" if rule.reason else words, line)
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:

@@ -235,8 +235,10 @@ class ToolPolicy:
             return Decision("allow", reason="the mode is bypass")
         decision = evaluation.decide_ordinary()
         if decision.action is None:
-            reason = reason_to_ask()
-            decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
+            reason, line = reason_to_ask(), decision.line
+            decision = Decision("allow", reason="nothing asks")
+            if reason:
+                decision = Decision("ask", reason=f"{reason}; {line}" if line else reason, line=line)
         if decision.action == "ask" and self.accepts_edits:
             return Decision("allow", reason="the mode is accept_edits")
         if decision.action == "ask" and self.permissions.mode == "never_ask":

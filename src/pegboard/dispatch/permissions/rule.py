@@ -248,12 +248,19 @@ class Part:
         literal: Text that identifies exactly this, or `None` if it may mean something else the next time.
         wider: A pattern that allows this and more like it, to be offered to a person, or `None`.
         inside: Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it.
+        obstacle: Why no pattern but `*` can allow a part of a command line, as a clause, or `""`.
     """
 
     shown: str = field(default="", kw_only=True)
     literal: str | None = field(default=None, kw_only=True)
     wider: str | None = field(default=None, kw_only=True)
     inside: bool = field(default=False, kw_only=True)
+    obstacle: str = field(default="", kw_only=True)
+
+    @property
+    def uncovered(self) -> str:
+        """Why no rule allows a part of a command line, for the model and people; `""` of anything else."""
+        return f"only the pattern '*' allows {self.shown!r:.100}: {self.obstacle}" if self.obstacle else ""
 
     def match(self, rule: Rule) -> Match:
         """Whether a rule applies to a part that can't be read: an allow rule doesn't, a deny or ask rule may."""

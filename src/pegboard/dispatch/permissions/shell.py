@@ -49,11 +49,11 @@ class Line:
 
     Attributes:
         commands: Every command, in no particular order.
-        is_plain: Whether the commands are all that happens: no substitution, no definition, no arithmetic.
+        obstacle: What happens besides the commands (a substitution, a definition, arithmetic), as a clause, or `""`.
     """
 
     commands: list[Command] = field(factory=list[Command])
-    is_plain: bool = True
+    obstacle: str = ""
 
     def add(self, command: Command) -> None:
         """Appends a command."""
@@ -205,7 +205,7 @@ class _Reader:
         """Reads a group, or what looks like one: a definition, an array, a pattern. All parts count as commands."""
         joined = bool(self.current.words or self.current.assignments)
         if joined or self.at("(("):
-            self.line.is_plain = False
+            self.line.obstacle = "the line has a function, an array or arithmetic"
         if self.at("(("):
             inner = self.must(_ARITHMETIC, "arithmetic")[1]
             self.flush()
@@ -241,7 +241,8 @@ class _Reader:
         words = self.current.words
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
         if at_front and is_bare and self.is_keyword(text):
-            self.line.is_plain = self.line.is_plain and not words
+            if words:
+                self.line.obstacle = f"the line has {text!r} after 'time'"
             return
         if not self.current.words and ASSIGNMENT.match(text):
             self.current.assignments.append(text)
@@ -253,13 +254,13 @@ class _Reader:
     def is_keyword(self, word: str) -> bool:
         """Whether this is a keyword around commands; reads the name after `function`."""
         if word in _STRANGE:
-            self.line.is_plain = False
+            self.line.obstacle = f"the line has {word!r}"
             self.cases += word == "case"
         elif word == "esac":
             self.cases -= self.cases > 0
             return True
         elif word == "function":
-            self.line.is_plain = False
+            self.line.obstacle = "the line has a function"
             self.must(_BLANK, "")
             self.word()
             return True
@@ -302,7 +303,7 @@ class _Reader:
 
     def substitution(self) -> str:
         """Reads a `$(`, `<(` or `>(` substitution."""
-        self.line.is_plain = False
+        self.line.obstacle = "the line has a substitution"
         self.place = self.within(self.text, self.place + 2, ")", inside=True)
         return HOLE
 
@@ -428,7 +429,7 @@ class _Reader:
         inner = self.must(_BACKTICKS, "a backtick isn't closed")[1]
         if quoted and '\\"' in inner:
             raise UnreadableError("an escaped quote in backticks in quotes")
-        self.line.is_plain = False
+        self.line.obstacle = "the line has a substitution"
         self.within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
         return HOLE
 
@@ -438,7 +439,7 @@ class _Reader:
             return HOLE
         if self.at("$(("):
             self.must(_SUM, "arithmetic")
-            self.line.is_plain = False
+            self.line.obstacle = "the line has arithmetic"
             return HOLE
         if self.at("$("):
             return self.substitution()
@@ -453,7 +454,7 @@ class _Reader:
         """Reads `${NAME...}`: the rest after the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
         self.deeper()
-        self.line.is_plain = False
+        self.line.obstacle = "the line has a substitution in braces"
         while not self.at("}"):
             if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
                 raise UnreadableError("quotes in braces")
