@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from weakref import WeakValueDictionary
@@ -61,6 +62,14 @@ MOST_EVENT_BYTES: Final = 1_000_000
 """Limits of a session's events that are stored for a replay; of more, the oldest are dropped."""
 
 _AUTHORITY: Final = re.compile(r"(?:[\w.+-]+://)?(?:[^:/\[\]]*|\[[\da-fA-F:.]*\])(?::\d{1,5})?")
+_SINGLE: Final = (
+    "origin",
+    "authorization",
+    "content-type",
+    "last-event-id",
+    MCP_SESSION_ID_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+)
 _LEAST_ERROR: Final = 400
 _MOST_LOGGED: Final = 100
 _MOST_RATED: Final = 10_000
@@ -119,9 +128,10 @@ class HttpTransport:
 
     async def serve(self) -> None:
         """Serves until `end` is called."""
+        protocol = partial(_Protocol, self._settings.body_seconds, self._settings.places // 2, Counter[str]())
         config = uvicorn.Config(
             self._app,
-            http=_protocol(self._settings.body_seconds, self._settings.places // 2),
+            http=cast("type[asyncio.Protocol]", protocol),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -233,14 +243,15 @@ class HttpTransport:
 
     async def _refused(self, request: Request) -> Response | None:
         """The error response to a refused request; `None` for an accepted one."""
+        for header in _SINGLE:
+            if len(request.headers.getlist(header)) > 1:  # a proxy may have read another one
+                return _refusal(400, f"More than one {header.title()} header", INVALID_REQUEST)
         for header, status in (("host", 421), ("origin", 403)):
             if not _AUTHORITY.fullmatch(request.headers.get(header, "")):  # the SDK accepts any text as the port
                 return Response(f"Invalid {header.title()} header", status)
         refused = await self._names.validate_request(request)
         if refused is not None:
             return refused
-        if len(request.headers.getlist(MCP_SESSION_ID_HEADER)) > 1:  # a proxy may have read another one
-            return _refusal(400, "More than one Mcp-Session-Id", INVALID_REQUEST)
         if self._ended.is_set() and _opens_session(request):
             return _refusal(503, "The server is shutting down", INTERNAL_ERROR)
         client = _client_of(request)
@@ -542,42 +553,56 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
+class _Protocol(H11Protocol):
     """Uvicorn's protocol with a time limit for a request's headers, and a limit of connections.
 
     Args:
         seconds: How long the headers may take.
         most: Connections of one address of another machine, which may be a proxy; more are closed at once.
+        connections: The number of connections of each address.
+        options: As uvicorn calls it.
     """
-    connections: Counter[str] = Counter()
 
-    class Protocol(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._host = self.client[0] if self.client else ""
-            connections[self._host] += 1
-            if connections[self._host] > most and not is_loopback(self._host):
-                logging.getLogger("pegboard.mcp").warning("%s has more than %d connections", self._host, most)
-                transport.close()
-            self._idle = self._wait_for_request()
+    def __init__(self, seconds: float, most: int, connections: Counter[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._seconds = seconds
+        self._most = most
+        self._connections = connections
+        self._is_ended = False
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            self._idle.cancel()  # it references the connection
-            connections[self._host] -= 1
-            if not connections[self._host]:
-                del connections[self._host]
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._host = self.client[0] if self.client else ""
+        self._connections[self._host] += 1
+        if self._connections[self._host] > self._most and not is_loopback(self._host):
+            logging.getLogger("pegboard.mcp").warning("%s has more than %d connections", self._host, self._most)
+            transport.close()
+        self._idle = self._wait_for_request()
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._idle.cancel()
-            self._idle = self._wait_for_request()
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._idle.cancel()  # it references the connection
+        self._connections[self._host] -= 1
+        if not self._connections[self._host]:
+            del self._connections[self._host]
 
-        def _wait_for_request(self) -> asyncio.TimerHandle:
-            return self.loop.call_later(seconds, self._close_if_idle, self.cycle)
+    def data_received(self, data: bytes) -> None:
+        if not self._is_ended:
+            super().data_received(data)
 
-        def _close_if_idle(self, answered: object) -> None:
-            if self.cycle is answered and not self.transport.is_closing():
-                self.transport.close()
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.more_body and not self.transport.is_closing():
+            # Refused before the end of its body, whose rest is discarded: if the connection was closed at once, the
+            # client could lose the answer.
+            self._is_ended = True
+            self.transport.write_eof()
+        self._idle.cancel()
+        self._idle = self._wait_for_request()
 
-    return Protocol
+    def _wait_for_request(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(self._seconds, self._close_if_idle, self.cycle)
+
+    def _close_if_idle(self, answered: object) -> None:
+        if self.cycle is answered and not self.transport.is_closing():
+            self.transport.close()
