@@ -73,9 +73,16 @@ def test_only_the_shown_pages_of_a_long_pdf_are_read(write, files, monkeypatch):
 
     write({"a.pdf": pdf(*(f"page {n}" for n in range(30)))})
     real, read = PageObject.extract_text, []
-    monkeypatch.setattr(PageObject, "extract_text", lambda self: read.append(1) or real(self))
+    monkeypatch.setattr(PageObject, "extract_text", lambda self, **options: read.append(1) or real(self, **options))
     assert files.read_file("a.pdf", limit=3).text.endswith("3\t[Page 2 of 30]\n[Lines 1-3. Read on with offset=4.]")
     assert len(read) < 4
+
+
+def test_a_page_of_a_pdf_that_would_take_too_long_is_left_out(write, files, monkeypatch):
+    monkeypatch.setattr(contents, "MAX_PAGE", 100)
+    write({"a.pdf": pdf("x" * 100, "short")})
+    text = files.read_file("a.pdf").text
+    assert "2\t[This page is too complex: its text can't be shown.]\n3\t[Page 2 of 2]\n4\tshort" in text
 
 
 def test_a_pdf_without_text_says_so(write, files):

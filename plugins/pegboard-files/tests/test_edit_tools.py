@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -16,6 +17,8 @@ from pegboard import (
     Reject,
     Rule,
     ToolCall,
+    ToolContext,
+    ToolError,
     ToolRegistry,
     register_plugin,
     run_turn,
@@ -80,7 +83,7 @@ def test_all_places_are_replaced_where_that_is_asked_for(top, write, call):
 def test_several_edits_see_each_other(top, write, call):
     write({"a": "one\ntwo\n"})
     edits = [{"old_string": "one", "new_string": "three"}, {"old_string": "three\ntwo", "new_string": "four"}]
-    assert call("multi_edit", path="a", edits=edits).text == "Edited 'a': 2 replacements, at lines 1, 1."
+    assert call("multi_edit", path="a", edits=edits).text == "Edited 'a': 2 replacements, at line 1."
     assert (top / "a").read_text() == "four\n"
 
 
@@ -416,6 +419,14 @@ def test_of_two_registries_that_edit_one_file_at_once_no_edit_is_lost(top, write
         thread.join()
     assert failed == []
     assert (top / "a").read_text() == "".join(f"done {n}\n" for n in range(20))
+
+
+def test_a_call_that_is_out_of_time_changes_nothing(top, write):
+    write({"a": "one\n"})
+    late = ToolContext(deadline=time.monotonic())
+    with pytest.raises(ToolError, match="Preparing the change took longer than 0 seconds"):
+        edit_tools.EditTools(edit_tools.Settings(root=str(top))).write_file("b", "x", call=late)
+    assert [path.name for path in top.iterdir()] == ["a"]
 
 
 # Patches --------------------------------------------------------------------------------------------------------------

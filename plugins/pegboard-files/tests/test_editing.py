@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, strategies as st
@@ -11,6 +12,7 @@ from hypothesis import given, strategies as st
 from pegboard import ToolError
 from pegboard_files import editing
 from pegboard_files.editing import EditedText, diff_of, replaced
+from pegboard_files.root import Deadline
 from pegboard_files.text import BinaryFileError
 
 MARKED = [
@@ -24,7 +26,7 @@ MARKED = [
 
 def edit(data: bytes, old: str, new: str, **options) -> bytes:
     text = EditedText.of(data)
-    return text.bytes_of(replaced(text, old, new, "a.txt", **options).text, "a.txt")
+    return text.bytes_of(replaced(text, old, new, "a.txt", Deadline(30), **options).text, "a.txt")
 
 
 @pytest.mark.parametrize(("encoding", "mark"), [*MARKED, ("utf-8", b"")])
@@ -70,19 +72,22 @@ def test_line_ends_of_a_file_stay(data, old, new, after):
 
 
 def test_a_text_must_be_there_once():
-    with pytest.raises(ToolError, match=r"is in 'a\.txt' 3 times \(lines 1, 2, 4\).*replace_all=true"):
+    with pytest.raises(ToolError, match=r"occurs 3 times in 'a\.txt' \(lines 1, 2, 4\).*replace_all=true"):
         edit(b"x\nx\ny\nx\n", "x", "z")
+    with pytest.raises(ToolError, match=r"occurs 2 times in 'a\.txt' \(line 1\)"):
+        edit(b"aaa\n", "aa", "b")
+    assert edit(b"aaa\n", "aa", "b", everywhere=True) == b"ba\n"
     assert edit(b"x\nx\ny\nx\n", "x", "z", everywhere=True) == b"z\nz\ny\nz\n"
 
 
 def test_of_many_places_only_the_first_are_named():
-    with pytest.raises(ToolError, match=r"1,000 times \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, \.\.\.\)"):
+    with pytest.raises(ToolError, match=r"1,000 times in 'a\.txt' \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, \.\.\.\)"):
         edit(b"x\n" * 1_000, "x", "z")
 
 
 @pytest.mark.parametrize(("data", "new"), [(b"x" * 200_000, "y"), (b"x" * 1_000, "y" * 100_000)])
 def test_a_replacement_with_too_many_places_or_too_large_a_result_is_refused(data, new):
-    with pytest.raises(ToolError, match="is too much: at most 100,000 places, and 67,108,864 bytes"):
+    with pytest.raises(ToolError, match=r"is too much: at most 100,000 places .* 67,108,864 bytes"):
         edit(data, "x", new, everywhere=True)
 
 
@@ -104,14 +109,53 @@ def test_nothing_to_change_is_an_error():
         (
             b"one\n  two\nthree\n",
             "\ttwo\nthree",
-            "The lines from 2 on differ only in spaces and tabs.*:\n  two\nthree$",
+            "The text from line 2 on differs only in spaces and tabs.*:\n  two\nthree$",
         ),
         (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which stands for bytes"),
+        (b"a\ndef greet(name):\n", "def greet(nme):", r"most similar text begins at line 2\..*:\ndef greet\(name\):$"),
+        ("“quoted” text\n".encode(), '"quoted" text', "begins at line 1.*:\n“quoted” text$"),
+        (
+            b"x = compute(1)\r\na\r\nx = compute(1)\r\ny = 2\r\nz\r\n",
+            "x = compute(1)\ny = 3\nz",
+            r"begins at line 3, and differs from line 4 on\. Copy it exactly:\ny = 2\nz$",
+        ),
     ],
 )
 def test_a_text_that_is_not_there_says_why(data, old, hint):
     with pytest.raises(ToolError, match=hint):
         edit(data, old, "x")
+
+
+PIECES = st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"]), max_size=12).map("".join)
+
+
+@given(PIECES, PIECES, st.text(st.sampled_from("xy\n"), max_size=4))
+def test_just_the_one_place_is_replaced_whatever_its_line_ends(before, part, new):
+    plain = before.replace("\r\n", "\n") if "\n" in part or "\r\n" not in before else before
+    old = part.replace("\r\n", "\n") if plain is not before or "\r\n" not in before else part
+    places = [at for at in range(len(plain)) if old and plain.startswith(old, at)]
+    if len(places) != 1 or part == new:
+        return
+    after = edit(before.encode(), part, new).decode()
+    expected = plain[: places[0]] + new + plain[places[0] + len(old) :]
+    assert after.replace("\r\n", "\n") == expected.replace("\r\n", "\n")
+
+
+LETTERS = st.text(st.sampled_from("aéй각ṩÅ x\n"), max_size=12)
+
+
+@given(st.lists(LETTERS, min_size=4, max_size=4), *[st.sampled_from(["NFC", "NFD"])] * 2)
+def test_a_text_is_found_in_another_normal_form_and_the_rest_keeps_its_own(texts, form, other):
+    start, part, end, word = texts
+    there = normalize(form, f"{part}<\u00f1>{part}")
+    old = normalize(other, there)
+    after = there + "|" + (word if there == old else normalize(form, word))
+    assert edit(f"{start}<{there}>{end}".encode(), old, f"{old}|{word}").decode() == f"{start}<{after}>{end}"
+
+
+def test_words_that_stay_keep_each_its_own_form():
+    mixed = "café cafés\n"
+    assert edit(mixed.encode(), normalize("NFC", mixed), "x cafés é\n").decode() == "x cafés é\n"
 
 
 TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "ä\n", "\n", "x\r\n", "\x0c\n", "end"]), max_size=14).map(
@@ -143,7 +187,7 @@ def applied(before: str, diff: str) -> str:
 
 @given(TEXTS, TEXTS)
 def test_a_diff_leads_from_one_text_to_the_other(before, after):
-    diff = diff_of(before, after, "a.txt")
+    diff = diff_of(before, after, "a.txt", Deadline(30))
     assert applied(before, diff.text) == after
     assert (diff.added, diff.removed) == (
         sum(row.startswith("+") for row in diff.text.split("\n")[2:]),
@@ -157,15 +201,15 @@ def test_a_diff_of_many_lines_is_true(bound, before, after, same):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(editing, "_MOST_DIFFED", 2)
         patch.setattr(editing, bound, 2)
-        assert applied(same + "\n" + before, diff_of(same + "\n" + before, same + "\n" + after, "a").text) == (
-            f"{same}\n{after}"
-        )
+        assert applied(
+            same + "\n" + before, diff_of(same + "\n" + before, same + "\n" + after, "a", Deadline(30)).text
+        ) == (f"{same}\n{after}")
 
 
 def test_changes_far_from_each_other_are_shown_each_by_itself():
     before = "start\n" + "".join(f"line {n}\nend\n\n" for n in range(3_000)) + "stop\n"
     after = before.replace("start", "begin").replace("line 1000\n", "").replace("stop", "halt")
-    diff = diff_of(before, after, "a.txt")
+    diff = diff_of(before, after, "a.txt", Deadline(30))
     assert applied(before, diff.text) == after
     assert (diff.added, diff.removed, diff.text.count("@@ -")) == (2, 3, 3)
 
@@ -173,13 +217,13 @@ def test_changes_far_from_each_other_are_shown_each_by_itself():
 def test_a_diff_is_as_difflib_writes_it():
     before = "".join(f"line {n}\n" for n in range(40))
     after = before.replace("line 5\n", "five\n").replace("line 30\n", "line 30\nmore\n").replace("line 39\n", "")
-    ours = diff_of(before, after, "x.py").text
+    ours = diff_of(before, after, "x.py", Deadline(30)).text
     theirs = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), "a/x.py", "b/x.py")
     assert ours == "".join(theirs)
 
 
 def test_new_and_removed_files_have_dev_null_on_the_other_side():
-    assert diff_of(None, "a\n", "x").text == "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n"
-    assert diff_of("a\n", None, "x").text == "--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
-    assert diff_of("a\n", "a\n", "x").text == ""
-    assert diff_of("a\n", "a\n", "x", "y").text == "--- a/x\n+++ b/y\n"
+    assert diff_of(None, "a\n", "x", Deadline(30)).text == "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n"
+    assert diff_of("a\n", None, "x", Deadline(30)).text == "--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+    assert diff_of("a\n", "a\n", "x", Deadline(30)).text == ""
+    assert diff_of("a\n", "a\n", "x", Deadline(30), "y").text == "--- a/x\n+++ b/y\n"

@@ -149,6 +149,9 @@ def test_a_chunk_changes_its_lines(before, lines, after):
         ("a  \nb\n", [" a", "-b", "+c"], "a  \nc\n"),
         ("\ta\nb\n", ["     a".replace("     ", "  "), "-b", "+c"], "\ta\nc\n"),
         ("\u201ca\u201d \u2014 b\nx\n", ['  "a" - b', "-x", "+y"], "\u201ca\u201d \u2014 b\ny\n"),
+        ("a\u2000b\u2001c\u2026\ufeff\nx\n", [" a b c...", "-x", "+y"], "a\u2000b\u2001c\u2026\ufeff\ny\n"),
+        ("e\u0301\ni\u0301\n", [" \u00e9", "-\u00ed", "+\u00ed\u00e9"], "e\u0301\ni\u0301e\u0301\n"),
+        ("\u00e9 \n\u00ed\n", [" e\u0301", "-i\u0301", "+\u00ed"], "\u00e9 \n\u00ed\n"),
     ],
 )
 def test_lines_that_only_look_the_same_are_found_and_stay_as_they_are(before, lines, after):
@@ -163,6 +166,7 @@ def test_the_strictest_level_that_finds_lines_decides():
     ("before", "lines", "why"),
     [
         ("a\n", ["-b"], "these lines can't be found:\nb\nRead the file again"),
+        ("def f(a):\n", ["-def f(b):"], "most similar text begins at line 1.*:\ndef f\\(a\\):"),
         ("a\nb\n", ["@@ c", "-a"], "the line that '@@' names can't be found:\nc"),
         ("a\nb\n", ["-b", "@@", "-a"], "can't be found after line 2, but are before it: chunks follow the order"),
         ("a\nb\n", ["-a", "*** End of File"], "these lines at its end can't be found"),

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from importlib.metadata import entry_points
 
 import pytest
 
 import pegboard_files
-from pegboard import Permissions, ReadonlyContext, Rule, ToolRegistry
+from pegboard import Permissions, ReadonlyContext, Rule, ToolContext, ToolError, ToolRegistry
 from pegboard.schema.converter import read_table
 from pegboard.testing import check_plugin
-from pegboard_files.tools import Settings
+from pegboard_files.edit_tools import EditTools
+from pegboard_files.editing import MAX_EDITED
+from pegboard_files.tools import FileTools, Settings
 
 
 @pytest.fixture
@@ -355,6 +360,52 @@ def test_with_several_roots_there_is_still_no_way_out_of_each(tmp_path, write, s
         assert "outside of the folder" in several("read_file", path=path).text
     missing = several("read_file", path=f"{other}/c.txt")
     assert missing.text == f"there is no '{other}/c.txt'. Did you mean '{other}/b.txt'?"
+
+
+def lines_of(count: int, kinds: int = 150) -> str:
+    """Lines of few kinds in no order, which take difflib long to compare."""
+    draw = random.Random(count)
+    return "".join(f"{draw.randrange(kinds)}\n" for _ in range(count))
+
+
+def letters_of(count: int) -> str:
+    """Lines of the same letters in another order each, which take difflib long to compare."""
+    draw = random.Random(count)
+    return "".join("".join(draw.sample("abcdefghijklmnopqrstuvwxyz" * 10, 260)) + "\n" for _ in range(count))
+
+
+def edit(old: str, **more: object) -> tuple[str, dict[str, object]]:
+    return "edit_file", {"path": "f", "old_string": old, "new_string": "z", **more}
+
+
+def patch(*lines: str) -> tuple[str, dict[str, object]]:
+    return "_apply_patch", {"input": "\n".join(["*** Begin Patch", "*** Update File: f", *lines, "*** End Patch"])}
+
+
+LARGE = {
+    "near miss": lambda: ("x\n" * 200_000, *edit("x\n" * 100_000 + "y")),
+    "similar lines": lambda: (letters_of(20_000), *edit(letters_of(3))),
+    "overlapping": lambda: ("a" * MAX_EDITED, *edit("a" * (1 << 20))),
+    "CRLF": lambda: ("x\r\n" * 20_000_000, *edit("x\n" * 500_000)),
+    "NFD": lambda: ("e\u0301" * 20_000_000, *edit("\u00e9" * 300_000)),
+    "every NFD": lambda: (("e\u0301" * 500 + "\n") * 200, *edit("\u00e9", replace_all=True)),
+    "diff": lambda: (lines_of(190_000), "write_file", {"path": "f", "content": lines_of(189_000)}),
+    "patch": lambda: ("\u2001x\n" * 1_900_000, *patch(*["- x"] * 200_000, "-y")),
+    "grep": lambda: ("ab\n" * 20_000_000, "grep", {"pattern": "(a|b)*$", "mode": "counts"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
+def test_no_tool_works_on_after_the_time_limit_of_its_call(top, write, case):
+    content, name, arguments = case()
+    write({"f": content})
+    settings = Settings(root=str(top), read_first=False)
+    tools = FileTools(settings) if name == "grep" else EditTools(settings)
+    begin = time.monotonic()
+    with suppress(ToolError):
+        getattr(tools, name)(**arguments, call=ToolContext(deadline=begin + 0.5))
+    assert time.monotonic() - begin < 20  # minutes without a deadline
 
 
 def test_the_plugin_keeps_the_contract() -> None:

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
 
 from pegboard import ImageContent, TextContent, ToolError
 from pegboard.tools.content import media_type
@@ -18,11 +18,17 @@ from pegboard_files.reading import page_of
 from pegboard_files.root import Deadline
 from pegboard_files.text import Text
 
+if TYPE_CHECKING:
+    from pypdf import PageObject
+
 MAX_IMAGE: Final = 3_750_000
 """Bytes of an image: 5 MB in base64, the limit of the large providers."""
 
 MAX_DOCUMENT: Final = 32 << 20
 """Bytes of a PDF or a notebook."""
+
+MAX_PAGE: Final = 1 << 20
+"""Bytes of what one page of a PDF draws, decompressed."""
 
 MAX_IMAGES: Final = 8
 """Images in the outputs of a notebook that are shown."""
@@ -98,17 +104,58 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         pages = PdfReader(file).pages
         total = len(pages)
         for number, page in enumerate(pages, 1):
-            lines += [f"[Page {number} of {total}]", *page.extract_text().split("\n")]
-            deadline.check("Reading the pages of the PDF")
+            lines += [f"[Page {number} of {total}]", *_page_text(page, deadline).split("\n")]
             if len(lines) > offset + limit:
                 break
-    except ToolError:
-        raise
+    except _DeadlineError:
+        raise ToolError(f"Reading the PDF {name!r} took longer than {deadline.seconds:.3g} seconds.") from None
     except Exception as error:  # a damaged file may raise anything
         raise ToolError(f"{name!r} can't be read as a PDF: it is damaged, or encrypted.") from error
     if all(line.startswith("[Page ") or not line.strip() for line in lines):
         return f"[A PDF of {total} {'page' if total == 1 else 'pages'} without text, such as scanned ones.]"
     return page_of(_as_text(lines), name, offset, limit, deadline, counted=number == total)
+
+
+class _DeadlineError(BaseException):
+    """Passes through pypdf, which catches every `Exception` in some places."""
+
+
+def _page_text(page: PageObject, deadline: Deadline) -> str:
+    """The text of a page.
+
+    Raises:
+        _DeadlineError: The deadline passed.
+    """
+
+    def check(*_: object) -> None:
+        if deadline.passed:
+            raise _DeadlineError
+
+    check()
+    if sum(_drawn_sizes(page)) > MAX_PAGE:  # parsing them can't be ended, and takes seconds for a megabyte
+        return "[This page is too complex: its text can't be shown.]"
+    return page.extract_text(visitor_operand_before=check)
+
+
+def _drawn_sizes(page: PageObject) -> Iterator[int]:
+    """The bytes of what a page draws: its own content, and the forms in it."""
+    content = page.get_contents()
+    yield 0 if content is None else len(content.get_data())
+    todo: list[Any] = [page]
+    seen = set[int]()
+    while todo:
+        for reference in _entry(_entry(todo.pop(), "/Resources"), "/XObject").values():
+            drawn = reference.get_object()
+            if drawn.get("/Subtype") == "/Form" and id(drawn) not in seen:
+                seen.add(id(drawn))
+                todo.append(drawn)
+                yield len(drawn.get_data())
+
+
+def _entry(holder: Any, key: str) -> Any:
+    """An entry of a PDF's dictionary, or an empty one."""
+    entry = holder.get(key)
+    return {} if entry is None else entry.get_object()
 
 
 def _is_object(value: object) -> TypeGuard[dict[str, Any]]:

@@ -25,7 +25,7 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.approval.request import MOST_DETAILS
-from pegboard_files.editing import MAX_EDITED, MAX_SHOWN, Diff, EditedText, diff_of, replaced
+from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, replaced, shown_lines
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
@@ -115,7 +115,8 @@ class EditTools:
         """Preview for the approval: the diff, or its length; for a call that would fail, the error."""
         try:
             with opened_roots(self.settings.roots, context.work_dir) as roots:
-                planned = self._plan(arguments, roots, session_of(context), read_first=False)
+                deadline = Deadline(self.settings.time_limit)
+                planned = self._plan(arguments, roots, session_of(context), deadline, read_first=False)
         except ToolError as error:
             return Preview(f"This call would fail: {error.text}")
         summary = "+{additions:,} -{deletions:,} lines".format_map(planned.counts)
@@ -230,16 +231,14 @@ class EditTools:
     def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
         call = call or ToolContext()
         with self._opened(call) as roots:
-            planned = self._plan(arguments, roots, session_of(call), read_first=self.settings.read_first)
-            stamps = commit(planned.changes, self._deadline())
+            deadline = Deadline.of(self.settings.time_limit, call)
+            planned = self._plan(arguments, roots, session_of(call), deadline, read_first=self.settings.read_first)
+            stamps = commit(planned.changes, deadline)
             for change, stamp in zip(planned.changes, stamps, strict=True):  # a session knows what it wrote
                 self.seen.note(session_of(call), change.before.place, stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
-
-    def _deadline(self) -> Deadline:
-        return Deadline(self.settings.time_limit)
 
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[Roots]:
@@ -248,19 +247,21 @@ class EditTools:
         with opened_roots(self.settings.roots, call.work_dir, *rules) as roots:
             yield roots
 
-    def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object, *, read_first: bool) -> Planned:
+    def _plan(
+        self, arguments: Mapping[str, Any], roots: Roots, session: object, deadline: Deadline, *, read_first: bool
+    ) -> Planned:
         """Plans a call with these arguments; changes nothing."""
         if "input" in arguments:
-            run = PatchRun(roots, partial(self.seen.check, session), self._deadline())
+            run = PatchRun(roots, partial(self.seen.check, session), deadline)
             return run.planned(read_patch(arguments["input"]))
         path, content = arguments["path"], arguments.get("content")
         root = roots.of(path)
         state = read_state(root, resolve(root, path, create=content is not None))
         self.seen.check(session, state, read_first=read_first and content is not None)
         if content is not None:
-            return written(state, content)
+            return written(state, content, deadline)
         edits = arguments.get("edits") or [arguments]
-        return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits])
+        return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits], deadline)
 
 
 def _faults(arguments: Mapping[str, Any]) -> list[str]:
@@ -328,7 +329,7 @@ def text_of_state(state: FileState) -> EditedText:
         raise ToolError(f"{state.name!r} is not a text file: it can't be edited.") from None
 
 
-def written(state: FileState, content: str) -> Planned:
+def written(state: FileState, content: str, deadline: Deadline) -> Planned:
     """Plans writing a whole file; an existing file keeps its encoding, byte order mark and line ends."""
     if state.data is None:
         before, data, what = None, content.encode(), "Created"
@@ -339,16 +340,17 @@ def written(state: FileState, content: str) -> Planned:
         before, data, what = text.text, text.bytes_of(content, state.name), "Wrote"
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     report = f"{what} {state.name!r}: {lines:,} {'line' if lines == 1 else 'lines'}."
-    return Planned([Change(state, data)], [diff_of(before, content, state.name)], report)
+    return Planned([Change(state, data)], [diff_of(before, content, state.name, deadline)], report)
 
 
-def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
+def edited(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Planned:
     """Plans replacements in one file."""
     before = text = text_of_state(state)
     lines: list[int] = []
     for number, edit in enumerate(edits, 1):
         try:
-            done = replaced(text, edit.old_string, edit.new_string, state.name, everywhere=edit.replace_all)
+            strings = edit.old_string, edit.new_string
+            done = replaced(text, *strings, state.name, deadline, everywhere=edit.replace_all)
         except ToolError as error:
             if len(edits) == 1:
                 raise
@@ -357,9 +359,8 @@ def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
         lines += done.lines
     data = before.bytes_of(text.text, state.name)
     times = "1 replacement" if len(lines) == 1 else f"{len(lines):,} replacements"
-    where = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
-    report = f"Edited {state.name!r}: {times}, at {'line' if len(lines) == 1 else 'lines'} {where}."
-    return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name)], report)
+    report = f"Edited {state.name!r}: {times}, at {shown_lines(lines)}."
+    return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name, deadline)], report)
 
 
 MAX_PATCHED: Final = 4 * MAX_EDITED
@@ -419,7 +420,7 @@ class PatchRun:
         rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
         return Planned(
             [Change(file.before, file.data, file.like) for file in changed],
-            [_diff(file.like or file.before, file.data, file.before.name) for file in shown],
+            [_diff(file.like or file.before, file.data, file.before.name, self.deadline) for file in shown],
             "\n".join(["Success. Updated the following files:", *rows]),
         )
 
@@ -464,9 +465,9 @@ class PatchRun:
             file.data = None
 
 
-def _diff(before: FileState, after: bytes | None, name: str) -> Diff:
+def _diff(before: FileState, after: bytes | None, name: str, deadline: Deadline) -> Diff:
     try:
         old, new = (None if data is None else EditedText.of(data).text for data in (before.data, after))
     except BinaryFileError:
         return Diff(f"Binary files a/{before.name} and {'/dev/null' if after is None else f'b/{name}'} differ\n")
-    return diff_of(old, new, before.name, name)
+    return diff_of(old, new, before.name, deadline, name)

@@ -7,19 +7,21 @@ and its replacement are converted.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
+from unicodedata import is_normalized, normalize
 
 from attrs import frozen
 
 from pegboard import ToolError
+from pegboard_files.root import Deadline
 from pegboard_files.text import SNIFFED_BYTES, BinaryFileError, mark_of
 
 if TYPE_CHECKING:
-    from difflib import Match
+    from difflib import Match, SequenceMatcher
 
 
 @frozen
@@ -119,58 +121,134 @@ MAX_SHOWN: Final = 10
 """Line numbers that an error or a result names."""
 
 
-def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: bool = False) -> Replaced:
+def replaced(  # noqa: PLR0913  (what an edit is made of)
+    text: EditedText, old: str, new: str, name: str, deadline: Deadline, *, everywhere: bool = False
+) -> Replaced:
     """Replaces the one occurrence of a part of a text, or all of them.
+
+    The part is found as it is, or else in another Unicode normal form; then the words of the file stay in their form.
 
     Args:
         text: The file's text.
         old: The part to replace, with line feeds, or line ends as the file has them.
         new: The replacement; its line ends become those of the lines that it replaces.
         name: The file's path, for errors.
+        deadline: When to give up.
         everywhere: Whether to replace all occurrences; else there must be exactly one.
 
     Raises:
         ToolError: `old` isn't there, or is there several times, or equals `new`; the text says where to look.
     """
     if old == new:
-        raise ToolError("old_string and new_string are the same: there is nothing to change.")
-    found = list(islice(_places(text.text, old), MAX_REPLACED + 1))
+        raise ToolError("old_string and new_string are the same, so there is nothing to change.")
+    found = list(islice(_places(text.text, old, deadline, overlapping=not everywhere), MAX_REPLACED + 1))
+    in_form = not found
+    if in_form:
+        found = list(islice(_places_in_form(text.text, old, deadline, everywhere=everywhere), MAX_REPLACED + 1))
     if everywhere and (len(found) > MAX_REPLACED or len(text.text) + len(found) * (len(new) - len(old)) > MAX_EDITED):
         raise ToolError(
-            f"Replacing every old_string in {name!r} is too much: at most {MAX_REPLACED:,} places, and "
-            f"{MAX_EDITED:,} bytes afterwards. Give more of the lines around it."
+            f"Replacing all of old_string in {name!r} is too much: at most {MAX_REPLACED:,} places can be replaced, "
+            f"and the file can have at most {MAX_EDITED:,} bytes afterwards. Include more of the lines around it."
         )
     if not found:
-        raise ToolError(_not_found(text, old, name))
+        raise ToolError(_not_found(text, old, name, deadline))
     lines = tuple(_line_numbers(text.text, [start for start, _ in found]))
     if len(found) > 1 and not everywhere:
         times = f"{len(found):,}" if len(found) <= MAX_REPLACED else f"more than {MAX_REPLACED:,}"
-        shown = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
         raise ToolError(
-            f"old_string is in {name!r} {times} times (lines {shown}), and has to be there once. Give more of "
-            "the lines around the one that you mean, or set replace_all=true to replace all of them."
+            f"old_string occurs {times} times in {name!r} ({shown_lines(lines)}), but must occur exactly once. Include "
+            "more of the lines around the right one, or set replace_all=true to replace all of them."
         )
     pieces: list[str] = []
     at, new, has_crlf = 0, new.replace("\r\n", "\n"), "\r\n" in text.text
     for start, end in found:
-        pieces += (text.text[at:start], _with_endings(new, text, start, end) if has_crlf else new)
+        into = in_form_of(new, text.text[start:end]) if in_form else new
+        pieces += (text.text[at:start], _with_endings(into, text, start, end) if has_crlf else into)
         at = end
     pieces.append(text.text[at:])
     return Replaced("".join(pieces), lines)
 
 
-def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each occurrence of a part, without overlaps."""
-    if "\n" not in old or "\r\n" not in text:
-        wanted = old.replace("\r\n", "\n") if "\r\n" not in text else old
-        at = text.find(wanted)
-        while at >= 0:
-            yield at, at + len(wanted)
-            at = text.find(wanted, at + len(wanted))
+def shown_lines(lines: Sequence[int]) -> str:
+    """Line numbers for a model, each once: `"line 3"`, `"lines 3, 4, ..."`."""
+    shown = list(dict.fromkeys(lines))
+    more = ", ..." if len(shown) > MAX_SHOWN else ""
+    return f"{'line' if len(shown) == 1 else 'lines'} {', '.join(map(str, shown[:MAX_SHOWN]))}{more}"
+
+
+def _places(text: str, old: str, deadline: Deadline, *, overlapping: bool) -> Iterator[tuple[int, int]]:
+    """Start and end of each occurrence of a part; a line end of it is one line end, whatever the file has."""
+    crlf = "\r\n" in text and "\n" in old
+    if crlf or "\r\n" not in text:
+        old = old.replace("\r\n", "\n")
+    searched = text.replace("\r\n", "\n") if crlf else text
+    at, last, begin = searched.find(old), 0, 0
+    while at >= 0:
+        deadline.check("Looking for old_string")
+        begin, last = _after(text, begin, at - last) if crlf else at, at
+        yield begin, _after(text, begin, len(old)) if crlf else at + len(old)
+        at = searched.find(old, at + (1 if overlapping else len(old)))
+
+
+def _after(text: str, at: int, length: int) -> int:
+    """The end of so many characters from an offset on, where a CRLF counts as one."""
+    while length:
+        end = at + length + text.startswith("\r\n", at + length - 1)
+        length -= end - at - text.count("\r\n", at, end)
+        at = end
+    return at
+
+
+_BLOCK: Final = 1_000
+
+
+def _places_in_form(text: str, old: str, deadline: Deadline, *, everywhere: bool) -> Iterator[tuple[int, int]]:
+    """Start and end of each occurrence that is equal to a part in Unicode's normal form C."""
+    if text.isascii() and old.isascii():
         return
-    lines = old.replace("\r\n", "\n").split("\n")
-    for match in re.finditer("\r?\n".join(map(re.escape, lines)), text):
-        yield match.span()
+    starts, forms, begin = [0], list[str](), 0
+    while begin < len(text):  # normal forms don't go across line ends
+        end = text.find("\n", begin + _BLOCK) + 1 or len(text)
+        forms.append(normalize("NFC", text[begin:end]))
+        starts.append(begin := end)
+        deadline.check("Looking for old_string")
+    ends = list(accumulate(map(len, forms), initial=0))
+
+    def offset(place: int) -> int | None:
+        block = max(bisect_right(ends, place) - 1, 0) if place < ends[-1] else len(forms) - 1
+        inside = _length_before(text[starts[block] : starts[block + 1]], place - ends[block], deadline)
+        return None if inside is None else starts[block] + inside
+
+    for places in _places("".join(forms), normalize("NFC", old), deadline, overlapping=not everywhere):
+        start, end = map(offset, places)
+        if start is not None and end is not None:
+            yield start, end
+
+
+def _length_before(text: str, length: int, deadline: Deadline) -> int | None:
+    """Length of the start of a text whose normal form is the first so many characters of the text's normal form."""
+
+    def form(end: int) -> str:
+        deadline.check("Looking for old_string")
+        return normalize("NFC", text[:end])
+
+    whole = normalize("NFC", text)
+    at = bisect_left(range(len(text)), length, key=lambda end: len(form(end)))
+    while at <= len(text) and len(start := form(at)) == length:
+        if start == whole[:length] and start + normalize("NFC", text[at:]) == whole:
+            return at
+        at += 1
+    return None  # it is inside of a character
+
+
+_WORD: Final = re.compile(r"[\w\x80-\U0010ffff]+")
+
+
+def in_form_of(new: str, there: str) -> str:
+    """A replacement in the normal form of the text in the file: its words stay as they are, other ones follow them."""
+    words = {normalize("NFC", word): word for word in _WORD.findall(there)}
+    form = "NFD" if is_normalized("NFD", there) else "NFC"
+    return _WORD.sub(lambda word: words.get(normalize("NFC", word[0])) or normalize(form, word[0]), new)
 
 
 def _with_endings(new: str, text: EditedText, start: int, end: int) -> str:
@@ -198,44 +276,92 @@ def _line_numbers(text: str, places: Sequence[int]) -> Iterator[int]:
 
 
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
-_MOST_COMPARED: Final = 200_000  # lines of a file that are searched for a near miss
 
 
-def _not_found(text: EditedText, old: str, name: str) -> str:
+def _not_found(text: EditedText, old: str, name: str, deadline: Deadline) -> str:
     """Error text for a part that isn't found: the likely reason, and what to do."""
     problem = f"old_string isn't in {name!r}."
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
     if all(map(_NUMBERED.match, wanted)):
         return f"{problem} Leave out the line numbers, and the tab after each, that read_file shows."
     if "\ufffd" in old and not text.text.isascii():
-        return f"{problem} It holds U+FFFD, which stands for bytes that aren't UTF-8. Give a part without it."
-    squeezed = [" ".join(line.split()) for line in wanted]
-    there = text.text.split("\n", _MOST_COMPARED)[:_MOST_COMPARED]
-    at = position([" ".join(line.split()) for line in there], squeezed, 0)
-    if at is None:
-        return f"{problem} Read the file again, and give the text exactly as it is there."
-    same = "\n".join(line.rstrip("\r") for line in there[at : at + len(wanted)])
-    shown = same if len(same) <= 1_000 else same[:1_000] + "…"
-    return (
-        f"{problem} The lines from {at + 1} on differ only in spaces and tabs. Give them exactly as they are:\n{shown}"
-    )
+        return f"{problem} It has U+FFFD, which stands for bytes that aren't UTF-8. Use a part without it."
+    lines = text.text.split("\n", _MOST_COMPARED)[:_MOST_COMPARED]
+    return f"{problem} {near_miss(lines, wanted, deadline)}"
 
 
-def position(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None:
-    """Index of the first run of consecutive lines from `start` on; `None` if there is none."""
-    try:
-        while True:
-            start = lines.index(wanted[0], start)
-            if lines[start : start + len(wanted)] == wanted:
-                return start
-            start += 1
-    except ValueError:
+_MOST_COMPARED: Final = 200_000
+"""Lines of a file that are searched for a near miss."""
+_MOST_LOOKED_FOR: Final = 200
+"""Lines of a text for which a near miss is searched."""
+_NEAR_SECONDS: Final = 2.0
+_LONGEST_COMPARED: Final = 300
+"""Characters of a line that are compared with another."""
+_SHORTEST_COMPARED: Final = 3
+_SIMILAR: Final = 0.6
+_SHOWN_CHARACTERS: Final = 1_000
+
+
+def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -> str:
+    """What to tell a model about lines that aren't in a file: the most similar ones that are.
+
+    Args:
+        lines: The lines of the file.
+        wanted: The lines that the model gave.
+        deadline: When to give up; the search takes two seconds at most.
+    """
+    lines = lines[:_MOST_COMPARED]
+    there, squeezed = ([" ".join(line.split()) for line in each] for each in (lines, wanted))
+    text = "\n".join(["", *there, ""])
+    at = text.find("\n".join(["", *squeezed, ""]))
+    if at >= 0:
+        first = text.count("\n", 0, at)
+        shown = _shown(lines[first : first + len(wanted)])
+        return f"The text from line {first + 1} on differs only in spaces and tabs. Copy it exactly:\n{shown}"
+    begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline.within(_NEAR_SECONDS))
+    if begin is None:
+        return "Read the file again, and copy the text exactly."
+    window = [line.rstrip("\r") for line in lines[begin : begin + len(wanted)]]
+    first = next((n for n, (one, other) in enumerate(zip(window, wanted, strict=False)) if one != other), 0)
+    where = f"The most similar text begins at line {begin + 1}"
+    where += f", and differs from line {begin + first + 1} on" if first else ""
+    return f"{where}. Copy it exactly:\n{_shown(window[first:])}"
+
+
+def _shown(lines: Sequence[str]) -> str:
+    text = "\n".join(line.rstrip("\r") for line in lines)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _most_similar(there: Sequence[str], wanted: Sequence[str], deadline: Deadline) -> int | None:
+    """Index of the lines that are most similar to others: one is similar to the longest of them, and others equal."""
+    from difflib import SequenceMatcher
+
+    anchor = max(range(len(wanted)), key=lambda n: len(wanted[n]))
+    if len(wanted[anchor]) < _SHORTEST_COMPARED:
         return None
+    matcher = SequenceMatcher[str](autojunk=False)
+    matcher.set_seq2(wanted[anchor][:_LONGEST_COMPARED])
+    best, place = 0.0, None
+    for number, line in enumerate(there):
+        if deadline.passed:
+            break
+        matcher.set_seq1(line[:_LONGEST_COMPARED])
+        if matcher.real_quick_ratio() < _SIMILAR or matcher.quick_ratio() < _SIMILAR:
+            continue
+        ratio, begin = matcher.ratio(), max(number - anchor, 0)
+        if ratio >= _SIMILAR:
+            near = zip(there[begin : begin + len(wanted)], wanted, strict=False)
+            ratio += sum(one == other for one, other in near)
+            if ratio > best:
+                best, place = ratio, begin
+    return place
 
 
 _CONTEXT: Final = 3
 _MOST_DIFFED: Final = 2_000
 """Lines between the first and the last change, or two anchors, that difflib compares (in quadratic time)."""
+_DIFF_SECONDS: Final = 5.0
 _MOST_ANCHORED: Final = 200_000
 """Lines between the first and the last change among which anchors are looked for; more are shown as replaced."""
 
@@ -255,13 +381,14 @@ class Diff:
     removed: int = 0
 
 
-def diff_of(before: str | None, after: str | None, name: str, new_name: str | None = None) -> Diff:
-    """The unified diff of two texts.
+def diff_of(before: str | None, after: str | None, name: str, deadline: Deadline, new_name: str | None = None) -> Diff:
+    """The unified diff of two texts; parts that take too long to compare are shown as replaced.
 
     Args:
         before: The old text; `None`: there was no file.
         after: The new text; `None`: the file is removed.
         name: The old file's path.
+        deadline: When to give up; comparing takes five seconds at most.
         new_name: The new file's path, if it differs.
     """
     old, new = before or "", after or ""
@@ -273,7 +400,8 @@ def diff_of(before: str | None, after: str | None, name: str, new_name: str | No
     for _ in range(_CONTEXT):
         start = old.rfind("\n", 0, max(start - 1, 0)) + 1
     tail = len(old) - end
-    rows = list(_rows(_lines(old[start:end]), _lines(new[start : len(new) - tail]), old.count("\n", 0, start)))
+    lines = _lines(old[start:end]), _lines(new[start : len(new) - tail])
+    rows = list(_rows(*lines, old.count("\n", 0, start), deadline.within(_DIFF_SECONDS)))
     if not rows and (before is None) == (after is None) and new_name in (None, name):
         return Diff("")
     heads = ["/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{new_name or name}"]
@@ -309,16 +437,26 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
 
 
-def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
-    """The hunks of a diff of lines that follow `skipped` others."""
-    from difflib import SequenceMatcher
+def _matcher(old: list[str], new: list[str], deadline: Deadline) -> SequenceMatcher[str]:
+    """Difflib's matcher, which finds nothing more after the deadline, and begins at anchors in long texts."""
+    from difflib import Match, SequenceMatcher
+
+    class Matcher(SequenceMatcher[str]):
+        def find_longest_match(
+            self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+        ) -> Match:
+            return Match(alo, blo, 0) if deadline.passed else super().find_longest_match(alo, ahi, blo, bhi)
 
     class AnchoredMatcher(SequenceMatcher[str]):
         def get_matching_blocks(self) -> list[Match]:
-            return _matching_blocks(old, new)
+            return _matching_blocks(old, new, deadline)
 
-    is_long = max(len(old), len(new)) > _MOST_DIFFED
-    matcher = AnchoredMatcher() if is_long else SequenceMatcher(None, old, new)
+    return AnchoredMatcher() if max(len(old), len(new)) > _MOST_DIFFED else Matcher(None, old, new)
+
+
+def _rows(old: list[str], new: list[str], skipped: int, deadline: Deadline) -> Iterator[str]:
+    """The hunks of a diff of lines that follow `skipped` others."""
+    matcher = _matcher(old, new, deadline)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
         yield f"@@ -{_range(a1 + skipped, a2 - a1)} +{_range(b1 + skipped, b2 - b1)} @@\n"
@@ -330,9 +468,9 @@ def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
                 yield from (f"+{line}" for line in new[j1:j2])
 
 
-def _matching_blocks(old: list[str], new: list[str]) -> list[Match]:
+def _matching_blocks(old: list[str], new: list[str], deadline: Deadline) -> list[Match]:
     """Matching blocks as of difflib for long texts: the anchors, and what difflib finds between them."""
-    from difflib import Match, SequenceMatcher
+    from difflib import Match
 
     blocks = [Match(0, 0, 0)]
     a = b = 0
@@ -340,7 +478,7 @@ def _matching_blocks(old: list[str], new: list[str]) -> list[Match]:
     for i, j in [*anchors, (len(old), len(new))]:
         between = old[a:i], new[b:j]
         is_short = all(between) and max(map(len, between)) <= _MOST_DIFFED
-        found = SequenceMatcher(None, *between).get_matching_blocks()[:-1] if is_short else []
+        found = _matcher(*between, deadline).get_matching_blocks()[:-1] if is_short else []
         for x, y, size in [*((a + x, b + y, size) for x, y, size in found), (i, j, int(i < len(old)))]:
             last = blocks[-1]
             if (last.a + last.size, last.b + last.size) == (x, y):

@@ -12,22 +12,24 @@
     *** End of File              (optional) the lines above are the last of the file
     *** End Patch
 
-Lines are searched from the end of the previous chunk: exactly, then without trailing blanks, then without leading and
-trailing blanks, then with typographic characters as ASCII. They have to be there once, or once after the line that
-`@@` names; with several matches the patch is refused.
+Lines are searched from the end of the previous chunk: exactly, then in one Unicode normal form, then without trailing
+blanks, then without leading and trailing blanks, then with typographic characters as ASCII. They have to be there once,
+or once after the line that `@@` names; with several matches the patch is refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, Literal, TypeAlias
+from unicodedata import is_normalized, normalize
 
 from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.editing import MAX_SHOWN, EditedText
+from pegboard_files.editing import MAX_SHOWN, EditedText, in_form_of, near_miss
 from pegboard_files.root import Deadline
 
 GRAMMAR: Final = r"""
@@ -233,16 +235,20 @@ class _Reader:
 
 
 _TYPOGRAPHIC: Final = str.maketrans(
-    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
-    | dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
-    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
-    | dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " ")
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\uff07", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\uff02", '"')
+    | dict.fromkeys("\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008", " ")
+    | dict.fromkeys("\u2009\u200a\u202f\u205f\u3000", " ")
+    | dict.fromkeys("\u200b\u2060\ufeff", "")  # invisible
+    | {"\u2026": "..."}
 )
 _LEVELS: Final[tuple[Callable[[str], str], ...]] = (
     str,
-    str.rstrip,
-    str.strip,
-    lambda line: line.strip().translate(_TYPOGRAPHIC),
+    partial(normalize, "NFC"),
+    lambda line: normalize("NFC", line.rstrip()),
+    lambda line: normalize("NFC", line.strip()),
+    lambda line: normalize("NFC", line.translate(_TYPOGRAPHIC)).strip(),
 )
 _MOST_HITS: Final = MAX_SHOWN + 1
 
@@ -318,6 +324,7 @@ class PatchedText:
     def _places(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> list[int]:
         """Indexes of the lines' matches by the strictest level that finds any, at most `_MOST_HITS`."""
         for level, form in enumerate(_LEVELS):
+            self.deadline.check("Looking for the lines of the patch")
             if level not in self._views:
                 self._views[level] = [form(line.removesuffix("\r")) for line in self._lines]
             looked_for = [form(line) for line in wanted]
@@ -348,14 +355,17 @@ class PatchedText:
         text = f"In {self.name!r}, {what} can't be found"
         if start and self._places(wanted, 0):
             text += f" after line {start}, but are before it: chunks follow the order of the file"
-        return ToolError(f"{text}:\n{_quoted(wanted)}\nRead the file again, and give the lines as they are.")
+        return ToolError(f"{text}:\n{_quoted(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
 
     def _new(self, rows: Sequence[Row], at: int) -> list[str]:
         """The new lines from `at` on; context lines are copied from the file."""
         new: list[str] = []
+        old = "\n".join(text for kind, text in rows if kind != "+")
+        there = "\n".join(self._lines[at : at + old.count("\n") + 1])
+        is_other_form = is_normalized("NFC", old) != is_normalized("NFC", there)
         for kind, text in rows:
             if kind == "+":
-                new.append(text + self.text.ending[:-1])
+                new.append((in_form_of(text, there) if is_other_form else text) + self.text.ending[:-1])
                 continue
             if kind == " ":
                 new.append(self._lines[at])

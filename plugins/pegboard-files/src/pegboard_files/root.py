@@ -19,26 +19,41 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 
 from attrs import Factory, define, field, frozen
 
-from pegboard import ToolError
+from pegboard import ToolContext, ToolError
 from pegboard.errors import suggest
 from pegboard.tools.visible import printable
+
+_SHARE: Final = 0.9
+"""The part of a call's own time limit that work may take, so that the results so far reach the model."""
 
 
 @frozen
 class Deadline:
-    """A time limit after which work stops with the results so far.
+    """A time limit after which work stops with the results so far; work also stops if its call is cancelled.
 
     Attributes:
         seconds: The limit, from the creation of this object.
+        call: The call that works.
     """
 
     seconds: float
+    call: ToolContext | None = None
     _end: float = field(init=False, default=Factory(lambda self: time.monotonic() + self.seconds, takes_self=True))
+
+    @classmethod
+    def of(cls, seconds: float, call: ToolContext | None) -> Deadline:
+        """The deadline of a call: a number of seconds, or most of the call's own time limit if that is shorter."""
+        left = None if call is None else call.remaining
+        return cls(seconds if left is None else min(seconds, left * _SHARE), call)
+
+    def within(self, seconds: float) -> Deadline:
+        """An earlier deadline, for a part of the work: at most half of the time that is left."""
+        return Deadline(min(seconds, (self._end - time.monotonic()) / 2), self.call)
 
     @property
     def passed(self) -> bool:
         """Whether it is time to stop."""
-        return time.monotonic() >= self._end
+        return time.monotonic() >= self._end or (self.call is not None and self.call.cancelled)
 
     def check(self, doing: str) -> None:
         """Checks the time limit.
@@ -47,7 +62,7 @@ class Deadline:
             ToolError: It has passed.
         """
         if self.passed:
-            raise ToolError(f"{doing} took longer than {self.seconds:g} seconds.")
+            raise ToolError(f"{doing} took longer than {self.seconds:.3g} seconds.")
 
 
 Kind: TypeAlias = Literal["file", "directory", "link", "other"]

@@ -117,7 +117,7 @@ def grep_note(walk: Walk, search: Search) -> str:
     if search.full:
         notes.append(f"Stopped after {found:,} {what}; there are more. Narrow the search, or raise limit.")
     elif search.stopped or walk.stopped:
-        notes.append(f"Stopped after {walk.deadline.seconds:g} seconds; not everything was searched.")
+        notes.append(f"Stopped after {walk.deadline.seconds:.3g} seconds; not everything was searched.")
     elif not found:
         notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
     if search.binary:
@@ -126,7 +126,7 @@ def grep_note(walk: Walk, search: Search) -> str:
 
 
 def _stopped(walk: Walk) -> str:
-    return f"Stopped after {walk.deadline.seconds:g} seconds; this is not all." if walk.stopped else ""
+    return f"Stopped after {walk.deadline.seconds:.3g} seconds; this is not all." if walk.stopped else ""
 
 
 def _left_out(walk: Walk) -> str:
@@ -320,7 +320,7 @@ class FileTools:
             parts = resolve(root, path)
             with worded(root.shown(parts)), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
-                wanted = root.shown(parts), offset, limit, self._deadline()
+                wanted = root.shown(parts), offset, limit, self._deadline(call)
                 contents = None if raw else read_contents(file, *wanted)
                 shown = read_text(file, *wanted) if contents is None else ToolResult(contents)
                 self.seen.note(session_of(call), root.place(parts), stamp)
@@ -352,7 +352,7 @@ class FileTools:
         """
         with self._opened(call, path) as root:
             start = directory_of(root, path)
-            walk = self._walk(root, hidden=hidden, no_ignore=no_ignore)
+            walk = self._walk(root, call, hidden=hidden, no_ignore=no_ignore)
             entries, total = listed(walk, start, offset, limit)
             note = listing_note(walk, offset, len(entries), total)
             return answer(DirectoryListing(root.shown(start), entries, total, note))
@@ -390,7 +390,7 @@ class FileTools:
             start = directory_of(root, path)
             pattern, *left_out = (root.pattern(each, start) for each in (pattern, *exclude))
             wanted = globs([pattern], left_out)
-            walk = self._walk(root, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
+            walk = self._walk(root, call, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
             files, more = found(walk, start, wanted, offset, limit)
             note = glob_note(walk, offset, len(files), more=more)
             return answer(GlobResult(files, more or walk.stopped, note))
@@ -438,7 +438,7 @@ class FileTools:
             start = resolve(root, path)
             include, exclude = ([root.pattern(each, start) for each in listed] for listed in (include, exclude))
             wanted = globs(include, exclude)
-            walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
+            walk = self._walk(root, call, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
             with worded(root.shown(start)):
                 if kind_of(root.status(start).st_mode) == "directory":
@@ -457,13 +457,15 @@ class FileTools:
         with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
             yield roots.of(path)
 
-    def _deadline(self) -> Deadline:
-        return Deadline(self.settings.time_limit)
+    def _deadline(self, call: ToolContext | None) -> Deadline:
+        return Deadline.of(self.settings.time_limit, call)
 
-    def _walk(self, root: OpenRoot, wanted: Globs = EVERYTHING, *, hidden: bool, no_ignore: bool) -> Walk:
+    def _walk(
+        self, root: OpenRoot, call: ToolContext | None, wanted: Globs = EVERYTHING, *, hidden: bool, no_ignore: bool
+    ) -> Walk:
         return Walk(
             root,
-            self._deadline(),
+            self._deadline(call),
             hidden=hidden or self.settings.hidden,
             no_ignore=no_ignore or self.settings.no_ignore,
             globs=wanted,

@@ -282,7 +282,7 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
 
     Args:
         changes: At most one for a file.
-        deadline: When to give up waiting for another writer.
+        deadline: When to give up; nothing is changed after it.
 
     Raises:
         ToolError: One of them failed, and so none was made.
@@ -300,6 +300,7 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
                     for slot in slots:
                         step(slot)
                 note = _noted(slots) if len(slots) > 1 else None
+                deadline.check("Preparing the change")
                 for slot in slots:
                     slot.put_in_place()
                 note = note and note.rename(note.with_suffix(_DONE))
