@@ -26,7 +26,7 @@ BAD_TOOLS = [
     {"name": "remote", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://example.com/s.json"}}}},
     {"name": "deep", "inputSchema": nested(100)},
     {"name": "hidden", "inputSchema": {"type": "object", "properties": {"a\u202eb": {"type": "string"}}}},
-    {"name": "no_schema"},
+    {"name": "any_text", "inputSchema": {"anyOf": [{"type": "string"}]}},
     {"name": "list_schema", "inputSchema": []},
     {"name": "header", "inputSchema": {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}},
     {"name": "wrong_type", "inputSchema": {"type": "nothing"}},

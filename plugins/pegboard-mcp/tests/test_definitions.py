@@ -35,6 +35,56 @@ def test_a_damaged_file_accepts_no_tool(tmp_path, damage):
     assert ["accept it anew" in problem.cause for problem in resolved.problems] == [True]
 
 
+async def offered(tmp_path, *listed):
+    """The tools and problems of a server with these definitions, which isn't started."""
+    file = Accepted(str(tmp_path / "accepted.json"))
+    file.write("notes", Definitions.of(listed, 100))
+    registry = ToolRegistry()
+    registry.register(mcp_toolset("notes", command="/nowhere", accepted=file.path))
+    return await registry.resolve()
+
+
+A = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"properties": {"a": {"type": "string"}}, "type": None},
+        {"required": ["a"]},
+        {"type": ["object", "null"]},
+        {"anyOf": [A, {"type": "object"}]},
+        {"oneOf": [A, {"type": "null"}]},
+        {"allOf": [A, {"required": ["a"]}]},
+        {"$ref": "#/$defs/A", "$defs": {"A": A}},
+    ],
+)
+async def test_a_schema_that_accepts_objects_counts_as_that_of_an_object(tmp_path, schema):
+    tool = (await offered(tmp_path, {"name": "get", "inputSchema": schema, "outputSchema": schema})).get("notes__get")
+    assert tool.spec.input_schema == {**(schema or {}), "type": "object"}
+    assert tool.spec.output_schema == (tool.spec.input_schema if schema else None)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        [],
+        True,
+        {"type": "array"},
+        {"type": ["null"]},
+        {"anyOf": [{"type": "string"}]},
+        {"allOf": [A, {"type": "null"}]},
+    ],
+)
+async def test_a_schema_that_accepts_no_object_costs_its_tool(tmp_path, schema):
+    resolved = await offered(tmp_path, {"name": "get", "inputSchema": schema}, {"name": "put", "inputSchema": A})
+    assert resolved.names == ("notes__put",)
+    assert "tool 'get' is refused" in str(resolved.problems[0])
+
+
 async def test_a_server_is_not_started_for_a_tool_with_another_prefix(tmp_path):
     """With accepted definitions, its tools' names are known, and there is no prefix."""
     toolset = mcp_toolset("never", command="/no/such/program", accepted=str(tmp_path / "accepted.json"))

@@ -167,7 +167,7 @@ async def test_one_bad_tool_costs_one_tool():
         assert all(name.startswith("bad__") and name.isascii() and len(name) <= 64 for name in names.values())
         assert "\x1b" not in offered.get(names["es\x1b[31mcape\u202e"]).spec.description
         problems = " ".join(str(problem) for problem in offered.problems)
-        bad = ("remote", "deep", "hidden", "no_schema", "list_schema", "header", "wrong_type", "number_text", "hints")
+        bad = ("remote", "deep", "hidden", "any_text", "list_schema", "header", "wrong_type", "number_text", "hints")
         for name in bad:
             assert f"tool {name!r}" in problems or f"tool 'bad__{name}'" in problems
         assert "tool 13 of its list has no name" in problems

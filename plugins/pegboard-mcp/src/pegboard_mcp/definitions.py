@@ -224,6 +224,34 @@ def tools_of(
     return tools, problems
 
 
+def object_schema(written: Any) -> JsonObject:
+    """A tool's schema as its server wrote it, with `"type": "object"`, which many leave out at the root.
+
+    Raises:
+        ValueError: It is not a schema, or accepts no object.
+    """
+    if written is None:
+        return {"type": "object"}
+    if not isinstance(written, dict) or not _accepts_objects(written):
+        raise ValueError("its inputSchema or outputSchema is not the JSON Schema of an object")
+    return {**cast("JsonObject", written), "type": "object"}
+
+
+def _accepts_objects(schema: Any) -> bool:
+    """Whether a schema may accept an object, by its `type` and by the schemas of which it is composed."""
+    if not isinstance(schema, dict):
+        return schema is True
+    given = cast("JsonObject", schema)
+    kind = given.get("type")
+    if kind is not None and kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        return False
+    return all(
+        some(_accepts_objects(each) for each in given[key])
+        for key, some in (("anyOf", any), ("oneOf", any), ("allOf", all))
+        if isinstance(given.get(key), list)
+    )
+
+
 def _tool(server: str, settings: ServerSettings, definition: Definition, call: Call) -> Tool:
     """The tool of a definition; its schemas are checked as those of every toolset's tools are."""
     facts, own = definition.facts, definition.name
@@ -232,12 +260,12 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
     for key in ("title", "description"):
         if not isinstance(facts.get(key, ""), str):
             raise ValueError(f"{key} isn't a text")  # noqa: TRY004  data from outside
-    if not isinstance(facts.get("inputSchema"), dict):
-        raise ValueError("inputSchema is missing, or isn't an object")  # noqa: TRY004  likewise
-    if "x-mcp-header" in json.dumps(facts["inputSchema"]):  # else listing loads no SDK
+    schema = object_schema(facts.get("inputSchema"))
+    output = object_schema(written) if (written := facts.get("outputSchema")) else None
+    if "x-mcp-header" in json.dumps(schema):  # else listing loads no SDK
         from mcp.shared.inbound import find_invalid_x_mcp_header
 
-        if (fault := find_invalid_x_mcp_header(facts["inputSchema"])) is not None:
+        if (fault := find_invalid_x_mcp_header(schema)) is not None:
             raise ValueError(fault)
     if not isinstance(annotations, Mapping):
         raise ValueError("annotations isn't an object")  # noqa: TRY004  likewise
@@ -247,8 +275,8 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
     spec = ToolSpec(
         name,
         facts.get("description", ""),
-        facts["inputSchema"],
-        facts.get("outputSchema"),
+        schema,
+        output,
         title=title if isinstance(title, str) else None,
         annotations=ToolAnnotations.from_json(hints),
         requires_confirmation=is_among(own, settings.confirm),

@@ -26,6 +26,7 @@ from pydantic_core import from_json
 
 from pegboard.errors import cause_of, operator_log
 from pegboard.plugins.side_effects import JOB
+from pegboard_mcp.definitions import object_schema
 from pegboard_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -114,13 +115,9 @@ def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
     stubs: list[dict[str, Any]] = []
     for each in listed:
         facts = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
-        name, schema = facts.get("name"), facts.get("inputSchema")
-        if (
-            isinstance(name, str)
-            and isinstance(schema, dict)
-            and cast("dict[str, Any]", schema).get("type") == "object"
-        ):
-            stubs.append({"name": name, "inputSchema": schema})
+        if isinstance(name := facts.get("name"), str):
+            with suppress(ValueError, RecursionError):
+                stubs.append({"name": name, "inputSchema": object_schema(facts.get("inputSchema"))})
     return stubs
 
 
