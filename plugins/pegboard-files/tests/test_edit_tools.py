@@ -523,6 +523,62 @@ def test_a_patch_of_which_a_part_can_not_be_done_changes_nothing(top, write, app
     assert sorted((str(path), path.is_file() and path.read_bytes()) for path in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("target", ["a", "missing", "../secret.txt", "folder", "second"])
+def test_a_patch_that_deletes_a_link_deletes_the_link(top, write, apply, target):
+    write({"a": "x\n", "folder/b": "y\n"})
+    (top / "second").symlink_to("a")
+    (top / "link").symlink_to(target)
+    result = apply("*** Delete File: link", "*** Add File: new", "+z")
+    assert result.text.endswith("A new\nD link")
+    assert f"--- a/link\n+++ /dev/null\n@@ -1 +0,0 @@\n-{target}\n" in result.metadata["diff"]
+    assert sorted(path.name for path in top.iterdir()) == ["a", "folder", "new", "second"]
+    assert (top / "a").read_text() == "x\n"
+    assert (top.parent / "secret.txt").read_text() == "secret\n"
+
+
+def test_a_patch_may_put_a_file_in_place_of_a_link(top, write, apply):
+    write({"a": "x\n"})
+    (top / "link").symlink_to("a")
+    assert apply("*** Delete File: link", "*** Add File: link", "+z").text.endswith("M link")
+    assert [(top / name).read_text() for name in ("a", "link")] == ["x\n", "z\n"]
+    assert not (top / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["*** Update File: link", "*** Move to: b"], "'link' is a link to 'a', and a link can't be moved"),
+        (["*** Delete File: link", "*** Update File: link", "-x"], "there is no 'link' any more"),
+        (["*** Delete File: link", "*** Update File: a", "-y"], "can't be found"),
+    ],
+)
+def test_what_can_not_be_done_with_a_link_changes_nothing(top, write, apply, lines, why):
+    write({"a": "x\n"})
+    (top / "link").symlink_to("a")
+    result = apply(*lines)
+    assert why in result.text
+    assert result.is_error
+    assert (top / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("rules", "kind"),
+    [
+        ([Rule("edit", "*", "allow")], None),
+        ([Rule("edit", "open/*", "allow")], "denied"),
+        ([Rule("edit", "*", "allow"), Rule("edit", "shut/*", "deny")], "denied"),
+        ([Rule("edit", "*", "allow"), Rule("edit", "open/*", "deny")], "denied"),
+        ([Rule("edit", "open/*", "allow"), Rule("edit", "shut", "allow")], None),
+    ],
+)
+def test_rules_judge_target_and_folder_of_a_link_that_is_deleted(top, write, rules, kind):
+    write({"open/a": "x\n", "shut/b": "y\n"})
+    (top / "shut/link").symlink_to("../open/a")
+    registry = registry_of(top, Permissions(rules))
+    assert registry.call_sync("apply_patch", {"input": patch("*** Delete File: shut/link")}).kind == kind
+    assert (top / "shut/link").is_symlink() is (kind is not None)
+
+
 def test_an_invalid_patch_is_refused_before_the_approval(top):
     requests, result = asked(top, "apply_patch", {"input": "hello"})
     assert requests == []

@@ -35,7 +35,16 @@ def put(root, **files: bytes | None) -> None:
 
 
 def tree(top: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+    """The files below a folder with their contents, and the links with their targets."""
+    return {
+        str(path.relative_to(top)): os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def removed_link(root, path: str) -> Change:
+    return Change(read_state(root, resolve(root, path, follow=False), follow=False), None)
 
 
 def test_files_are_made_replaced_and_removed_together(top, write, opened):
@@ -255,8 +264,10 @@ def test_without_hard_links_copies_are_the_backups(top, write, opened, monkeypat
     """As on FAT, and on many network file systems."""
     write({"a": "1", "b": "2"})
     (top / "a").chmod(0o640)
+    (top / "link").symlink_to("nowhere")
     before = tree(top)
     changes = [change(opened, path, data) for path, data in {"a": b"x", "b": None, "c": b"z"}.items()]
+    changes.insert(0, removed_link(opened, "link"))
     real = os.unlink
 
     def refuse(*args, **kwargs):
@@ -281,8 +292,10 @@ def test_an_error_at_any_moment_leaves_everything_as_it_was(top, write, opened, 
     """Such as a full disk, or a quota."""
     call, moment = when
     write({"a": "1", "b": "2", "c": "3"})
+    (top / "link").symlink_to("b")
     before = tree(top)
     changes = [change(opened, path, data) for path, data in {"a": b"x", "b": None, "c": b"z", "new/d": b"w"}.items()]
+    changes.insert(1, removed_link(opened, "link"))
     real, calls = getattr(os, call), 0
 
     def fail(*args, **kwargs):
@@ -298,7 +311,7 @@ def test_an_error_at_any_moment_leaves_everything_as_it_was(top, write, opened, 
     except ToolError as error:
         assert error.text.endswith("No space left on device. Nothing was changed.")  # noqa: PT017
         assert tree(top) == before
-        assert sorted(path.name for path in top.iterdir()) == ["a", "b", "c"]
+        assert sorted(path.name for path in top.iterdir()) == ["a", "b", "c", "link"]
     else:  # the call was made less often, or only in the cleanup
         assert tree(top) == {"a": b"x", "c": b"z", "new/d": b"w"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -207,10 +208,21 @@ class EditTools:
     def patch_tool(self) -> Tool:
         """`apply_patch`, a freeform tool; models without freeform tools pass the patch as the argument `input`."""
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
-        options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
+        options |= {"title": "Apply a patch", "check": _faults, "permission_values": self._named, "idempotent": False}
         options["meta"] = {EDITS_BY: "patch"}
         options["examples"] = [{"input": EXAMPLE}]
         return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
+
+    def _named(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
+        """The paths in a patch, for the permission rules; of a link that it deletes, the folder, too.
+
+        Rules follow a link, and so judge its target only.
+        """
+        patch = read_patch(arguments["input"])
+        root = self._folder(arguments, context)
+        deleted = (file.path for file in patch if file.kind == "delete")
+        folders = [path.rpartition("/")[0] or "." for path in deleted if os.path.islink(os.path.join(root, path))]  # noqa: PTH114, PTH118
+        return {"path": [*(path for file in patch for path in file.paths), *folders]}
 
     def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)
         """Changes, adds, removes and moves files by one patch: all of it is applied, or nothing.
@@ -273,11 +285,6 @@ def _faults(arguments: Mapping[str, Any]) -> list[str]:
     except ToolError as error:
         return [f"input: {error.text}"]
     return []
-
-
-def _named(arguments: Mapping[str, Any], _context: ReadonlyContext) -> dict[str, list[str]]:
-    """The paths in a patch, for the permission rules."""
-    return {"path": [path for file in read_patch(arguments["input"]) for path in file.paths]}
 
 
 @frozen
@@ -424,12 +431,14 @@ class PatchRun:
             "\n".join(["Success. Updated the following files:", *rows]),
         )
 
-    def _file(self, path: str) -> _PatchedFile:
+    def _file(self, path: str, *, follow: bool = True) -> _PatchedFile:
         root = self.roots.of(path)
-        parts = resolve(root, path, create=True)
+        parts = resolve(root, path, create=True, follow=False)
+        if follow and root.place(parts) not in self._files:  # else it is a link that the patch deletes, or no link
+            parts = resolve(root, path, create=True)
         place = root.place(parts)
         if place not in self._files:
-            state = read_state(root, parts)
+            state = read_state(root, parts, follow=follow)
             self.check(state)
             self._files[place] = _PatchedFile(state, state.data)
             if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
@@ -442,8 +451,8 @@ class PatchRun:
             raise ToolError(f"there is already a {file.before.name!r}: update it, or delete it first.")
         return file
 
-    def _present(self, path: str) -> _PatchedFile:
-        file = self._file(path)
+    def _present(self, path: str, *, follow: bool = True) -> _PatchedFile:
+        file = self._file(path, follow=follow)
         if file.data is None:
             resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
             raise ToolError(f"there is no {file.before.name!r} any more: an earlier part of the patch removes it.")
@@ -453,7 +462,12 @@ class PatchRun:
         if patch.kind == "add":
             self._absent(patch.path).data = patch.content.encode()
             return
-        file = self._present(patch.path)
+        file = self._present(patch.path, follow=patch.kind != "delete")
+        if patch.move is not None and resolve(file.before.root, patch.path, follow=False) != file.before.parts:
+            raise ToolError(
+                f"{patch.path!r} is a link to {file.before.name!r}, and a link can't be moved. Move that file, or "
+                "delete the link."
+            )
         if patch.chunks:
             text = text_of_state(evolve(file.before, data=file.data))
             new = PatchedText(text, file.before.name, self.deadline).apply(patch.chunks)

@@ -380,13 +380,14 @@ MAX_PARTS: Final = 1_000
 """Components of one path, or of the target of one link."""
 
 
-def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
+def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = True) -> Parts:
     """Resolves a path to its parts below the root, links one by one.
 
     Args:
         root: The root that it must stay in.
         asked: Relative to the root; or absolute and below it.
         create: Whether its end need not exist; missing directories are taken as written, and must not include `..`.
+        follow: Whether its end is followed if it is a link.
 
     Raises:
         ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be examined; or the rules
@@ -408,7 +409,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
                     return _new_parts(root, (*done, part, *below), asked)
                 _check_allowed(root, (*done, part), asked)
                 raise
-            if target is None:
+            if target is None or not (follow or todo):
                 done.append(name)
                 continue
             links += 1

@@ -51,14 +51,16 @@ class FileState:
     Attributes:
         root: The root that it is in.
         parts: Its path below the root.
-        data: Its bytes; `None`: there is no file.
+        data: Its bytes; the target of a link; `None`: there is no file.
         stamp: Its stamp; `None`: there is no file.
+        is_link: Whether it is a link.
     """
 
     root: OpenRoot
     parts: Parts
     data: bytes | None = None
     stamp: Stamp | None = None
+    is_link: bool = False
 
     @property
     def name(self) -> str:
@@ -71,8 +73,13 @@ class FileState:
         return self.root.place(self.parts)
 
 
-def read_state(root: OpenRoot, parts: Parts) -> FileState:
+def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileState:
     """Reads a file for a change; it may be missing.
+
+    Args:
+        root: The root that it is in.
+        parts: Its path below the root.
+        follow: `False`: it may be a link, which is to be changed itself.
 
     Raises:
         ToolError: It isn't a regular file, is larger than `MAX_EDITED`, may not be changed, or the rules deny it.
@@ -88,6 +95,11 @@ def read_state(root: OpenRoot, parts: Parts) -> FileState:
     except (FileNotFoundError, NotADirectoryError):
         root.check(parts)
         return FileState(root, parts)
+    if stat.S_ISLNK(status.st_mode) and not follow:
+        root.check_edit(parts[:-1])  # rules follow the link, and so judge its target only
+        with worded(name):
+            target = os.readlink(parts[-1], dir_fd=root.directory(parts[:-1]))
+        return FileState(root, parts, os.fsencode(target), stamp_of(status), is_link=True)
     with worded(name), root.open_file(parts) as file:
         status = os.fstat(file.fileno())
         if status.st_size > MAX_EDITED:
@@ -169,7 +181,8 @@ class _Slot:
         if self.change.data is None:
             return
         self.staged = True
-        like = self.change.before if self.change.before.stamp is not None else self.change.like
+        before = self.change.before
+        like = before if before.stamp is not None and not before.is_link else self.change.like
         self._write(self.new, self.change.data, like)
 
     def _write(self, name: str, data: bytes, like: FileState | None) -> None:
@@ -193,7 +206,10 @@ class _Slot:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            self._write(self.old, before.data, before)
+            if before.is_link:
+                os.symlink(before.data, self.old, dir_fd=self.folder)
+            else:
+                self._write(self.old, before.data, before)
 
     def put_in_place(self) -> None:
         """Renames the new file into place, or removes the old one. A new file never replaces an existing one."""
