@@ -19,6 +19,7 @@ from pegboard.testing import ScriptedModel
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
 from pegboard.tools.spec import Limits
 from pegboard_mcp import mcp_toolset
+from pegboard_mcp.settings import ServerError
 
 SERVER = str(Path(__file__).with_name("real_server.py"))
 ALLOW = Permissions([Rule("real__*", "*", "allow")])
@@ -145,11 +146,8 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path):
         assert (await registry.call("real__echo", {"text": "on"})).text == "on"
 
 
-async def test_a_call_in_flight_when_the_server_dies_has_an_unknown_outcome_and_the_next_finds_it_again(
-    tmp_path, monkeypatch
-):
-    begun, clock = tmp_path / "begun", SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("pegboard_mcp.connection.time", clock)
+async def test_a_call_in_flight_when_the_server_dies_has_an_unknown_outcome_and_the_next_starts_it_again(tmp_path):
+    begun = tmp_path / "begun"
     async with served(tmp_path) as registry:
         offered = await registry.resolve()
         waits = {"begun": str(begun), "ended": str(tmp_path / "ended")}
@@ -157,10 +155,24 @@ async def test_a_call_in_flight_when_the_server_dies_has_an_unknown_outcome_and_
         await event(begun)
         died = await registry.call("real__die", {}, resolved=offered)
         assert (died.kind, (await waiting).kind) == ("unknown_outcome", "unknown_outcome")
-        again = await registry.call("real__echo", {"text": "on"}, resolved=offered)
-        assert "is tried again in" in again.text
-        clock.monotonic = lambda: 0.5  # the time between two starts has passed
         assert (await registry.call("real__echo", {"text": "on"}, resolved=offered)).text == "on"
+        assert (await registry.call("real__die", {}, resolved=offered)).kind == "unknown_outcome"
+        assert (await registry.call("real__echo", {"text": "on"}, resolved=offered)).text == "on"
+
+
+async def test_a_server_that_does_not_start_is_tried_again_at_growing_intervals(tmp_path, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr("pegboard_mcp.connection.time", clock)
+    missing = await mcp_toolset("missing", command=str(tmp_path / "server")).connection()
+    for now, words in (
+        (0.0, "no program"),
+        (0.1, "is tried again in 0.4 s"),
+        (0.5, "no program"),
+        (1.0, "is tried again in 0.5 s"),
+    ):
+        clock.monotonic = lambda now=now: now
+        with pytest.raises(ServerError, match=words):
+            await missing.start()
 
 
 async def test_what_a_server_has_started_ends_with_it(tmp_path):

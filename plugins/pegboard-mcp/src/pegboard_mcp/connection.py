@@ -45,9 +45,6 @@ FIRST_WAIT: Final = 0.5
 """Seconds to wait after a failed start; doubled after each further failure."""
 
 LONGEST_WAIT: Final = 30.0
-STEADY_SECONDS: Final = 10.0
-"""A connection that lasted this long is reconnected at once when it is lost."""
-
 READ_SECONDS: Final = 30.0
 """How long a server may take for each page when its tools are listed again."""
 
@@ -134,7 +131,6 @@ class _Session:
     closing: asyncio.Event = field(factory=asyncio.Event)
     relist: asyncio.Event = field(factory=asyncio.Event)
     is_noted: bool = False
-    began: float = field(factory=time.monotonic)
 
     @property
     def is_over(self) -> bool:
@@ -279,14 +275,16 @@ class Connection:
             ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
 
     def _note_end(self, session: _Session | None, cause: str | None) -> None:
-        """Records when to allow the next attempt."""
+        """Records when to allow the next attempt: at once if the server had started."""
         if session is not None and (session.closing.is_set() or session.is_noted):
             return
-        if session is not None:
+        wait = 0.0
+        if session is None:
+            wait = min(FIRST_WAIT * 2**self._failures, LONGEST_WAIT)
+            self._failures += 1
+        else:
             session.is_noted = True
-        held = 0.0 if session is None else time.monotonic() - session.began
-        self._failures = 1 if held > STEADY_SECONDS else self._failures + 1
-        wait = 0.0 if held > STEADY_SECONDS else min(FIRST_WAIT * 2 ** (self._failures - 1), LONGEST_WAIT)
+            self._failures = 0
         self._not_before, self._cause = time.monotonic() + wait, cause or "it ended the connection"
         self._log.warning("the connection ended: %s", self._cause)
 
