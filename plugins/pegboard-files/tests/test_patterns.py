@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import ToolError
-from pegboard_files.patterns import Globs, compiled, globs, names_hidden, rules_of, translated
+from pegboard_files.patterns import Globs, compiled, globs, names_hidden, rules_of, translated, with_literal_brackets
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,13 @@ def test_any_pattern_is_accepted_or_refused_with_an_error(pattern):
     """Property: a model may write anything."""
     with suppress(ToolError):
         assert globs([pattern]).takes("a/b") in (True, False)
+
+
+@given(st.text(st.sampled_from("a[]!-^ é"), min_size=1, max_size=9))
+def test_a_pattern_with_literal_brackets_takes_just_that_name(name):
+    way = with_literal_brackets([f"x{name}x"])
+    assert globs(way).takes(f"x{name}x")
+    assert globs(way).takes("xax") is (name == "a")
 
 
 @pytest.mark.parametrize("pattern", ["{" * 1_000, "{a," * 333, "{a," * 250 + "}" * 250])

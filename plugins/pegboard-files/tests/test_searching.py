@@ -81,6 +81,46 @@ def test_a_pattern_over_lines_is_refused_with_what_to_do(pattern):
         line_pattern(pattern, literal=False, case="sensitive")
 
 
+WORDS = ["дюйм", "дюймы", "ждюйм", "(дюйм)", "дюйм, ильм", "ильм дюйм", "дюйм_", "ё-дюйм", "a", "mir", "ä дюйм é"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            r"\bдюйм\b",
+            r"\bдюйм",
+            r"дюйм\b",
+            r"\bдюйм\b|\ba\b",
+            r"\bдюйм\b, \bильм\b",
+            r"ильм \bдюйм\b",
+            r"\b(дюйм|a)\b",
+        ),
+        *(r"\b[ж-я]+\b", r"\\bдюйм", r"\bä\b.*\bé\b", r"дюйм\b-|\bдюйм\b"),
+    ],
+)
+def test_an_edge_of_a_word_is_one_beside_letters_that_are_not_ascii_too(pattern):
+    assert matching(pattern, "\n".join(WORDS)) == [word for word in WORDS if re.search(pattern, word)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_noted"),
+    [
+        (r"^\w+ \w+$", True),
+        (r"жил\w+", True),
+        (r"\bжилй\b", False),
+        (r"жилй|\w+", True),
+        (r"\\word", False),
+        (r"\p{L}+x", False),
+        ("x", False),
+    ],
+)
+def test_where_ascii_escapes_may_miss_letters_a_note_says_so(write, files, pattern, is_noted):
+    write({"a": "жилй дюйм\n"})
+    note = files.grep(pattern).structured_content["note"]
+    assert (r"\w, \d and \b match ASCII only" in note) is is_noted
+
+
 def test_an_escaped_backslash_before_an_n_is_no_line_end():
     assert matching(r"a\\n", "a\\n\n") == ["a\\n"]
     assert matching(r"a\n", "a\\n\n", literal=True) == ["a\\n"]

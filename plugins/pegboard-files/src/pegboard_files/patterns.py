@@ -6,6 +6,7 @@ come from a repository or a model, and `*a*a*a*a*b` takes a backtracking engine 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -160,6 +161,20 @@ def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
         ToolError: A pattern is invalid, expands to too many, or contains `..`.
     """
     return Globs(_glob_rules(include), _glob_rules(exclude))
+
+
+_BRACKET: Final = re.compile(r"\\.|[\[\]]", re.DOTALL)
+
+
+def with_literal_brackets(patterns: Sequence[str]) -> list[str]:
+    """Patterns in which brackets stand for themselves, as in `app/[id]/page.tsx`."""
+    return [_BRACKET.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\{found[0]}", each) for each in patterns]
+
+
+def readings(patterns: Sequence[str]) -> list[Sequence[str]]:
+    """The ways to read patterns, to be tried in this order: as they are, then with literal brackets."""
+    literal = with_literal_brackets(patterns)
+    return [patterns] if literal == [*patterns] else [patterns, literal]
 
 
 def names_hidden(pattern: str) -> bool:

@@ -56,12 +56,38 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
     options.max_mem = MAX_MEMORY
     options.case_sensitive = not _ignores_case(pattern, literal=literal, case=case)
     try:
-        expression = re2.compile(f"(?m){re2.escape(pattern) if literal else pattern}".encode(), options)
+        expression = re2.compile(f"(?m){re2.escape(pattern) if literal else with_edges(pattern)}".encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
         raise _refused(pattern, error) from None
     if expression.programsize > MAX_PROGRAM:
         raise ToolError("the pattern is too costly: use smaller counts in {...}, or fewer Unicode classes.")
     return expression
+
+
+_OTHER: Final = r"[^\p{L}\p{M}\p{N}_]"
+_NO_WORD: Final = frozenset(" \t,;:=<>/'\"")
+
+
+def with_edges(pattern: str) -> str:
+    r"""A pattern in which `\b` beside non-ASCII letters is an edge of a word, too; RE2's knows ASCII letters only.
+
+    RE2 can't look around, so an edge takes the character beside the word; within one line that changes no result.
+    """
+    return pattern if pattern.isascii() else _ESCAPE.sub(_edge, pattern)
+
+
+def _edge(escape: re.Match[str]) -> str:
+    before, after = escape.string[: escape.start()][-1:], escape.string[escape.end() :][:1]
+    for inside, outside, more, end in ((after, before, "([", "^"), (before, after, ")]}*+?", "$")):
+        is_letter = not inside.isascii() and inside.isalnum()
+        if escape[0] == r"\b" and inside and (is_letter or inside in more):
+            return "" if is_letter and outside and outside in _NO_WORD else f"(?:{end}|{_OTHER})"
+    return escape[0]
+
+
+def is_ascii_only(pattern: str) -> bool:
+    r"""Whether a pattern has `\w`, `\b` or `\d`, or their opposites, which know ASCII only."""
+    return any(escape[1] in "wWbBdD" for escape in _ESCAPE.findall(with_edges(pattern)))
 
 
 def lines_in(block: bytes, pattern: Any) -> Iterator[tuple[int, int]]:

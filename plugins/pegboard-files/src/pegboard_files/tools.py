@@ -17,7 +17,7 @@ from attrs import field, frozen
 from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
 from pegboard.schema.converter import Allowed
 from pegboard_files.contents import read_contents
-from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
+from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden, readings
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
     Deadline,
@@ -30,7 +30,7 @@ from pegboard_files.root import (
     shown_path,
     worded,
 )
-from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
+from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, is_ascii_only, line_pattern
 from pegboard_files.text import BinaryFileError
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
 from pegboard_files.writing import SeenFiles, session_of, stamp_of
@@ -109,8 +109,8 @@ def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
     return _joined(*notes, _denied(walk))
 
 
-def grep_note(walk: Walk, search: Search) -> str:
-    """The note on a search's results."""
+def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
+    """The note on a search's results; `pattern` is the regular expression."""
     found = len(search.matches) or len(search.files)
     what = "matching lines" if search.mode == "matches" else "files"
     notes: list[str] = []
@@ -122,6 +122,8 @@ def grep_note(walk: Walk, search: Search) -> str:
         notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
     if search.binary:
         notes.append(f"{search.binary:,} {_plural(search.binary, 'file')} left out as binary.")
+    if is_ascii_only(pattern) and not (found and pattern.isascii()):
+        notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
     return _joined(*notes, _unreadable(walk.unreadable + search.unreadable), _denied(walk))
 
 
@@ -352,7 +354,7 @@ class FileTools:
         """
         with self._opened(call, path) as root:
             start = directory_of(root, path)
-            walk = self._walk(root, call, hidden=hidden, no_ignore=no_ignore)
+            walk = self._walk(root, self._deadline(call), hidden=hidden, no_ignore=no_ignore)
             entries, total = listed(walk, start, offset, limit)
             note = listing_note(walk, offset, len(entries), total)
             return answer(DirectoryListing(root.shown(start), entries, total, note))
@@ -387,11 +389,16 @@ class FileTools:
             call: The running call.
         """
         with self._opened(call, path) as root:
-            start = directory_of(root, path)
+            start, deadline = directory_of(root, path), self._deadline(call)
             pattern, *left_out = (root.pattern(each, start) for each in (pattern, *exclude))
-            wanted = globs([pattern], left_out)
-            walk = self._walk(root, call, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
-            files, more = found(walk, start, wanted, offset, limit)
+            hidden = hidden or names_hidden(pattern)
+            ways = readings([pattern])
+            while True:
+                wanted = globs(ways.pop(0), _both(left_out))
+                walk = self._walk(root, deadline, wanted, hidden=hidden, no_ignore=no_ignore)
+                files, more = found(walk, start, wanted, offset, limit)
+                if files or walk.stopped or not ways:
+                    break
             note = glob_note(walk, offset, len(files), more=more)
             return answer(GlobResult(files, more or walk.stopped, note))
 
@@ -435,18 +442,23 @@ class FileTools:
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
         with self._opened(call, path) as root:
-            start = resolve(root, path)
+            start, deadline = resolve(root, path), self._deadline(call)
             include, exclude = ([root.pattern(each, start) for each in listed] for listed in (include, exclude))
-            wanted = globs(include, exclude)
-            walk = self._walk(root, call, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
-            search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with worded(root.shown(start)):
-                if kind_of(root.status(start).st_mode) == "directory":
-                    search.run(_files(walk, start, wanted))
-                else:
-                    _search_one(search, start)
+            hidden = hidden or any(map(names_hidden, include))
+            ways = readings(include)
+            while True:
+                wanted = globs(ways.pop(0), _both(exclude))
+                walk = self._walk(root, deadline, wanted, hidden=hidden, no_ignore=no_ignore)
+                search = Search(root, looked_for, mode, limit, context, deadline)
+                with worded(root.shown(start)):
+                    if kind_of(root.status(start).st_mode) == "directory":
+                        search.run(_files(walk, start, wanted))
+                    else:
+                        _search_one(search, start)
+                if search.searched or search.binary or search.unreadable or walk.stopped or not ways:
+                    break
             truncated = search.full or search.stopped or walk.stopped
-            note = grep_note(walk, search)
+            note = grep_note(walk, search, "" if literal else pattern)
             return answer(GrepResult(search.matches, search.files, search.searched, truncated, note))
 
     @contextmanager
@@ -461,15 +473,20 @@ class FileTools:
         return Deadline.of(self.settings.time_limit, call)
 
     def _walk(
-        self, root: OpenRoot, call: ToolContext | None, wanted: Globs = EVERYTHING, *, hidden: bool, no_ignore: bool
+        self, root: OpenRoot, deadline: Deadline, wanted: Globs = EVERYTHING, *, hidden: bool, no_ignore: bool
     ) -> Walk:
         return Walk(
             root,
-            self._deadline(call),
+            deadline,
             hidden=hidden or self.settings.hidden,
             no_ignore=no_ignore or self.settings.no_ignore,
             globs=wanted,
         )
+
+
+def _both(patterns: Sequence[str]) -> list[str]:
+    """Patterns of what is left out, with their brackets read in both ways."""
+    return [each for way in readings(patterns) for each in way]
 
 
 def _files(walk: Walk, start: Parts, wanted: Globs) -> Iterable[Parts]:
