@@ -4,12 +4,18 @@ import datetime as dt
 import decimal
 import math
 import re
-from typing import Annotated, Literal, NewType
+import sys
+from typing import Annotated, Literal, NewType, TypedDict
 
+import annotated_types
 import attrs
+import msgspec
+import pydantic
 import pytest
 from attrs import frozen, validators
 from hypothesis import given, strategies as st
+from pydantic import Field
+from pydantic_core import core_schema
 from typing_extensions import Doc, TypeAliasType
 
 from pegboard.errors import DefinitionError
@@ -116,12 +122,155 @@ def test_attrs_validators_in_annotated_mean_what_they_do_on_a_field(validator, k
         strict_structurer(Annotated[int, validator])(refused)
 
 
-@pytest.mark.parametrize("validator", [validators.or_(validators.lt(0), validators.gt(9)), validators.in_("ab")])
-def test_attrs_validators_without_keywords_are_refused_in_annotated(validator):
-    with pytest.raises(DefinitionError, match="doesn't apply to int"):
-        schema_of(Annotated[int, validator])
+@pytest.mark.parametrize(
+    ("validator", "value", "refused"),
+    [
+        (validators.or_(validators.lt(0), validators.gt(9)), -1, 5),
+        (validators.and_(validators.ge(1), lambda _self, _attribute, value: 1 / (value - 7)), 8, 7),
+    ],
+)
+def test_attrs_validators_without_keywords_run_in_annotated(validator, value, refused):
+    structure = strict_structurer(Annotated[int, validator])
+    assert structure(value) == value
+    with pytest.raises(StructureError, match="must pass") as caught:
+        structure(refused)
+    assert " at 0x" not in str(caught.value)
+
+
+def test_a_constraint_that_doesnt_apply_is_refused():
     with pytest.raises(DefinitionError, match="doesn't apply to int"):
         schema_of(Annotated[int, Marker(ge=1, min_length=1)])
+
+
+# --- pydantic in Annotated ---
+
+
+def no_dots(value):
+    if ".." in value:
+        raise ValueError("no dots")
+    return value
+
+
+class Guard:
+    """Metadata of a user that only pydantic can read."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_after_validator_function(no_dots, handler(source))
+
+
+class Slug(str):
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source, handler):
+        return core_schema.no_info_after_validator_function(no_dots, core_schema.str_schema())
+
+
+class Broken:
+    def __get_pydantic_core_schema__(self):
+        """Takes too little."""
+
+
+@frozen
+class Page:
+    path: Annotated[str, pydantic.AfterValidator(no_dots)]
+
+
+class Pages(TypedDict):
+    path: Annotated[str, Field(max_length=4), pydantic.AfterValidator(no_dots)]
+
+
+Guarded = NewType("Guarded", Annotated[str, pydantic.AfterValidator(no_dots)])
+BLANK = pydantic.StringConstraints(strip_whitespace=True, min_length=1)
+ALL = Field(ge=0, title="T", description="D", examples=[1], deprecated=True, json_schema_extra={"x": 1, "maximum": 9})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (
+            Annotated[int, ALL],
+            {"title": "T", "examples": [1], "deprecated": True, "x": 1, "description": "D", "minimum": 0, "maximum": 9},
+        ),
+        (Annotated[int, Field(json_schema_extra=lambda schema: schema.update(x=1))], {"x": 1}),
+        (Annotated[int, msgspec.Meta(ge=1, title="T", examples=[3])], {"title": "T", "examples": [3], "minimum": 1}),
+        (Annotated[int, annotated_types.Interval(ge=1, lt=3)], {"minimum": 1, "exclusiveMaximum": 3}),
+    ],
+)
+def test_what_a_field_carries_is_in_the_schema(annotation, schema):
+    assert schema_of(annotation) == {**INTEGER, **schema}
+    assert schema_of(list[annotation])["items"] == {**INTEGER, **schema}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "accepted", "value", "refused"),
+    [
+        (Annotated[str, pydantic.AfterValidator(no_dots)], "a", "a", "../a"),
+        (Annotated[str, pydantic.WrapValidator(lambda value, handler: no_dots(handler(value)))], "a", "a", "../a"),
+        (Annotated[str, pydantic.PlainValidator(no_dots)], "a", "a", "../a"),
+        (Annotated[str, Guard()], "a", "a", "../a"),
+        (Slug, "a", "a", "../a"),
+        (Guarded, "a", "a", "../a"),
+        (Annotated[Guarded, Marker(min_length=2)], "ab", "ab", "a"),
+        (list[Annotated[str, pydantic.AfterValidator(no_dots)]], ["a"], ["a"], ["../a"]),
+        (dict[Annotated[str, pydantic.AfterValidator(no_dots)], int], {"a": 1}, {"a": 1}, {"..": 1}),
+        (Annotated[str, pydantic.AfterValidator(no_dots)] | None, None, None, "../a"),
+        (Page, {"path": "a"}, Page("a"), {"path": ".."}),
+        (Pages, {"path": "a"}, {"path": "a"}, {"path": "abcde"}),
+        (Annotated[Page, pydantic.AfterValidator(lambda page: no_dots(page.path))], {"path": "a"}, "a", {"path": ".."}),
+        (Annotated[str, BLANK], " a ", "a", "  "),
+        (Annotated[Annotated[str, BLANK], Marker(min_length=2)], " ab ", "ab", " b "),
+        (Annotated[bytes, pydantic.AfterValidator(len)], "YWI=", 2, "!"),
+        (Annotated[dt.date, pydantic.AfterValidator(lambda day: day.year)], "2024-01-02", 2024, "1700000000"),
+        (Annotated[decimal.Decimal, Field(max_digits=3)], "1.25", decimal.Decimal("1.25"), "12.55"),
+        (Annotated[int, pydantic.BeforeValidator(int)], 5, 5, "5"),
+        (Annotated[int, Field(ge=2), pydantic.PlainValidator(len, json_schema_input_type=str)], "abc", 3, 3),
+        (pydantic.Json[int], 5, None, "5"),
+        (Annotated[int, pydantic.PlainSerializer(str)], 5, 5, "5"),
+        (Annotated[int, annotated_types.Predicate(lambda value: value > 1)], 2, 2, 1),
+    ],
+)
+def test_pydantics_validators_run_after_the_schema_and_never_widen_it(annotation, accepted, value, refused):
+    structure = strict_structurer(annotation)
+    if value is not None or accepted is None:
+        assert structure(accepted) == value
+    with pytest.raises(StructureError):
+        structure(refused)
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False), st.text(max_size=3), st.booleans(), st.none()))
+def test_no_validator_accepts_what_the_type_refuses(value):
+    plain, lax = strict_structurer(int), strict_structurer(Annotated[int, pydantic.BeforeValidator(lambda _: 1)])
+    try:
+        plain(value)
+    except StructureError:
+        with pytest.raises(StructureError):
+            lax(value)
+    else:
+        assert lax(value) == 1
+
+
+def test_only_pydantic_may_apply_what_only_pydantic_reads(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(DefinitionError, match="only pydantic can apply it"):
+        schema_of(Annotated[str, Guard()])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reason"),
+    [
+        (Annotated[str, no_dots], "no_dots looks like a constraint"),
+        (Annotated[dt.datetime, annotated_types.Timezone(None)], "looks like a constraint"),
+        (Annotated[dt.datetime, msgspec.Meta(tz=True)], "looks like a constraint"),
+        (Annotated[str, Broken()], "pydantic can't apply it"),
+        (Annotated[int, Field(json_schema_extra=lambda schema: schema.pop("x"))], "its metadata can't be read"),
+        (list[Annotated[int, Field(default=3)]], "only to a parameter"),
+        (Annotated[int, Field(alias="x")] | None, "only to a parameter"),
+    ],
+)
+def test_what_looks_like_a_constraint_is_never_dropped(annotation, reason):
+    with pytest.raises(DefinitionError, match=reason):
+        schema_of(annotation)
 
 
 # --- validators of attrs on fields ---

@@ -8,7 +8,7 @@ import decimal
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NewType, TypeVar
 
 import msgspec
 import pydantic
@@ -500,3 +500,76 @@ def test_a_wrong_setting_is_named_with_its_table(table, message):
     with pytest.raises(ValueError, match=":") as caught:
         read_table(ShelfSettings, table, "plugins.shelf")
     assert str(caught.value) == message
+
+
+# --- declarations of one library in a class of another ---
+
+
+@frozen
+class OfAttrs:
+    count: int = pydantic.Field(3)
+
+
+@dataclasses.dataclass
+class OfDataclass:
+    count: int = field(default=3)
+
+
+class OfTuple(NamedTuple):
+    count: int = dataclasses.field(default=3)
+
+
+class OfStruct(msgspec.Struct):
+    count: int = pydantic.Field(3)
+
+
+class OfModel(pydantic.BaseModel):
+    count: int = msgspec.field(default=3)
+
+
+@pytest.mark.parametrize("cls", [OfAttrs, OfDataclass, OfTuple, OfStruct, OfModel])
+def test_a_default_declared_for_another_library_is_refused(cls):
+    with pytest.raises(DefinitionError, match=r"its default is .*, which .* doesn't read") as caught:
+        schema_of(cls, path="box")
+    assert caught.value.parameter == "box.count"
+
+
+class MarkedStruct(msgspec.Struct):
+    names: list[Annotated[str, pydantic.AfterValidator(str.strip)]]
+
+
+class BoundStruct(msgspec.Struct):
+    count: Annotated[int, pydantic.Field(ge=0)]
+
+
+class MarkedModel(pydantic.BaseModel):
+    count: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class OuterModel(pydantic.BaseModel):
+    inner: list[MarkedModel]
+
+
+@pytest.mark.parametrize("cls", [MarkedStruct, BoundStruct, MarkedModel, OuterModel])
+def test_a_constraint_that_the_models_library_ignores_is_refused(cls):
+    with pytest.raises(DefinitionError, match="in Annotated isn't applied by the library of"):
+        schema_of(cls)
+
+
+Cents = NewType("Cents", int)
+Price = NewType("Price", Money)
+
+
+def test_a_hook_for_a_new_type_is_used():
+    assert structure([5], list[Cents]) == [5]
+    hooked = NewType("hooked", int)
+    converter().register_structure_hook(hooked, lambda value, _: value * 100)
+    assert schema_of(hooked) == {"type": "integer"}
+    assert structure({"a": [5]}, dict[str, list[hooked]]) == {"a": [500]}
+    with pytest.raises(StructureError):
+        structure("5", hooked)
+
+
+def test_a_hook_for_a_new_type_may_have_its_own_schema():
+    converter().register_structure_hook(Price, lambda value, _: f"{value} EUR")
+    assert structure("5", Annotated[Price, {"type": "string"}]) == "5 EUR"

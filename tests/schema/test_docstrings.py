@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import example, given, strategies as st
 
@@ -86,7 +84,7 @@ SUMMARY = "Search the warehouse and return rows."
             "\n\n- one\n  deeper\n\nNote:\n    Slow.\n\nAnd a last word.",
             {"names": "More of them.", "others": "The rest.\n\nIn two paragraphs:\n- a\n- b"},
         ),
-        (NUMPY, "", {"most": "The largest number.", "names": "More of them."}),
+        (NUMPY, "\n\nNotes\n-----\nSlow.", {"most": "The largest number.", "names": "More of them."}),
         (SPHINX, "", {}),
     ],
     ids=["google", "numpy", "sphinx"],
@@ -132,8 +130,7 @@ def test_a_docstring_may_begin_with_a_section():
     assert parse_docstring("\n    Returns:\n        The sum.\n    ") == Docstring("", {}, "The sum.")
 
 
-def test_without_sections_no_library_is_loaded(monkeypatch):
-    monkeypatch.setitem(sys.modules, "docstring_parser", None)
+def test_what_only_looks_like_a_section_is_text():
     text = "Do it.\n\n    Note: this isn't a section.\n\n    Args: nor this.\n    "
     parsed = parse_docstring(text)
     assert parsed == Docstring("Do it.\n\nNote: this isn't a section.\n\nArgs: nor this.")
@@ -141,10 +138,31 @@ def test_without_sections_no_library_is_loaded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["Do.\n\nArgs:\n", "Do.\n\nArgs:\n    no colon here\n", "Do.\n\n:param a b c: x", "Do.\n\nArgs:\n\n    : x"]
+    ("section", "parameters", "text"),
+    [
+        ("Args:", {}, ""),
+        ("Args:\n    x - one\n      more\n    y: two\n    y2 three", {"y": "two"}, "x - one\n  more\ny2 three"),
+        ("Args:\n    x: one\n  y: two", {"x": "one", "y": "two"}, ""),
+        ("Args:\n\n    : x", {}, ": x"),
+        ("Args:\n    x (dict[str, int], optional): one: two\n    `y`: two", {"x": "one: two", "y": "two"}, ""),
+        (
+            ":param x: one\n    more\n:param int y: two\n\nText.\n\n:return: three",
+            {"x": "one more", "y": "two"},
+            "Text.",
+        ),
+        (":param x: one\nText.", {"x": "one"}, "Text."),
+        (":param dict[str, int] x: one\n:param *y: two", {"x": "one", "y": "two"}, ""),
+        ("Parameters\n----------\nx, *y : int\n    One.\n\nText here.", dict.fromkeys("xy", "One."), "Text here."),
+        (
+            "Parameters\n----------\nx\n    One.\n\nWarnings\n--------\nSlow.\n\nRaises\n------\nValueError",
+            {"x": "One."},
+            "Warnings\n--------\nSlow.",
+        ),
+    ],
 )
-def test_malformed_sections_have_no_parameters(text):
-    assert parse_docstring(text) == Docstring("Do.")
+def test_what_can_be_read_of_a_section_is_used_and_the_rest_stays_text(section, parameters, text):
+    parsed = parse_docstring(f"Do.\n\n{section}\n")
+    assert (parsed.parameters, parsed.description) == (parameters, f"Do.\n\n{text}".strip())
 
 
 def test_an_empty_description_is_left_out():

@@ -17,8 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NewType, NotRequired, Self, TypedDict
 
+import annotated_types
 import attrs
 import jsonschema_rs
+import pydantic
 import pytest
 import typing_extensions
 from attrs import converters, field, frozen, validators
@@ -473,6 +475,47 @@ def test_a_parameter_with_any_default_is_optional(default):
     assert "required" not in schema
 
 
+class Unset(enum.Enum):
+    UNSET = 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [
+        (int, 1.5),
+        (int, True),
+        (int, Unset.UNSET),
+        (Any, Unset.UNSET),
+        (str, b"bytes"),
+        (Literal["a", "b"], "c"),
+        (list[int], ["a"]),
+        (Annotated[int, Marker(ge=1)], 0),
+        (Annotated[str, annotated_types.Predicate(str.islower)], "B"),
+        (Annotated[str, pydantic.AfterValidator(int)], "a"),
+    ],
+)
+def test_a_default_that_its_type_refuses_is_not_written(annotation, default):
+    schema = object_schema([Property("x", annotation, default=default)])
+    assert "default" not in schema["properties"]["x"]
+    assert "required" not in schema
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "written"),
+    [
+        (float, 3, 3),
+        (Unset, Unset.UNSET, 0),
+        (int, Level.LOW, 1),
+        (Sequence[str], ("a",), ["a"]),
+        (tuple[int, ...], (1, 2), [1, 2]),
+        (Annotated[int, Marker(ge=1)] | None, 1, 1),
+        (Filter, Filter("f"), {"field": "f", "op": "eq", "value": 0.5}),
+    ],
+)
+def test_a_default_that_its_type_accepts_is_written(annotation, default, written):
+    assert object_schema([Property("x", annotation, default=default)])["properties"]["x"]["default"] == written
+
+
 @pytest.mark.parametrize("default", ["x" * 9_999, 10**5000, [[0] * 99] * 99], ids=range(3))
 def test_a_default_that_is_long_is_not_written(default):
     assert object_schema([Property("x", Any, default=default)])["properties"]["x"] == {}
@@ -523,7 +566,7 @@ def test_schemas_and_structurers_load_no_heavy_library():
     code = (
         "import sys; from pegboard.schema.structure import strict_structurer; "
         "from pegboard.schema.types import schema_of; "
-        "heavy = {'cattrs', 'jsonschema', 'pydantic', 'msgspec', 'docstring_parser'}; "
+        "heavy = {'cattrs', 'jsonschema', 'pydantic', 'msgspec'}; "
         "light = {'jsonschema_rs', 'typing_extensions', 'asyncio', 'decimal', 'uuid', 'fractions'}; "
         "types = [int, dict[str, list[int] | None], tuple[int]]; "
         "print([schema_of(each) for each in types] and (heavy | light) & sys.modules.keys()); "

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 from typing import Annotated, Any, Generic, Optional, TypedDict, TypeVar, Unpack
 
 import attrs
+import msgspec
 import pydantic
 import pytest
 from hypothesis import example, given, strategies as st
@@ -438,3 +440,62 @@ def test_a_given_schema_says_whether_the_fields_are_the_arguments():
     assert text_of(again, to="Oslo") == "Oslo, 1"
     nested = Tool.from_function(go, flatten=False).spec.input_schema
     assert text_of(Tool.from_function(go, input_schema=nested), trip={"to": "Oslo"}) == "Oslo, 1"
+
+
+# --- defaults that other libraries declare ---
+
+
+def declaring(
+    seven: int = pydantic.Field(default_factory=lambda: 7),
+    items: list[int] = pydantic.Field([], description="Some."),  # noqa: B008  (as its users write it)
+    word: Annotated[str, pydantic.Field(default="q", max_length=2)] = pydantic.Field(alias="w"),
+    own: Annotated[int, pydantic.Field(default=3, ge=0)] = 5,
+    *,
+    last: Annotated[int, pydantic.Field(default=9)],
+) -> str:
+    items.append(1)
+    return f"{seven} {items} {word} {own} {last}"
+
+
+def test_a_default_that_pydantic_declares_is_used():
+    made = Tool.from_function(declaring)
+    properties = made.spec.input_schema["properties"]
+    assert {name: each.get("default") for name, each in properties.items()} == {
+        "seven": None,
+        "items": [],
+        "w": "q",
+        "own": 5,
+        "last": 9,
+    }
+    assert properties["items"]["description"] == "Some."
+    assert "required" not in made.spec.input_schema
+    for _ in range(2):  # each call has its own list
+        assert text_of(made) == "7 [1] q 5 9"
+    assert text_of(made, seven=1, items=[2], w="r", own=0, last=0) == "1 [2, 1] r 0 0"
+    assert made.check({"own": -1, "w": "abc"})
+
+
+def test_a_declaration_without_a_default_is_required():
+    def function(x: int = pydantic.Field(ge=1), y: int = pydantic.Field(...)): ...
+
+    assert Tool.from_function(function).spec.input_schema["required"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("default", "reason"),
+    [
+        (dataclasses.field(default=3), r"its default is dataclasses\.field\(\.\.\.\)"),
+        (attrs.field(default=3), r"its default is attrs\.field"),
+        (attrs.Factory(list), r"its default is attrs\.Factory"),
+        (msgspec.field(default=3), r"its default is msgspec\.field"),
+        (pydantic.Field(3, validate_default=True), "neither validate_default"),
+        (pydantic.Field(default_factory=lambda data: data), "neither validate_default"),
+        (pydantic.Field(3, validation_alias=pydantic.AliasPath("a", 0)), "validation_alias must be a string"),
+    ],
+)
+def test_a_declaration_that_isnt_used_is_refused(default, reason):
+    def function(x: int = default): ...
+
+    with pytest.raises(DefinitionError, match=reason) as caught:
+        Tool.from_function(function)
+    assert caught.value.parameter == "x"

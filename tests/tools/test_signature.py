@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import inspect
 import sys
 import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterable, Iterator
@@ -23,6 +24,7 @@ import attrs
 import pytest
 import typing_extensions
 
+from pegboard import ToolRegistry, tool
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.types import schema_of
@@ -396,3 +398,114 @@ def test_the_flavour_is_decided_by_code_and_type(function, annotation, flavour, 
 def test_a_builtin_without_a_signature_is_refused():
     with pytest.raises(DefinitionError, match="signature can't be read"):
         signature_of(max, tool="t")
+
+
+# --- signatures that no call can satisfy ---
+
+
+class Shop:
+    def stock(self, item: str) -> str:
+        return item
+
+    @staticmethod
+    def count(item: str) -> str:
+        return item
+
+
+@pytest.mark.parametrize("function", [Shop.stock, functools.partial(Shop.stock, item="x"), str.upper])
+def test_a_method_without_its_instance_is_refused(function):
+    with pytest.raises(DefinitionError, match="a method without its instance"):
+        signature_of(function, tool="t")
+
+
+@pytest.mark.parametrize("function", [Shop().stock, Shop.count, functools.partial(Shop.stock, Shop())])
+def test_a_method_with_its_instance_is_a_function(function):
+    assert [each.name for each in signature_of(function, tool="t").parameters] == ["item"]
+
+
+def filled(function):
+    """A decorator that fills a parameter itself."""
+
+    @functools.wraps(function)
+    def inner(x):
+        return function(x, key="k")
+
+    return inner
+
+
+def passed(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return inner
+
+
+def renamed(function):
+    @functools.wraps(function)
+    def inner(other):
+        return function(other)
+
+    return inner
+
+
+def given_more(function):
+    @functools.wraps(function)
+    def inner(*args, more, **kwargs):
+        return function(*args, **kwargs)
+
+    return inner
+
+
+def required(x: int, key: str): ...
+def optional(x: int, key: str = ""): ...
+def one(x: int): ...
+def rest(x: int, *more: int, **others: int): ...
+def claimed(x: int): ...
+
+
+claimed.__signature__ = inspect.signature(required)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        filled(required),
+        filled(optional),
+        passed(filled(required)),
+        filled(passed(required)),
+        renamed(one),
+        renamed(rest),
+        given_more(one),
+        claimed,
+        functools.partial(filled(required), 1),
+    ],
+)
+def test_a_wrapper_that_doesnt_take_what_its_signature_shows_is_refused(function):
+    with pytest.raises(DefinitionError, match="doesn't take what its signature shows"):
+        signature_of(function, tool="t")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [filled(one), passed(required), passed(rest), functools.partial(passed(required), 1), functools.cache(one)],
+)
+def test_a_wrapper_that_takes_what_it_shows_is_accepted(function):
+    assert signature_of(function, tool="t").parameters
+
+
+def test_local_classes_refer_to_each_other_by_name():
+    @attrs.frozen
+    class Inner:
+        size: int
+
+    class Row(TypedDict):
+        inner: Inner
+
+    @tool
+    def largest(rows: list[Row]) -> int:
+        return max(each["inner"].size for each in rows)
+
+    registry = ToolRegistry()
+    registry.register(largest)
+    assert registry.call_sync("largest", {"rows": [{"inner": {"size": 3}}]}).structured_content == {"result": 3}

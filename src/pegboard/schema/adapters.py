@@ -327,7 +327,7 @@ class MappingAdapter(TypeAdapter):
 
 def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:  # noqa: PLR0911  (one for each kind)
     """The schema of a mapping's keys, which are text in JSON; `None` where they can't be written as text."""
-    if isinstance(adapter, NotedAdapter):
+    if isinstance(adapter, NotedAdapter | ReaderAdapter):
         return key_schema(adapter.inner, writer)
     if scalar_type(adapter) == "string":
         return {}
@@ -541,6 +541,21 @@ class ConstrainedAdapter(WrappedAdapter):
 
 
 @frozen(eq=False)
+class ReaderAdapter(WrappedAdapter):
+    """A type whose values a function reads after the inner adapter: pydantic's validators, the hook of a `NewType`.
+
+    Attributes:
+        inner: Its schema is this type's, so that no function can accept more.
+        read: `(JSON data, the inner adapter's value)` -> value; raises any exception.
+        checks: Constraints on the value that is read.
+    """
+
+    inner: TypeAdapter
+    read: Callable[[Any, Any], Any]
+    checks: tuple[Check, ...] = ()
+
+
+@frozen(eq=False)
 class ForeignAdapter(TypeAdapter):
     """A class with its own conversion: cattrs hooks and a schema in `Annotated`, or a pydantic or msgspec model.
 
@@ -592,7 +607,7 @@ def with_keywords(schema: JsonSchema, more: Iterable[JsonSchema]) -> JsonSchema:
 
 
 def bare(adapter: TypeAdapter) -> TypeAdapter:
-    """The adapter within notes and checks."""
-    while isinstance(adapter, NotedAdapter | ConstrainedAdapter):
+    """The adapter within notes, checks and readers."""
+    while isinstance(adapter, NotedAdapter | ConstrainedAdapter | ReaderAdapter):
         adapter = adapter.inner
     return adapter

@@ -5,12 +5,14 @@ What JSON Schema can't express is checked when a value is structured.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import re
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
@@ -26,15 +28,19 @@ from pegboard.schema.adapters import (
     ConstrainedAdapter,
     MappingAdapter,
     NotedAdapter,
+    ReaderAdapter,
     ScalarAdapter,
     SchemaWriter,
     TextAdapter,
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
+    bare,
     key_schema,
     scalar_type,
 )
+from pegboard.schema.converter import is_msgspec, is_pydantic
+from pegboard.schema.fields import is_field, resolved_hints
 from pegboard.schema.json import counted
 from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema
@@ -107,6 +113,12 @@ def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | N
     if isinstance(adapter, NotedAdapter):
         inner = constrained(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
+    if isinstance(adapter, ReaderAdapter):  # of which the schema has to meet it, and then the value that is read
+        inner = constrained(adapter.inner, constraint)
+        found = constraint.check(bare(adapter.inner)) or Check(
+            "must meet the constraints of its type", constraint.is_met, {}
+        )
+        return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, found))
     if isinstance(adapter, AliasAdapter):
         return constrained(adapter.inner, constraint) if adapter.is_read() else None
     return _members(adapter, constraint) if isinstance(adapter, UnionAdapter) else constraint.on(adapter)
@@ -253,7 +265,20 @@ class _Passes(Constraint):
 
     def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
         """Checked when the value is structured."""
-        return Check(f"must pass {getattr(self.function, '__qualname__', repr(self.function))}", self.accepts, {})
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return Check(f"must pass {type(self.function).__name__ if ' at 0x' in name else name}", self.accepts, {})
+
+
+@frozen
+class _Validated(_Passes):
+    """A validator of attrs, which raises; it runs on the value itself, as `Annotated` has no attribute for it."""
+
+    def accepts(self, value: Any) -> bool:
+        cast("Any", self.function)(None, _ATTRIBUTE, value)
+        return True
+
+
+_ATTRIBUTE: Final[Any] = attrs.fields(_Passes).function
 
 
 @frozen
@@ -335,19 +360,81 @@ class _Inside(Constraint):
 
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
 
+_NO_CONSTRAINT: Final = ("pydantic.functional_serializers", "pydantic.json_schema", "pydantic.fields")
+_NOTES: Final[Mapping[str, tuple[Any, Callable[[Any], Any]]]] = {  # keyword -> class of the attribute, and its value
+    "title": (str, str),
+    "examples": ((list, tuple), list),
+    "deprecated": ((bool, str), bool),
+}
+_SCHEMAS: Final = ("json_schema", "extra_json_schema", "json_schema_extra")
+
+
+def expanded(metadata: Iterable[Any]) -> Iterator[Any]:
+    """The metadata of an `Annotated`, with the parts of groups (`Interval`) and of pydantic's `Field(...)`."""
+    for each in metadata:
+        group: Any = each
+        if not isinstance(each, type) and getattr(each, "__is_annotated_types_grouped_metadata__", False):
+            yield from expanded(group)
+        else:
+            yield each
+            yield from expanded(group.metadata if is_field(each) else ())
+
+
+def needs_pydantic(marker: Any) -> bool:
+    """Whether only pydantic can apply what an object in `Annotated` says about values."""
+    cls: Any = marker if isinstance(marker, type) else type(marker)
+    if cls.__module__ in _NO_CONSTRAINT:
+        return getattr(marker, "discriminator", None) is not None
+    if hasattr(marker, "__get_pydantic_core_schema__"):
+        return True
+    stated = {name for name, value in getattr(marker, "__dict__", {"": 1}).items() if value is not None}
+    return cls.__module__.startswith("pydantic.") and not stated <= _MARKS.keys()
+
+
+def is_read_by_pydantic(marker: object) -> bool:
+    """Whether pydantic applies an object in `Annotated` itself."""
+    return type(marker).__module__.partition(".")[0] in ("annotated_types", "pydantic") or needs_pydantic(marker)
+
+
+def unread_in(cls: Any, seen: set[Any] | None = None) -> Iterator[object]:
+    """What looks like a constraint in the fields of a model, and in models there, and its own library doesn't apply."""
+    seen = set() if seen is None else seen
+    waiting: list[Any] = []
+    if cls not in seen and is_pydantic(cls):
+        fields = getattr(cls, "__pydantic_fields__", {}).values()
+        waiting = [
+            Annotated[(each.annotation, *each.metadata)] if each.metadata else each.annotation for each in fields
+        ]
+    elif cls not in seen and is_msgspec(cls):
+        waiting = list(resolved_hints(cls).values())
+    seen.add(cls)
+    for annotation in waiting:  # grows by the parts of types
+        for each in getattr(annotation, "__metadata__", ()):
+            is_read = is_read_by_pydantic(each) if is_pydantic(cls) else type(each).__module__.startswith("msgspec")
+            if not is_read and (needs_pydantic(each) or next(constraints_of(expanded([each])), None)):
+                yield each
+        waiting += typing.get_args(annotation)
+        if is_pydantic(annotation) or is_msgspec(annotation):
+            yield from unread_in(annotation, seen)
+
 
 def notes_of(metadata: Iterable[object]) -> JsonSchema:
     """The schema keywords given by the metadata of an `Annotated`.
 
     A string is the description (the last, outermost one wins); so is the `documentation` (`typing_extensions.Doc`) or
-    `description` of an object. A mapping is copied into the schema; so is the `json_schema` or `extra_json_schema` of
-    an object, for unions, where Python requires hashable metadata.
+    `description` of an object. Its `title`, `examples` and `deprecated` are taken as they are. A mapping is copied into
+    the schema; so is the `json_schema`, `extra_json_schema` or `json_schema_extra` of an object, for unions, where
+    Python requires hashable metadata.
     """
     notes: JsonSchema = {}
     for each in metadata:
         if isinstance(each, type):
             continue
-        for given in (each, getattr(each, "json_schema", None), getattr(each, "extra_json_schema", None)):
+        for name, (kind, read) in _NOTES.items():
+            value: Any = getattr(each, name, None)
+            if isinstance(value, kind):
+                notes[name] = read(value)
+        for given in (each, *(getattr(each, name, None) for name in _SCHEMAS)):
             if isinstance(given, Mapping):
                 notes.update(cast("Mapping[str, Any]", given))
         for text in (each, getattr(each, "documentation", None), getattr(each, "description", None)):
@@ -361,7 +448,8 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
 
     They are recognised by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
     `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
-    mean what they do on a field. Other objects are ignored.
+    mean what they do on a field. What looks like a constraint and isn't known has an empty list; other objects are
+    ignored.
 
     Raises:
         ValueError: A pattern that Python can't compile.
@@ -369,8 +457,13 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
     for each in metadata:
         if isinstance(each, Mapping | str | type):
             continue
-        of_validator = None if _reader_of(each) is None else validator_constraints(each)
-        for several in ([one] for one in _marked(each)) if of_validator is None else [of_validator]:
+        if type(each).__module__.startswith("attr."):
+            found = [[*validator_constraints(each), _Validated(cast("Any", each))]] if callable(each) else [()]
+        elif inspect.isroutine(each) or getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone":
+            found = [()]
+        else:
+            found = ([one] for one in _marked(each))
+        for several in found:
             yield each, [attrs.evolve(constraint, skips_null=True) for constraint in several]
 
 

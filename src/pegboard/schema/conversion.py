@@ -37,6 +37,7 @@ from pegboard.schema.adapters import (
     ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
+    ReaderAdapter,
     RecordAdapter,
     ScalarAdapter,
     SchemaWriter,
@@ -54,6 +55,7 @@ from pegboard.schema.converter import (
     is_msgspec,
     is_pydantic,
     noted_step,
+    reporting,
 )
 from pegboard.schema.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
 from pegboard.schema.references import compiled
@@ -139,7 +141,7 @@ def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
         try:
             return cls(scalar)
         except Exception as error:
-            raise constructor_error(cls, error) from error
+            raise constructor_error(cls.__name__, error) from error
 
     return structure_derived
 
@@ -398,6 +400,11 @@ def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
     return structure_checked
 
 
+def _structure_read(adapter: ReaderAdapter) -> StructureHook:
+    hook, read = structure_hook(adapter.inner), reporting(adapter.read, "its type")
+    return _checked(lambda value, _: read(value, hook(value, None)), adapter.checks)
+
+
 def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
     """A hook that asserts the formats of a model's schema first, as the model itself accepts more."""
     read = foreign_reader(adapter.cls, adapter.annotation)
@@ -452,6 +459,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     ConstrainedAdapter: lambda adapter: _checked(
         structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords]
     ),
+    ReaderAdapter: _structure_read,
     ForeignAdapter: _structure_foreign,
 }
 
@@ -476,7 +484,7 @@ def _constructor_error_at_field(cls: type[Any], error: Exception, path: tuple[st
     """The error for what a constructor raised, at the field at fault if that can be found."""
     name = _attribute_at_fault(error)
     keys = [key for attribute, key in written_names(cls) or () if attribute == name]
-    return constructor_error(cls, error).below(*path, *keys)
+    return constructor_error(cls.__name__, error).below(*path, *keys)
 
 
 def _attribute_at_fault(error: Exception) -> str | None:

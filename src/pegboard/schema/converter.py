@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -50,13 +50,23 @@ def converter() -> Converter:
     return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
 
 
-def has_hook(cls: type[Any]) -> bool:
-    """Whether a structure hook for `cls` was registered; those that cattrs generates from fields don't count."""
+def has_hook(cls: Any) -> bool:
+    """Whether a structure hook was registered for a class or `NewType`; those that cattrs makes itself don't count."""
+    hook = _hook_of(cls)
+    if isinstance(cls, typing.NewType):
+        another = typing.NewType("another", cls.__supertype__)  # pyright: ignore[reportGeneralTypeIssues]  (a value)
+        return hook is not None and hook != _hook_of(another)
+    return hook is not None and not hasattr(hook, "is_made_of_fields")
+
+
+def _hook_of(cls: Any) -> Any:
+    """The structure hook of a class or `NewType`; `None` without one, or while no hook has been registered."""
+    if not converter.cache_info().currsize:
+        return None
     try:
-        hook = converter().get_structure_hook(cls, cache_result=False)
+        return converter().get_structure_hook(cls, cache_result=False)
     except Exception:  # noqa: BLE001  (it has none, or the class's annotations raise anything when resolved)
-        return False
-    return not hasattr(hook, "is_made_of_fields")
+        return None
 
 
 def is_pydantic(cls: Any) -> bool:
@@ -95,8 +105,17 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     return None
 
 
+def model_defaults(cls: Any) -> Iterator[tuple[str, Any]]:
+    """The defaults of a model's fields that were given as values, by name; none for any other class."""
+    if is_pydantic(cls):
+        for name, each in getattr(cls, "__pydantic_fields__", {}).items():
+            yield name, each.default
+    elif is_msgspec(cls):
+        yield from zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False)
+
+
 def _pydantic_adapter(annotation: Any) -> Any:
-    from pydantic import TypeAdapter  # already loaded, as it made the class
+    from pydantic import TypeAdapter  # already loaded, as a rule: it made the class or the validator
 
     return TypeAdapter(annotation)
 
@@ -154,16 +173,32 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     else:
         hook = converter().get_structure_hook(cls)
         read = lambda value: hook(value, cls)  # noqa: E731
+    return reporting(read, cls.__name__)
 
-    def read_foreign(value: Any) -> Any:
+
+def reporting(read: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The same function, with each exception that isn't a `StructureError` made one; `name` is the type's."""
+
+    def read_foreign(*data: Any) -> Any:
         try:
-            return read(value)
+            return read(*data)
         except StructureError:
             raise
         except Exception as error:
-            raise _model_error(error) or constructor_error(cls, error) from error
+            raise _model_error(error) or constructor_error(name, error) from error
 
     return read_foreign
+
+
+def pydantic_reader(annotation: Any, *, structured: bool) -> Callable[[Any, Any], Any]:
+    """The `read` of a `ReaderAdapter` by pydantic, from the JSON data or the structured value.
+
+    Raises:
+        ImportError: pydantic isn't installed.
+        Exception: Any exception of pydantic, which doesn't know the type.
+    """
+    adapter = _pydantic_adapter(annotation)
+    return lambda value, made: adapter.validate_python(made) if structured else _read_model(adapter, value)
 
 
 def _read_model(adapter: Any, value: Any) -> Any:
@@ -195,8 +230,8 @@ def _model_error(error: Exception) -> StructureError | None:
     return StructureError(str(first["msg"])[:_MOST_SHOWN], first["loc"])
 
 
-def constructor_error(cls: type, error: Exception) -> StructureError:
-    """The error for an exception that the constructor of `cls` raised.
+def constructor_error(name: str, error: Exception) -> StructureError:
+    """The error for an exception that the constructor of the class `name` raised.
 
     The reason is the exception's first argument where that is a message for the caller, as with `ValueError`; other
     exceptions, whose messages may show internals, are named by class only.
@@ -204,7 +239,7 @@ def constructor_error(cls: type, error: Exception) -> StructureError:
     text: object = error.args[0] if error.args and isinstance(error, _WITH_MESSAGE) else ""
     if isinstance(text, str) and text:
         return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
-    return StructureError(f"{cls.__name__} refused the value ({type(error).__name__})")
+    return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
 def noted_step(error: Exception) -> str | int | None:

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import Final
 
 from attrs import field, frozen
 
-if TYPE_CHECKING:
-    from docstring_parser import Docstring as Parsed
-
-_PARAMETERS: Final = (
-    "Args",
-    "Arguments",
-    "Attributes",
-    "Keyword Args",
-    "Keyword Arguments",
-    "Other Parameters",
-    "Parameters",
-    "Params",
-)
-
-_RETURNS: Final = ("Return", "Returns", "Yield", "Yields")
-_OTHERS: Final = ("Example", "Examples", "Except", "Exceptions", "Raises")
-
-_GOOGLE: Final[Mapping[str, str]] = {
-    **{f"{title}:": "parameters" for title in _PARAMETERS},
-    **{f"{title}:": "returns" for title in _RETURNS},
-    **{f"{title}:": "others" for title in _OTHERS},
+_KINDS: Final[Mapping[str, str]] = {  # of the sections that aren't a part of the description
+    **dict.fromkeys(("Args", "Arguments", "Attributes", "Keyword Args", "Keyword Arguments"), "parameters"),
+    **dict.fromkeys(("Other Parameters", "Parameters", "Params"), "parameters"),
+    **dict.fromkeys(("Return", "Returns", "Yield", "Yields"), "returns"),
+    **dict.fromkeys(("Example", "Examples", "Except", "Exceptions", "Raises"), "others"),
 }
-
-_NUMPY: Final = r"^(?:Other Parameters|Parameters|Attributes|Returns|Yields|Raises|Examples)[ \t]*\n-{3,}[ \t]*$"
-
-_SPHINX: Final = (
-    r"^:(?:param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|[ic]?var|r?type|returns?|raises?|yields?)\b[^:\n]*:"
+_GOOGLE: Final[Mapping[str, str]] = {f"{title}:": kind for title, kind in _KINDS.items()}
+_DASHES: Final = re.compile(r"-{3,}\s*")
+_SPHINX: Final = re.compile(
+    r"""
+    :(?: (?P<parameters>param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|[ic]?var)
+       | (?P<returns>returns?|yields?) | r?type | raises? | except(?:ion)? )
+    \b (?:[^:\n]*?[\s*\\])?? (?P<names>\w+)? \s* : \s* (?P<text>.*)
+""",
+    re.VERBOSE,
 )
-
+_NAMES: Final = r"(?P<names>(?:[*`\\]*[^\W\d]\w*`*)(?:\s*,\s*[*`\\]*[^\W\d]\w*`*)*)"
+_GOOGLE_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?:[(\[].*?[)\]])?\s*:(?![:/])\s*(?P<text>.*)")
+_NUMPY_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?::.*)?(?P<text>)$")
 _TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
 _OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
 
@@ -63,20 +55,14 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Parses a docstring of any of the three styles; never raises: malformed sections have no parameters.
-
-    A library parses the sections; it is loaded only if there are some, and used for the one style that they are in.
-    """
-    clean = inspect.cleandoc(text)
-    lines = clean.splitlines()
+    """Parses a docstring of any of the three styles; never raises: what can't be read stays in the description."""
+    lines = inspect.cleandoc(text).splitlines()
     if any(line.rstrip() in _GOOGLE for line in lines):
         return _of_google(lines if lines[0].rstrip() not in _GOOGLE else inspect.cleandoc("\n" + text).splitlines())
-    for marker, style in ((_NUMPY, "numpydoc"), (_SPHINX, "rest")):
-        if found := re.search(marker, clean, re.MULTILINE):
-            parsed = _parsed(style, clean)
-            returns = parsed.returns.description if parsed and parsed.returns else None
-            return Docstring(clean[: found.start()].strip(), _parameters(parsed), _joined(returns or "") or None)
-    return Docstring(clean)
+    if any(line.strip() in _KINDS and _DASHES.fullmatch(below) for line, below in pairwise(lines)):
+        return _of_numpy(lines)
+    first = next((index for index, line in enumerate(lines) if _SPHINX.match(line)), len(lines))
+    return _of_sphinx(lines[:first], lines[first:])
 
 
 def attribute_docs(cls: type) -> Mapping[str, str]:
@@ -99,36 +85,67 @@ def _of_google(lines: Sequence[str]) -> Docstring:
         title = line.rstrip()
         if title and not title[0].isspace():
             part = _GOOGLE.get(title, "description")
-            if part == "returns":
+            if part != "description":
                 continue
         parts[part].append(line)
-    parameters = _parsed("google", "\n".join(["-", *parts["parameters"]])) if parts["parameters"] else None
     returns = _joined(inspect.cleandoc("\n".join(parts["returns"])))
     if typed := re.match(_TYPE, returns):
         returns = returns[typed.end() :]
-    return Docstring("\n".join(parts["description"]).strip(), _parameters(parameters), returns or None)
+    entries, rest = _entries(parts["parameters"], _GOOGLE_ENTRY)
+    return _docstring(parts["description"], rest, entries, returns)
 
 
-def _parameters(parsed: Parsed | None) -> dict[str, str]:
-    return {
-        bare: _joined(each.description)
-        for each in (parsed.params if parsed else ())
-        if each.description
-        for name in each.arg_name.split(",")
-        if (bare := name.strip().lstrip("*"))
+def _of_numpy(lines: Sequence[str]) -> Docstring:
+    """Parses NumPy style: a section has a title with dashes below, and ends at the next one."""
+    parts: dict[str, list[str]] = {"description": [], "parameters": [], "returns": [], "others": []}
+    part = "description"
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if is_title := bool(line.strip() and _DASHES.fullmatch(below)):
+            part = _KINDS.get(line.strip(), "description")
+        is_dashes = part != "description" and _DASHES.fullmatch(line)
+        if not is_dashes and (not is_title or part == "description"):
+            parts[part].append(line)
+    told = [line for line in parts["returns"] if line[:1].isspace()] or parts["returns"]
+    entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY)
+    return _docstring(parts["description"], rest, entries, _joined(inspect.cleandoc("\n".join(told))))
+
+
+def _of_sphinx(before: Sequence[str], lines: Sequence[str]) -> Docstring:
+    """Parses Sphinx style: a field ends with its indentation."""
+    entries, rest = _entries(lines, _SPHINX)
+    returns = [text for found, text in entries if found["returns"]]
+    return _docstring(before, rest, [each for each in entries if each[0]["parameters"]], "".join(returns[:1]))
+
+
+def _entries(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[tuple[re.Match[str], str]], list[str]]:
+    """The entries of a section, each with its text; and the lines that belong to none.
+
+    An entry begins with a line that matches the pattern, and has all lines below with a larger indentation.
+    """
+    entries: list[tuple[re.Match[str], list[str]]] = []
+    rest: list[str] = []
+    here, indentation = rest, sys.maxsize
+    for line in lines:
+        text = line.lstrip()
+        if text and len(line) - len(text) <= indentation:
+            here = rest
+            if found := pattern.match(text):
+                here, indentation = list[str](), len(line) - len(text)
+                entries.append((found, here))
+                continue
+        here.append(line)
+    return [(found, _joined(inspect.cleandoc("\n".join([found["text"], *below])))) for found, below in entries], rest
+
+
+def _docstring(
+    description: Sequence[str], rest: Sequence[str], entries: Sequence[tuple[re.Match[str], str]], returns: str
+) -> Docstring:
+    parameters = {
+        name.strip("*`\\ "): text for found, text in entries if text for name in (found["names"] or "").split(",")
     }
-
-
-def _parsed(style: str, text: str) -> Parsed | None:
-    from docstring_parser import google, numpydoc, rest
-
-    try:
-        if style == "google":
-            several = google.SectionType.MULTIPLE
-            return google.GoogleParser([google.Section(title, "param", several) for title in _PARAMETERS]).parse(text)
-        return (numpydoc if style == "numpydoc" else rest).parse(text)
-    except Exception:  # noqa: BLE001  (the library raises many kinds for prose that only looks like sections)
-        return None
+    parameters.pop("", None)
+    texts = ("\n".join(description).strip(), inspect.cleandoc("\n".join(rest)).strip())
+    return Docstring("\n\n".join(filter(None, texts)), parameters, returns or None)
 
 
 def _joined(text: str) -> str:

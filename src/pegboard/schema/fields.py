@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import NoneType
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
 import attrs
@@ -15,6 +18,46 @@ MISSING: Final = object()
 """Marks a missing default."""
 
 _CONTAINERS: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
+
+
+_DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> the function that is called
+    ("pydantic", "FieldInfo"): "pydantic.Field",
+    ("pydantic", "ModelPrivateAttr"): "pydantic.PrivateAttr",
+    ("dataclasses", "Field"): "dataclasses.field",
+    ("attr", "_CountingAttr"): "attrs.field",
+    ("attr", "Factory"): "attrs.Factory",
+    ("msgspec", "Field"): "msgspec.field",
+}
+
+
+def declared_by(default: object) -> str:
+    """The function that made a default which only declares one, such as `"dataclasses.field"`; else `""`."""
+    made = (_DECLARATIONS.get((each.__module__.partition(".")[0], each.__name__)) for each in type(default).__mro__)
+    return next(filter(None, made), "")
+
+
+def is_field(marker: object) -> bool:
+    """Whether it is what pydantic's `Field(...)` returns."""
+    return declared_by(marker) == "pydantic.Field"
+
+
+def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
+    """The default that pydantic's `Field(...)` in `Annotated` declares, as `ClassField` has it; and what makes it.
+
+    Raises:
+        ValueError: The declaration says something that isn't applied to a parameter.
+    """
+    default, make = MISSING, None
+    fields: list[Any] = [each for each in getattr(annotation, "__metadata__", ()) if is_field(each)]
+    for each in fields:
+        if type(each.validation_alias) not in (str, NoneType):
+            raise ValueError("its validation_alias must be a string")
+        if each.validate_default or each.default_factory_takes_validated_data:
+            raise ValueError("neither validate_default nor a default_factory that takes data is applied")
+        if not each.is_required():
+            default = each.default if each.default_factory is None else _default(attrs.NOTHING, each.default_factory)
+            make = cast("Callable[[], Any]", partial(each.get_default, call_default_factory=True))
+    return default, make
 
 
 @frozen
@@ -59,11 +102,34 @@ def fields_of(cls: Any) -> list[ClassField] | None:
 
 
 def resolved_hints(cls: Any) -> Mapping[str, Any]:
-    """The annotations of a class and its bases; a local class may refer to itself."""
+    """The annotations of a class and its bases; a local class may refer to itself and to what is defined beside it."""
     try:
         return typing.get_type_hints(cls, include_extras=True)
     except NameError:
-        return typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+        names = {**enclosing_locals(cls.__qualname__, cls.__module__), cls.__name__: cls}
+        return typing.get_type_hints(cls, localns=names, include_extras=True)
+
+
+def enclosing_locals(qualname: str, module: str) -> Mapping[str, Any]:
+    """The local variables of the functions and class bodies that enclose a function or class, if they still run.
+
+    With annotations as strings, a type defined in an enclosing function isn't in the closure; a decorator finds it only
+    in the frames on the stack. Only frames of the module whose code contains the code of that name are used.
+    """
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe() if "." in qualname else None
+    while frame is not None:
+        code, is_there = frame.f_code, frame.f_globals.get("__name__") == module
+        if is_there and qualname.startswith(f"{code.co_qualname}.") and _contains(code, qualname):
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
+
+
+def _contains(outer: types.CodeType, qualname: str) -> bool:
+    """Whether the code of that name was defined inside `outer`, at any depth."""
+    inner = [each for each in outer.co_consts if isinstance(each, types.CodeType)]
+    return any(each.co_qualname == qualname or _contains(each, qualname) for each in inner)
 
 
 def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:

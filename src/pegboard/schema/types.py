@@ -11,8 +11,8 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -37,7 +37,9 @@ from pegboard.schema.adapters import (
     MappingAdapter,
     Member,
     NotedAdapter,
+    ReaderAdapter,
     RecordAdapter,
+    ScalarAdapter,
     SchemaWriter,
     TextAdapter,
     TupleAdapter,
@@ -52,12 +54,23 @@ from pegboard.schema.constraints import (
     NothingLeftError,
     constrained,
     constraints_of,
+    expanded,
+    is_read_by_pydantic,
     narrowed,
+    needs_pydantic,
     notes_of,
+    unread_in,
     validator_constraints,
 )
-from pegboard.schema.conversion import to_json_data
-from pegboard.schema.converter import has_hook, is_msgspec, is_pydantic, model_schema
+from pegboard.schema.conversion import strictly, to_json_data
+from pegboard.schema.converter import (
+    converter,
+    has_hook,
+    is_pydantic,
+    model_defaults,
+    model_schema,
+    pydantic_reader,
+)
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
     MISSING,
@@ -65,13 +78,14 @@ from pegboard.schema.fields import (
     ClassField,
     binding_for,
     bindings_of,
+    declared_by,
     fields_of,
+    is_field,
     is_typed_dict,
     substituted,
     unbound,
 )
 from pegboard.schema.json import json_text
-from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
 from pegboard.typing import JsonSchema
 
@@ -175,7 +189,8 @@ def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonS
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
     """A default as JSON data; `MISSING` if it has no JSON form (NaN) or the type doesn't accept it (`x: int = None`).
 
-    Also `MISSING` if it is too long to be sent with every request, or a model whose output isn't valid as its input.
+    Also `MISSING` if it is too long to be sent with every request, or if the type makes something else of its JSON, as
+    of the member of an enum that only marks a missing value.
     """
     try:
         data = to_json_data(value)
@@ -184,10 +199,26 @@ def _json_default(value: Any, adapter: TypeAdapter) -> Any:
         return MISSING
     if is_long:
         return MISSING
-    if is_pydantic(type(value)) or is_msgspec(type(value)):
-        models = [each for each in reach(adapter, in_place=True) if isinstance(each, ForeignAdapter)]
-        return data if any(compiled(json_text(each.given)).is_valid(data) for each in models) else MISSING
-    return data if type(data) in adapter.kinds() else MISSING
+    is_plain = isinstance(value, _PLAIN) and not isinstance(value, bytes | bytearray)
+    if is_plain and _is_plainly_of(data, adapter):
+        return data
+    try:
+        made = strictly(adapter)(data)
+    except Exception:  # noqa: BLE001  (a type's own code, or one that is still being read)
+        return MISSING
+    return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
+
+
+_PLAIN: Final = (NONE, str, int, float, abc.Sequence, abc.Set, abc.Mapping)
+
+
+def _is_plainly_of(data: Any, adapter: TypeAdapter) -> bool:
+    """Whether a type surely accepts data: its own scalar, a listed one, or an empty container."""
+    if isinstance(adapter, UnionAdapter):
+        return any(_is_plainly_of(data, each) for each in adapter.members)
+    if isinstance(adapter, ScalarAdapter):
+        return adapter.cls is None and type(data) in adapter.classes
+    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(data) in adapter.kinds() and not data
 
 
 # Annotations as keys and as text --------------------------------------------------------------------------------------
@@ -247,7 +278,7 @@ def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapte
     known = _cache.get(key)
     if known is not None:
         return known[1]
-    reader = _Reader(tool)
+    reader = _Reader(tool, annotation)
     adapter = reader.read(annotation, path)
     if len(_cache) >= _MOST_CACHED:  # functions that define tools may create any number of annotations
         _cache.clear()
@@ -261,10 +292,12 @@ class _Reader:
     """Parser of one annotation and its parts.
 
     Attributes:
+        whole: The annotation.
         records: The adapters of classes, complete or being read, by the key of their annotations.
     """
 
     tool: str
+    whole: Any
     records: dict[Hashable, tuple[Any, TypeAdapter]] = field(
         factory=dict[Hashable, tuple[Any, TypeAdapter]], init=False
     )
@@ -302,7 +335,7 @@ class _Reader:
         if isinstance(annotation, TypeVar):
             return self.read(unbound(annotation), path)
         if isinstance(annotation, typing.NewType):
-            return self.read(annotation.__supertype__, path)
+            return self._new_type(annotation, path)
         return self._special(annotation, path)
 
     def _special(self, annotation: Any, path: str) -> TypeAdapter:
@@ -321,28 +354,69 @@ class _Reader:
             )
         return self.refuse(annotation, path, f"{annotation!r} has no JSON Schema")
 
+    def _new_type(self, annotation: Any, path: str) -> TypeAdapter:
+        """The adapter of the supertype, whose values a hook for the `NewType` reads."""
+        adapter = self.read(annotation.__supertype__, path)
+        if not has_hook(annotation):
+            return adapter
+        hook = converter().get_structure_hook(annotation)
+        return ReaderAdapter(adapter, lambda value, _: hook(value, annotation))
+
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
+        metadata = list(expanded(annotation.__metadata__))
+        if annotation is not self.whole and any(is_field(each) and _names_or_fills(each) for each in metadata):
+            why = "pydantic.Field(...) can give a default or alias only to a parameter, and this is a part of a type"
+            self.refuse(annotation, path, why, "Remove them from Field(...).")
+        notes = notes_of(metadata)
         try:
-            constraints = list(constraints_of(annotation.__metadata__))
-        except ValueError as error:
-            self.refuse(annotation, path, str(error), "Correct the pattern.")
-        notes = notes_of(annotation.__metadata__)
-        adapter = self._noted(annotation.__origin__, notes, path)
+            constraints = list(constraints_of(metadata))
+            for change in [each.json_schema_extra for each in metadata if is_field(each)]:
+                if callable(change):
+                    change(notes)
+        except Exception as error:  # noqa: BLE001  (a pattern's, or any of a function for json_schema_extra)
+            self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
+        stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
+        stated = [each for each in stated if type(each).__name__ != "PydanticUndefinedType"]
+        adapter = self._noted(stated[-1] if stated else annotation.__origin__, notes, path)
+        of_pydantic = [index for index, each in enumerate(metadata) if needs_pydantic(each)]
+        first = 0 if stated else min(of_pydantic, default=len(metadata))
+        late = [each for each in metadata[first:] if not is_read_by_pydantic(each)]  # on the value that it makes
         for marker, several in constraints:
-            adapter = self._constrained(adapter, several, marker, annotation, path)
+            if not stated and all(each is not marker for each in late):
+                adapter = self._constrained(adapter, several, marker, annotation, path)
+        if of_pydantic:
+            is_alike = all(map(_is_read_alike, reach(adapter)))
+            whole = Annotated[(annotation.__origin__ if is_alike else Any, *metadata)]
+            adapter = self._validated(adapter, whole, path, structured=not is_alike)
+        for marker, several in constraints:
+            if any(each is marker for each in late):
+                adapter = self._constrained(adapter, several, marker, annotation, path)
         return NotedAdapter(adapter, notes) if notes else adapter
+
+    def _validated(self, adapter: TypeAdapter, annotation: Any, path: str, *, structured: bool = False) -> TypeAdapter:
+        """The adapter that runs pydantic's validators: on the JSON data, or on the structured value."""
+        try:
+            read = pydantic_reader(annotation, structured=structured)
+        except ImportError:
+            self.refuse(annotation, path, "only pydantic can apply it", "Install pydantic.")
+        except Exception as error:  # noqa: BLE001  (pydantic's own, or that of a class that it asks)
+            why = f"pydantic can't apply it: {' '.join(str(error).split())[:200]}"
+            self.refuse(annotation, path, why, "Correct it, or check the value in the function.")
+        return ReaderAdapter(adapter, read)
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
         """The adapter of the annotated type; with a schema in the notes, it may be a class with hooks in the converter.
 
         Registered hooks take precedence over fields.
         """
-        if notes.keys() <= {"description"}:
+        if notes.keys() <= {"description", "title", "deprecated"}:
             return self.read(inner, path)
         from pegboard.schema.validator import check_schema  # which loads jsonschema-rs
 
         check_schema(notes, tool=self.tool, what=f"the schema in Annotated of {path or 'the type'}")
         given = ForeignAdapter(inner, inner, notes, notes)
+        if type(cast("object", inner)) is typing.NewType and has_hook(inner):
+            return given
         try:
             adapter = self.read(inner, path)
         except DefinitionError:
@@ -362,7 +436,7 @@ class _Reader:
     def _constrained(
         self, adapter: TypeAdapter, constraints: Sequence[Constraint], marker: object, annotation: Any, path: str
     ) -> TypeAdapter:
-        text = repr(marker)
+        text = getattr(marker, "__qualname__", None) or repr(marker)
         text = type(marker).__name__ if " object at 0x" in text else text
         found: TypeAdapter | None = None
         try:
@@ -370,6 +444,9 @@ class _Reader:
                 found = constrained(found or adapter, each) or found
         except NothingLeftError:
             return self.refuse(annotation, path, f"{text} leaves no value", "Remove it, or relax it.")
+        if not constraints:
+            hint = "Use annotated_types, pydantic's AfterValidator(...), or check the value in the function."
+            return self.refuse(annotation, path, f"{text} looks like a constraint, and can't be applied", hint)
         if found is None:
             why = f"{text} doesn't apply to {_annotation_text(annotation.__origin__)}"
             return self.refuse(annotation, path, why, "Remove it, or correct the type.")
@@ -417,6 +494,8 @@ class _Reader:
     def _derived(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         for base in (str, int, float):
             if issubclass(cls, base):
+                if hasattr(cls, "__get_pydantic_core_schema__"):  # its constructor may check nothing
+                    return self._validated(SCALARS[base], cls, path)
                 return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
         near = _INSTEAD.get(text.partition("[")[0])
@@ -475,13 +554,25 @@ class _Reader:
 
     def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         """A pydantic model or msgspec struct, by its own schema."""
+        self._check_defaults(cls, model_defaults(cls), path)
         try:
+            unread = next(unread_in(cls), None)
             given = model_schema(cls, annotation, written=False)
             written = model_schema(cls, annotation, written=True)
         except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
             why = f"{cls.__qualname__} has no JSON Schema: {' '.join(str(error).split())[:200]}"
             self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types with a JSON Schema.")
+        if unread is not None:
+            why = f"{type(unread).__name__} in Annotated isn't applied by the library of {cls.__qualname__}"
+            self.refuse(annotation, path, why, "Write the constraint as that library does.")
         return None if given is None or written is None else ForeignAdapter(annotation, cls, given, written)
+
+    def _check_defaults(self, cls: Any, defaults: Iterable[tuple[str, Any]], path: str) -> None:
+        """Refuses a default that the class passes on as it is, and another library means as a declaration."""
+        for key, default in defaults:
+            if name := declared_by(default):
+                why = f"its default is {name}(...), which {cls.__qualname__} doesn't read"
+                self.refuse(cls, f"{path}.{key}".lstrip("."), why, "Write the default itself.")
 
     def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         key = annotation_key(annotation)
@@ -494,6 +585,7 @@ class _Reader:
             self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", _FIELDS_HINT)
         if fields is None:
             return None
+        self._check_defaults(cls, ((each.key, each.default) for each in fields), path)
         if inspect.isabstract(cls):
             hint = "Use a union of its concrete subclasses."
             self.refuse(annotation, path, f"{cls.__qualname__} is abstract", hint)
@@ -537,6 +629,22 @@ class _Reader:
             return adapter
         del self._aliases[key]
         return adapter.inner
+
+
+def _names_or_fills(field: Any) -> bool:
+    """Whether pydantic's `Field(...)` gives a default or another name."""
+    return not field.is_required() or field.alias is not None or field.validation_alias is not None
+
+
+def _is_read_alike(adapter: TypeAdapter) -> bool:
+    """Whether pydantic makes the same value of the same JSON data."""
+    if isinstance(adapter, RecordAdapter):
+        return adapter.cls is dict
+    if isinstance(adapter, TextAdapter):
+        return "contentEncoding" not in adapter.notation.schema
+    if isinstance(adapter, ForeignAdapter):
+        return is_pydantic(adapter.cls)
+    return not isinstance(adapter, ReaderAdapter) and not (isinstance(adapter, ScalarAdapter) and adapter.cls)
 
 
 def _is_scalar(value: object) -> bool:

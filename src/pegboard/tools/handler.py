@@ -273,7 +273,8 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
     takes = [each for each in signature.parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL]
     positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
     names = {each.key: each.name for each in signature.visible if each.key != each.name}
-    if not (structures or rest_of or injects or its_context or positional or names):
+    defaults = signature.defaults
+    if not (structures or rest_of or injects or its_context or positional or names or defaults):
         return lambda _context, arguments: ((), arguments)
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -289,8 +290,9 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             from pegboard.schema.conversion import as_structure_error  # already loaded, as its hooks are
 
             raise as_structure_error(error, name) from None
-        if names:
+        if names or defaults:
             values = {names.get(key, key): value for key, value in values.items()}
+            values |= {name: make() for name, make in defaults.items() if name not in values}
         if injects:
             values.update(filled(injects, context))
         if its_context is not None:

@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -17,6 +17,7 @@ from attrs import frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
+from pegboard.schema.fields import MISSING, declared_by, default_in, enclosing_locals
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -54,11 +55,12 @@ def _is_settled(annotation: Any) -> bool:
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
-    outer: Mapping[str, Any] = _enclosing_locals(function) if "." in getattr(function, "__qualname__", "") else {}
+    scope: dict[str, Any] = getattr(function, "__globals__", {})
+    code: types.CodeType | None = getattr(function, "__code__", None)
+    outer = dict(enclosing_locals("" if code is None else code.co_qualname, scope.get("__name__", "")))
     names = {**outer, **_closure(function)}
     # get_type_hints is the public way to evaluate names nested in a type; it accepts any annotated object.
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
-    scope = getattr(function, "__globals__", {})
     return typing.get_type_hints(carrier, globalns=scope, localns=names, include_extras=True)["it"]
 
 
@@ -72,29 +74,6 @@ def _closure(function: Any) -> Mapping[str, Any]:
         except ValueError:  # not assigned yet
             continue
     return names
-
-
-def _enclosing_locals(function: Any) -> Mapping[str, Any]:
-    """The local variables of the functions and class bodies that enclose `function`, if they are still running.
-
-    With annotations as strings, a type defined in an enclosing function isn't in the closure; a decorator finds it only
-    in the frames on the stack. Only frames whose code contains the function are used.
-    """
-    names: dict[str, Any] = {}
-    code: Any = getattr(function, "__code__", None)
-    frame = inspect.currentframe()
-    while frame is not None:
-        if _contains(frame.f_code, code):
-            code = frame.f_code
-            names = {**frame.f_locals, **names}
-        frame = frame.f_back
-    return names
-
-
-def _contains(outer: types.CodeType, code: Any) -> bool:
-    """Whether `code` was defined inside `outer`, at any depth."""
-    inner = [each for each in outer.co_consts if isinstance(each, types.CodeType)]
-    return any(each is code or _contains(each, code) for each in inner)
 
 
 def lenient() -> dict[str, Any]:
@@ -127,6 +106,7 @@ OMITTED: Final = object()
 
 Kind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
+_POSITIONAL: Final = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
@@ -141,6 +121,7 @@ class Parameter:
         default: Its default, `EMPTY` without one, `OMITTED` if it is optional without one.
         kind: As in `inspect.Parameter`.
         service: The type of the service that fills it, or `None`.
+        make_default: Makes the value that pydantic's `Field(...)` declares, as the function itself has none.
     """
 
     name: str
@@ -148,11 +129,13 @@ class Parameter:
     default: Any
     kind: Kind
     service: Any = None
+    make_default: Callable[[], Any] | None = None
 
     @property
     def key(self) -> str:
         """Its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)."""
-        aliases = (getattr(each, "alias", None) for each in getattr(self.annotation, "__metadata__", ()))
+        metadata = getattr(self.annotation, "__metadata__", ())
+        aliases = (getattr(each, name, None) for each in metadata for name in ("validation_alias", "alias"))
         name = self.name.removesuffix("_")
         return next((each for each in aliases if isinstance(each, str)), name if iskeyword(name) else self.name)
 
@@ -174,7 +157,7 @@ class Parameter:
     @property
     def is_positional(self) -> bool:
         """Whether it can be passed by position."""
-        return self.kind in (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
+        return self.kind in _POSITIONAL
 
 
 @frozen
@@ -197,6 +180,11 @@ class Signature:
         return tuple(each for each in self.parameters if not each.is_hidden)
 
     @property
+    def defaults(self) -> Mapping[str, Callable[[], Any]]:
+        """What makes the defaults that the function doesn't have itself, by the names of the parameters."""
+        return {each.name: each.make_default for each in self.parameters if each.make_default is not None}
+
+    @property
     def injects(self) -> tuple[Parameter, ...]:
         """The parameters that services fill."""
         return tuple(each for each in self.parameters if each.service is not None)
@@ -213,8 +201,12 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     except (TypeError, ValueError, NameError) as error:
         hint = "Wrap it in a function with typed parameters."
         raise DefinitionError(f"its signature can't be read ({error})", tool=tool, hint=hint) from None
+    if not method and _lacks_instance(function, raw):
+        what, hint = "it is a method without its instance, which no model can give.", "Take it from an instance."
+        raise DefinitionError(what, tool=tool, parameter=next(iter(raw.parameters), ""), hint=hint)
     bound = _bound_names(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
+    _check_wrappers(function, written, tool, method=method)
     parameters = tuple(_parameter(each, function, tool) for each in written)
     if len(contexts := [each.name for each in parameters if each.is_context]) > 1:
         what = "a second parameter takes the context."
@@ -242,9 +234,53 @@ def is_method(function: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(function, **lenient()).parameters.values())).annotation is EMPTY
 
 
+def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
+    """Whether the first parameter is still the `self` or `cls` of a method in a class body."""
+    inner = innermost(function)
+    first = next(iter(raw.parameters.values()), None)
+    if first is None or first.name not in ("self", "cls"):
+        return False
+    return inspect.ismethoddescriptor(inner) or (first.annotation is EMPTY and is_method(inner))
+
+
+def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: str, *, method: bool) -> None:
+    """Refuses a function whose wrapper (`functools.wraps`, or a `__signature__`) doesn't take what its signature shows.
+
+    Raises:
+        DefinitionError: No call, or none with all arguments, can succeed.
+    """
+    has_rest = any(each.kind is Kind.VAR_POSITIONAL for each in written)
+    by_position = has_rest or any(each.kind is Kind.POSITIONAL_ONLY for each in written)
+    args: list[Any] = [None] * method
+    kwargs: dict[str, Any] = {}
+    for each in written:
+        if each.kind is Kind.VAR_POSITIONAL or (by_position and each.kind in _POSITIONAL):
+            args.append(None)
+        else:
+            kwargs[each.name] = None
+    while True:
+        if isinstance(function, functools.partial):
+            args, kwargs, function = [*function.args, *args], {**function.keywords, **kwargs}, function.func
+        elif inspect.ismethod(function):
+            args, function = [None, *args], function.__func__
+        elif not inspect.isfunction(function) or not {"__wrapped__", "__signature__"} & vars(function).keys():
+            return
+        else:
+            plain = types.FunctionType(function.__code__, {}, None, function.__defaults__, function.__closure__)
+            plain.__kwdefaults__ = function.__kwdefaults__
+            try:
+                inspect.signature(plain).bind(*args, **kwargs)
+            except TypeError as error:
+                what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})."
+                hint = "Let the wrapper take all of it, or don't use functools.wraps and annotate the wrapper."
+                raise DefinitionError(what, tool=tool, hint=hint) from None
+            function = vars(function).get("__wrapped__")
+
+
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
     annotation = written.annotation
     annotation = Any if annotation is EMPTY else resolved(annotation, function, tool=tool, parameter=written.name)
+    annotation, default, make_default = _with_default(annotation, written, tool)
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
@@ -259,7 +295,24 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     if written.kind in STARRED and (service is not None or annotation is ToolContext):
         what = f"{'the context' if service is None else 'a service'} can't be *args or **kwargs."
         raise DefinitionError(what, tool=tool, parameter=written.name, hint="Give it a parameter of its own.")
-    return Parameter(written.name, annotation, written.default, written.kind, service)
+    return Parameter(written.name, annotation, default, written.kind, service, make_default)
+
+
+def _with_default(annotation: Any, written: inspect.Parameter, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
+    """The annotation, with pydantic's `Field(...)` in it; the default, and what makes the declared one."""
+    default = written.default
+    try:
+        if declared := declared_by(default):
+            if declared != "pydantic.Field":
+                raise ValueError(f"its default is {declared}(...), which declares a field of a class")  # noqa: TRY301
+            annotation, default = typing.Annotated[annotation, default], EMPTY
+        declared, make = default_in(annotation)
+    except ValueError as error:
+        hint = "Write the default itself, or pydantic.Field(...) with it."
+        raise DefinitionError(f"{error}.", tool=tool, parameter=written.name, hint=hint) from None
+    if make is None or default is not EMPTY:
+        return annotation, default, None
+    return annotation, OMITTED if declared is MISSING else declared, make
 
 
 def _is_context(annotation: Any) -> bool:
