@@ -198,6 +198,14 @@ KNOWN = [SHELL, FETCH, DELETE, READ, STRANGER, Tool(ToolSpec("write", permission
         (Rule("bash", "/bin/python3.11 *", "allow"), "'/bin/python3.11' can run anything, as its arguments say"),
         (Rule("bash", "/bin/sh -c *", "allow"), "'/bin/sh' can run anything"),
         (Rule("bash", "sudo *", "allow"), "'sudo' can run anything"),
+        (Rule("bash", "find . -name *", "allow"), "'find' can run anything"),
+        (Rule("bash", "sed -n *", "allow"), "'sed' can run anything"),
+        (Rule("bash", "sort *", "allow"), "makes sort run a program or write a file: --compress-program, -o, --output"),
+        (Rule("bash", "/bin/sort -u * a", "allow"), "it also allows what makes sort run"),
+        (Rule("bash", "git log *", "allow"), "makes git run a program or write a file: --ext-diff"),
+        (Rule("bash", "git *", "allow"), "makes git run a program or write a file: --exec-path"),
+        (Rule("bash", "tar -tf *", "allow"), "makes tar run a program or write a file: -I, -F, --to-command"),
+        (Rule("bash", "uniq *", "allow"), "makes uniq run a program or write a file: operand 2. Add rules that ask"),
         (Rule("edit", "*", "allow"), "it also allows the tool 'edit' of an origin that isn't trusted"),
         (Rule("look", "file:///etc/*", "deny"), "a URL is not a path: it matches nothing"),
         (Rule("read_file", "$NO_SUCH_NAME/*", "deny"), "$NO_SUCH_NAME isn't set here: it matches nothing"),
@@ -238,7 +246,7 @@ def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monke
 @pytest.mark.parametrize(
     "rule",
     [
-        *(Rule("bash", "*", "deny"), Rule("shell", "git *", "allow"), Rule("bash", "python3 -V", "allow")),
+        *(Rule("bash", "*", "deny"), Rule("shell", "git status *", "allow"), Rule("bash", "python3 -V", "allow")),
         *(
             Rule("*", "*.env", "deny", forbid=True),
             Rule("*_file", "a/../src/*/", "allow"),
@@ -252,11 +260,19 @@ def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monke
         *(Rule("read_file", each, "deny") for each in ("~/x", "~root/x", "~x*")),
         *(Rule("fetch", "*.example.com", "allow"), Rule("fetch", "10.0.0.0/8", "deny"), Rule("fetch", "::1", "deny")),
         *(Rule("fetch", "https://münchen.de/*", "allow"), Rule("fetch", "ann@example.com", "deny")),
+        *(Rule("bash", each, "allow") for each in ("ls *", "sort -- *", "sort -n a", "git commit *", "tar", "uniq ?")),
         *(Rule("bash", "rm*", "deny"), Rule("read_file", "*", "deny", field="path"), Rule("?ash", "ls *", "ask")),
     ],
 )
 def test_a_rule_that_means_what_it_seems_to_is_not_reported(rule):
     assert rule_problems(Permissions([rule]), KNOWN) == ()
+
+
+def test_options_that_other_rules_ask_about_or_deny_are_not_reported():
+    rules = [Rule("bash", "sort *", "allow"), *(Rule("bash", f"sort *-{each}*", "ask") for each in "oT")]
+    (problem,) = rule_problems(Permissions(rules), KNOWN)
+    assert problem.endswith("write a file: --compress-program, --temporary-directory. Add rules that ask about it.")
+    assert rule_problems(Permissions([*rules, Rule("bash", "sort *--*", "deny")]), KNOWN) == ()
 
 
 def test_a_pattern_for_all_tools_of_a_server_is_not_reported():

@@ -14,32 +14,27 @@ from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
 from pegboard.dispatch.permissions.commands import HOLE, UnreadableError, read_line
+from pegboard.dispatch.permissions.options import may_act
 
-_READERS: Final = """
+READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold
-    free getent grep groups head hexdump id jq join ls lsblk lscpu md5sum nl nproc od paste pgrep printenv printf ps pwd
+    free grep groups head hexdump id jq join ls lsblk lscpu md5sum nl nproc od paste pgrep printenv printf ps pwd
     readlink realpath rev rg seq sha1sum sha256sum sha512sum sort stat strings tac tail test tr tree true tsort tty type
     uname unexpand uniq uptime wc whereis which who whoami
 """
+"""Programs that only read, but for the options of the tables `RUN` and `CHANGE`."""
 _READ_SUBCOMMANDS: Final = {
     "git": """
         blame cat-file describe diff grep log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
         show-ref status version
     """,
     "docker": "images inspect logs ps version",
+    "getent": "group passwd protocols rpc services shells",
 }
 _READ_FORMS: Final = """
     find *|sed -n *|< *|command -v *|date|date +*|hostname|git branch|git branch -a|git branch -r
     git branch -v|git branch -vv|git remote -v|git stash list *|git tag -l *
 """
-_EXCEPTIONS: Final = """
-    find *-delete*|find *-exec*|find *-ok*|find *-fprint*|find *-fls*|rg *--pre*|rg *--hostname-bin*|sort -*o*
-    sort * -*o*|sort *--compress-prog*|sed *w*|sed *e*|sed * -*i*|sed * -*f*|git *--output*|git *--ext-diff*
-    git *--textconv*|git cat-file *--*|git grep *--open*|uniq * ?*|tree *-*o*|tree *-*R*|file *-*C*|file *--c*
-    cat /dev/*|printf -v*
-"""
-"""Exceptions to the above: options that write, run something or never end."""
-
 _DESTROYERS: Final = """
     rm *|rmdir *|unlink *|shred *|truncate *|dd *of=*|mkfs*|wipefs *|blkdiscard *|fdisk *|parted *|kill *|killall *
     pkill *|reboot *|shutdown *|halt *|poweroff *|crontab -r*|userdel *|groupdel *|chmod -R *|chown -R *|find *-delete*
@@ -60,14 +55,13 @@ def _patterns(text: str) -> list[str]:
 
 _READING: Final = Permissions(
     [
-        *(Rule("shell", f"{name} *", "allow") for name in _READERS.split()),
+        *(Rule("shell", f"{name} *", "allow") for name in READERS.split()),
         *(
             Rule("shell", f"{of} {name} *", "allow")
             for of, names in _READ_SUBCOMMANDS.items()
             for name in names.split()
         ),
         *(Rule("shell", form, "allow") for form in _patterns(_READ_FORMS)),
-        *(Rule("shell", form, "deny") for form in _patterns(_EXCEPTIONS)),
     ]
 )
 _DESTROYING: Final = Permissions([Rule("shell", form, "deny") for form in _patterns(_DESTROYERS)])
@@ -82,7 +76,7 @@ _PROBE: Final = Tool.from_schema(
 def only_reads(arguments: Mapping[str, Any]) -> bool:
     """Whether a command certainly changes nothing; false for unknown commands."""
     command = _key(arguments)
-    return _decision(command, destroys=False) == "allow" and not _opens_pager(command)
+    return _decision(command, destroys=False) == "allow" and not any(map(may_act, _commands(command)))
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:
@@ -99,19 +93,16 @@ def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
     """
     command = _key(arguments)
     try:
-        commands = read_line(command if isinstance(command, str) else shlex.join(command)).commands
         folder = root / str(arguments.get("folder") or ".")
-        targets = [target for each in commands for target in _targets(each.words, folder)]
+        targets = [target for words in _commands(command) for target in _targets(words, folder)]
         return any((folder / target).is_file() for target in targets if HOLE not in target)
     except (UnreadableError, OSError, ValueError):
         return False
 
 
-def _opens_pager(command: str | tuple[str, ...]) -> bool:
-    """Whether `git grep` opens its matches in a program: `-O` may follow other letters, as in `-nOless`."""
-    commands = read_line(command if isinstance(command, str) else shlex.join(command)).commands
-    greps = (each.words[2:] for each in commands if list(each.words[:2]) == ["git", "grep"])
-    return any("O" in word for words in greps for word in words if word[:1] == "-" and word[:2] != "--")
+def _commands(command: str | tuple[str, ...]) -> Iterator[list[str]]:
+    line = read_line(command if isinstance(command, str) else shlex.join(command))
+    return (each.words for each in line.commands)
 
 
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from pegboard.dispatch.permissions.evaluation import Resource
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
@@ -60,10 +61,11 @@ def rule_problems(permissions: Permissions, tools: Iterable[Tool], *, complete: 
     """
     known = tuple(tools)
     rules = permissions.rules.rules
-    return tuple(f"rule {rule}: {each}" for rule in rules for each in _problems(rule, known, complete=complete))
+    found = ((rule, _problems(rule, permissions, known, complete=complete)) for rule in rules)
+    return tuple(f"rule {rule}: {each}" for rule, problems in found for each in problems)
 
 
-def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[str]:
+def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, complete: bool) -> Iterator[str]:
     named = [tool for tool in tools if rule.names(*names_of(tool))]
     if not named and complete:
         names = sorted({name for tool in tools for name in names_of(tool)})
@@ -86,6 +88,7 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
             yield found
     if rule.allows:
         yield from _allows_more(rule)
+        yield from _allows_options(rule, permissions, named if "command" in kinds else ())
         if any(rule.names(tool.spec.permission or "") and tool.origin.trusted for tool in tools):
             strangers = (tool for tool in named if not tool.origin.trusted and rule.names(tool.name))
             yield from (f"it also allows the tool {tool.name!r} of an origin that isn't trusted." for tool in strangers)
@@ -107,3 +110,25 @@ def _allows_more(rule: Rule) -> Iterator[str]:
 
         if program_of([first]) in INTERPRETERS:
             yield f"{first!r} can run anything, as its arguments say."
+
+
+def _allows_options(rule: Rule, permissions: Permissions, tools: Sequence[Tool]) -> Iterator[str]:
+    """The options that run or write something, if an allow rule allows them and no later rule asks about them."""
+    first, _, rest = rule.pattern.partition(" ")
+    if "*" in first or "*" not in rest or not tools:
+        return
+    from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
+    from pegboard.dispatch.permissions.options import CHANGE, RUN, samples, uses
+
+    name, (before, _, after) = program_of([first]), rest.rpartition("*")
+    permission = next(each for tool in tools for each in names_of(tool) if rule.names(each))
+    allowed: dict[str, None] = {}
+    for option, sample in samples(name) if name not in INTERPRETERS else ():
+        for filled in (sample, f"x {sample}"):
+            text = f"{first} {before}{filled}{after}".replace("*", "x")
+            if any(used == option for used, _ in uses(text.split(), RUN, CHANGE)):
+                decision = permissions.rules.decide(permission, [Resource("command", text, rule.field)])
+                allowed |= {option: None} if decision.rule == rule else {}
+    if allowed:
+        shown = ", ".join(option.replace("#", "operand ") for option in allowed)
+        yield f"it also allows what makes {name} run a program or write a file: {shown}. Add rules that ask about it."

@@ -1,0 +1,197 @@
+r"""Options by which programs run other programs or code, write files or use the network; others only read by them.
+
+A table has a line for each group of programs, or for subcommands of one (`git:log`), with its forms:
+
+- `-x`: a short option, also among other letters (`-vx`); `--name`: a long one, also abbreviated; `-name`: a word;
+- `-x=REGEX`: the option, if its value begins so; `=REGEX`: a word that begins so;
+- `#2`: the operands from the second on.
+
+The value, which is the program or the code, follows in the same word or the next one. With `!` there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final, TypeAlias
+
+from pegboard.dispatch.permissions.commands import HOLE, program_of
+
+_GIT_KEYS: Final = (
+    r"=(?i:alias|pager|core\.(pager|editor|askpass|sshcommand|gitproxy|fsmonitor|hookspath|attributesfile)"
+    r"|(sequence|web\w*)\.\w*(editor|browser)|include\w*|credential|filter|difftool|mergetool|browser|man"
+    r"|(diff|merge)\.(external|guitool|tool|[^=]*\.(command|textconv|driver))|gpg\.[^=]*program|interactive\.difffilter"
+    r"|protocol|url|uploadpack|receive|remote\.[^=]*(uploadpack|receivepack|vcs)|trailer|tar|sendemail|submodule|init|imap)[^=]*=?"
+)
+RUN: Final = rf"""
+env: -S --split-string
+su runuser: -c --command --session-command -s --shell
+script flock: -c --command
+sg: -c #2
+watch eval parallel hyperfine concurrently mispipe pee entr: #1
+tmux: #2
+ssh rsh mosh dbclient: #2
+ssh scp sftp sshfs: -o=(?i:(proxy|local|knownhosts)command|permitlocal\w*|pkcs11\w*|securitykey\w*|match)\s*[=\s]?
+scp sftp: -S -D
+git: -c{_GIT_KEYS} --exec-path --config-env
+git:log git:diff git:show git:stash git:shortlog git:blame: --ext-diff! --textconv! --show-signature! =.*%G
+git:clone: -u -c{_GIT_KEYS} --config{_GIT_KEYS}
+git:clone git:fetch git:pull git:ls-remote git:push git:archive: --upload-pack --receive-pack --exec
+git:rebase git:difftool git:submodule: -x --exec --extcmd
+git:grep: -O --open-files-in-pager --textconv!
+git:cat-file: --textconv! --filters! --batch-command!
+git:bisect git:filter-branch: =.*
+hg: --config
+svn: --diff-cmd --diff3-cmd --merge-cmd --editor-cmd --config-option
+tar bsdtar: -I -F --to-command --use-compress-program --checkpoint-action --info-script --new-volume-script
+tar cpio: --rsh-command --rmt-command
+rsync: -e --rsh --rsync-path
+man: -P --pager -H --html
+make: --eval -E =[^-=][^=]*=
+gdb lldb: -ex -iex -eval-command -init-eval-command -x -ix -command -init-command -o -O -s -S -source -one-line
+vim vi nvim view ex emacs less more most: =\+ --cmd -S -f -eval -execute
+socat: =(?is:.*?(exec|system|shell):)
+nc ncat: -e -c --exec --sh-exec --lua-exec
+find: -exec -execdir -ok -okdir
+fd fdfind: -x -X --exec --exec-batch
+rg: --pre --hostname-bin -z! --search-zip!
+sort: --compress-program
+split: --filter
+zip: -TT --unzip-command
+diff: -l! --paginate!
+strace: -o=[|!]
+tcpdump: -z
+wget: -e --execute --use-askpass
+nmap: --script
+npm npx: --script-shell -c --call
+nodemon: -x --exec
+go: -exec -toolexec -vettool
+cargo: --config
+gcc cc clang: -wrapper -fplugin
+rpm rpmbuild: -E --eval -D --define --pipe
+bat delta ag: --pager
+fzf: --preview --bind
+mysql mariadb: --pager --init-command
+sqlite: -cmd #2
+docker podman: --entrypoint
+start-stop-daemon: -x -a --exec --startas
+xterm konsole: -e
+exiftool: -if -config
+"""
+CHANGE: Final = r"""
+cat: =/+dev/
+<: =/+dev/+(tcp|udp)/
+curl: -o -O! --output --remote-name! -T --upload-file -D --dump-header -c --cookie-jar -K --config
+date: -s --set
+file: -C! --compile!
+find: -delete! -fprint -fprint0 -fprintf -fls
+getent: -s --service
+git:log git:diff git:show git:stash git:shortlog git:whatchanged: --output
+less: -o -O --log-file --LOG-FILE
+printf: -v
+sed: =.*[wWe] =-\w*[if] -i! --in-place! -f --file
+sort: -o --output -T --temporary-directory
+tcpdump: -w
+tree: -o -R!
+uniq xxd: #2
+who: --lookup!
+"""
+
+Form: TypeAlias = tuple[str, re.Pattern[str] | None, bool]
+"""An option (`""` for any word), the beginning of its value, and whether it has a value."""
+
+_LETTERS: Final = re.compile(r"-([A-Za-z0-9]+)")
+
+
+@cache
+def forms(table: str) -> dict[str, list[Form]]:
+    """The forms of each program, or subcommand."""
+    read: dict[str, list[Form]] = {}
+    for line in table.strip().splitlines():
+        programs, _, texts = line.partition(": ")
+        for program in programs.split():
+            for text in texts.split():
+                option, is_bound, pattern = text.partition("=")
+                start = re.compile(pattern, re.DOTALL) if is_bound else None
+                read.setdefault(program, []).append((option.rstrip("!"), start, not option.endswith("!")))
+    return read
+
+
+def uses(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
+    """The forms that a command uses, each with its value, `""` if it has none.
+
+    An option in place of which there is a hole isn't found.
+
+    Args:
+        words: The command.
+        tables: `RUN`, `CHANGE`.
+    """
+    program = program_of(words)
+    end = _subcommand(words) if program == "git" else len(words)
+    for table in tables:
+        known = forms(table)
+        yield from _used(words[1:end], known.get(program, []))
+        yield from _used(words[end + 1 :], known.get(f"git:{''.join(words[end : end + 1])}", []))
+
+
+def may_act(words: Sequence[str]) -> bool:
+    """Whether a command uses a form of the tables, or may by a hole."""
+    program, tables = program_of(words), (RUN, CHANGE)
+    has_hole = any(HOLE in word for word in words)
+    known = has_hole and any(name.partition(":")[0] == program for table in tables for name in forms(table))
+    return known or any(uses(words, *tables))
+
+
+def _subcommand(words: Sequence[str]) -> int:
+    """The place of git's subcommand."""
+    place = 1
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
+    return place
+
+
+def _used(arguments: Sequence[str], known: Sequence[Form]) -> Iterator[tuple[str, str]]:
+    operands, options = 0, True
+    for place, word in enumerate(arguments):
+        options = options and word != "--"
+        is_word = word.startswith("-") and word != "-"  # `find -- . -delete` deletes
+        is_option = options and is_word
+        operands += not is_option
+        after = arguments[place + 1] if place + 1 < len(arguments) else ""
+        for option, pattern, has_value in known:
+            value = word if option.startswith("#") and not is_option and operands >= int(option[1:]) else None
+            if not option:
+                value = word
+            elif is_option or (is_word and option.lstrip("-") == word.lstrip("-") and len(option) > len("-x")):
+                value = _value(option, word, after)
+            if value is not None and pattern is not None:
+                start = pattern.match(value)
+                value = value[start.end() :] if start else None
+            if value is not None:
+                yield option or word, value if has_value else ""
+
+
+def _value(option: str, word: str, after: str) -> str | None:
+    """The value of an option that a word is, or has among its letters; `None` if it is another one."""
+    name, is_attached, value = word.partition("=")
+    if option.startswith("--"):
+        is_it = name.startswith("--") and len(name) > len("--") and option.startswith(name)
+        return (value if is_attached else after) if is_it else None
+    if len(option) > len("-x"):
+        return (value if is_attached else after) if name.lstrip("-") == option[1:] else None
+    letters = _LETTERS.match(word)
+    at = letters[1].find(option[1]) if letters else -1
+    return None if at < 0 else (word[at + 2 :] or after)
+
+
+def samples(program: str) -> Iterator[tuple[str, str]]:
+    """The forms of a program that run or change something, each with an example; without those with a pattern."""
+    for table in (RUN, CHANGE):
+        for name, known in forms(table).items():
+            if name.partition(":")[0] == program:
+                for option, pattern, _ in known:
+                    if option.startswith("#"):
+                        yield option, " ".join("x" * int(option[1:]))
+                    elif option and pattern is None:
+                        yield option, f"{option}{'=' if option.startswith('--') else ' '}x"
