@@ -442,7 +442,7 @@ class ToolRegistry(Contributions):
         return parse_call(raw, find, self.limits)
 
     def complete(self, call_id: str, value: Any) -> Completion:
-        """Sets the final result of a long-running call, once; it replaces the pending one.
+        """Sets the final result of a long-running call, once; it replaces the pending one. Runs callbacks: may block.
 
         Args:
             call_id: The call's id, or that of the operation.

@@ -441,6 +441,68 @@ def test_a_later_result_is_shaped_as_any(registry, value, kind, text):
     assert text in result.text
 
 
+@pytest.fixture
+def seen(registry):
+    """What the after callbacks see; the last hides the results."""
+    seen = []
+
+    async def look(context, tool, arguments, result):
+        seen.append((context.call_id, context.session, tool.name, dict(arguments), result.text.partition("\n")[0]))
+
+    registry.add_callback("after_tool", look)
+    registry.add_callback("after_tool", lambda result: ToolResult("hidden", is_error=result.is_error))
+    return seen
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize("value", ["it has arrived", ToolError("lost")])
+def test_a_later_result_passes_the_after_callbacks_once(registry, seen, value, in_loop):
+    async def complete():
+        return registry.complete("1", value)
+
+    ordered(registry, session="s")
+    completion = asyncio.run(complete()) if in_loop else registry.complete("1", value)
+    facts = ("1", "s", "order", {"item": "tea"})
+    assert [each[:-1] for each in seen] == [facts] * 2
+    assert seen[1][-1] == str(value)
+    assert (completion.result.text, completion.result.is_error) == ("hidden", isinstance(value, Exception))
+    assert [each.result.text for each in registry.completions("s")] == ["hidden"]
+
+
+@pytest.mark.parametrize("long_running", [False, True])
+@pytest.mark.parametrize("early", [False, True], ids=["after its call", "before the end of its call"])
+async def test_a_result_of_background_work_passes_the_after_callbacks_once(registry, seen, early, long_running):
+    async def ended():
+        while registry.operations():  # noqa: ASYNC110  what ends it emits no event
+            await asyncio.sleep(0)
+
+    @registry.register
+    @tool(long_running=long_running)
+    async def start(context: ToolContext) -> str:
+        """Start something."""
+
+        async def work():
+            return "the later result"
+
+        context.background(work())
+        if early:
+            await ended()
+        return "begun"
+
+    first = await registry.call("start", call_id="1")
+    await ended()
+    assert first.text == "hidden"
+    assert [each[-1] for each in seen].count("the later result") == 1
+    assert [each.result.text for each in registry.completions()] == ([] if early and long_running else ["hidden"])
+
+
+def test_an_operation_that_is_given_up_passes_the_after_callbacks(registry, seen):
+    ordered(registry, "0")
+    registry._dispatcher.operations.most = 1
+    ordered(registry, "1")
+    assert [each[0] for each in seen if "never completed" in each[-1]] == ["0"]
+
+
 async def later_step():
     await asyncio.sleep(0)
     return "later"

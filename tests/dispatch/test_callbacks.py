@@ -289,7 +289,6 @@ def test_an_after_that_fails_makes_an_error_which_the_others_see(make, send):
         (lambda **_: "fine", {"arguments": "["}, "invalid_arguments"),
         (lambda **_: object(), {}, "invalid_output"),
         (lambda **_: 1 / 0, {"on_error": [raising(KeyError("deeper"))]}, "callback_failure"),
-        (None, {}, "not_executed"),
     ],
 )
 def test_after_sees_every_outcome(make, send, function, options, kind):
@@ -300,6 +299,12 @@ def test_after_sees_every_outcome(make, send, function, options, kind):
         **options,
     )
     assert seen == [("probe", kind)]
+
+
+def test_no_callback_sees_the_placeholder_of_a_call_that_the_host_runs(make, send, diary):
+    callbacks = {"on_error": [diary.callback("on error", EMPTY)], "after": [diary.callback("after", EMPTY)]}
+    state = send(make(None), **callbacks)
+    assert (state.result.kind, state.for_host, diary) == ("not_executed", True, [])
 
 
 # What callbacks raise -------------------------------------------------------------------------------------------------

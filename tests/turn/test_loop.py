@@ -11,6 +11,7 @@ import pytest
 from pegboard import (
     Abort,
     CallCompleted,
+    ChangeArguments,
     FatalToolError,
     Once,
     Permissions,
@@ -432,6 +433,31 @@ class TestHostsTools:
         assert (ended.ended, ended.for_host, ended.ignored, ended.text) == ("answered", (), ("x",), "Done.")
         assert results(ended) == [("p", "red"), ("c1", "3")]
 
+    def test_its_result_passes_the_after_callbacks_once_with_the_calls_context(self, registry, resume, turn):
+        seen = []
+
+        def hide(context, tool, arguments, result):
+            seen.append((context.call_id, context.user, tool.name, dict(arguments), result.text))
+            context.state["seen"] = len(seen)
+            return ToolResult("hidden")
+
+        registry.add_callback("after_tool", hide, where="name:pick")
+        registry.add_callback("on_tool_error", lambda *_: ToolResult("never mind"), where="name:pick")
+        registry.add_callback("before_tool", lambda *_: ChangeArguments({"of": 3}), where="name:pick")
+        context = ReadonlyContext(user="ann")
+        outcome, _ = turn([self.CALLS], context=context)
+        assert (outcome.ended, seen) == ("pending", [])
+        ended = resume(outcome, context=context, tool_results={"p": "red", "x": "of no call"})
+        assert seen == [("p", "ann", "pick", {"of": 3}, "red")]
+        assert (results(ended), ended.state["seen"]) == ([("p", "hidden"), ("c1", "3")], 1)
+
+    def test_an_abort_after_its_result_ends_the_turn(self, registry, resume, turn):
+        registry.add_callback("after_tool", lambda *_: Abort("enough"), where="name:pick")
+        outcome, _ = turn([self.CALLS])
+        with pytest.raises(TurnAbortedError, match="enough") as caught:
+            resume(outcome, tool_results={"p": "red"})
+        assert (caught.value.outcome.ended, results(caught.value.outcome)) == ("aborted", [("p", "red"), ("c1", "3")])
+
     def test_results_may_come_in_parts(self, resume, turn):
         outcome, _ = turn([[ToolCall("pick", {"of": number}, f"p{number}") for number in (1, 2)]])
         half = resume(outcome, (), tool_results={"p2": "two"})
@@ -546,6 +572,21 @@ class TestLongRunning:
         (pending,) = model.requests[1].messages[-1].results
         assert pending.result.text.startswith("ordered")
         assert results(outcome)[0] == ("o", "delivered")
+
+    def test_an_abort_after_a_later_result_ends_the_turn(self, registry, turn):
+        @tool(long_running=True)
+        def order() -> str:
+            """Orders something."""
+            return "ordered"
+
+        def deliver(request):
+            registry.complete("o", "delivered")
+            return ADD
+
+        registry.register(order)
+        registry.add_callback("after_tool", lambda result: Abort("enough") if result.text == "delivered" else None)
+        with pytest.raises(TurnAbortedError, match="enough"):
+            turn([ToolCall("order", {}, "o"), deliver, "ok"])
 
     def test_a_background_result_is_a_message(self, registry):
         async def main():

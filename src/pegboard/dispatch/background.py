@@ -7,22 +7,25 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
+from contextvars import copy_context
 from inspect import isawaitable, iscoroutine
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import settle
+from pegboard.dispatch.arguments import parse
 from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
+from pegboard.dispatch.stages import finish
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
-from pegboard.schema.converter import JsonRecord
-from pegboard.threads import running_loop
+from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.threads import running_loop, waiting
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
@@ -57,11 +60,13 @@ class Completion(JsonRecord):
 
     Attributes:
         operation: The operation.
-        result: Its result, validated and truncated as any.
+        result: Its result, validated and truncated as any, as the after callbacks leave it.
+        fatal: The error by which they end the turn, or `None`.
     """
 
     operation: Operation
     result: ToolResult
+    fatal: BaseException | None = field(default=None, metadata=json_key(""))
 
     @property
     def call_id(self) -> str:
@@ -100,6 +105,37 @@ def later_result(state: CallState, value: object) -> ToolResult:
         return failure_result(state, error)
 
 
+async def deliver(state: CallState, value: object) -> None:
+    """Sets the result of a call that its host has run, as the after callbacks leave it."""
+    with suppress(CallError):
+        parse(state)
+    await finish(state, await state.services.threads.run(later_result, state, value))
+
+
+_Seen: TypeAlias = tuple[ToolResult, BaseException | None]
+"""A later result as the after callbacks leave it, and the error by which they end the turn."""
+
+
+async def _seen(state: CallState, result: ToolResult) -> _Seen:
+    if "after_tool" not in state.services.callbacks:
+        return result, None
+    later = CallState(state.call, attrs.evolve(state.context, cancelled=False, deadline=None), state.services)
+    later.context.internals.frame = later
+    later.tool, later.arguments, later.index = state.tool, state.arguments, state.index
+    await finish(later, result)
+    return later.result or result, later.fatal
+
+
+def _seen_now(state: CallState, result: ToolResult) -> _Seen:
+    """`_seen`, in an event loop of its own: the caller's can't run meanwhile."""
+    if "after_tool" not in state.services.callbacks:
+        return result, None
+    from concurrent.futures import ThreadPoolExecutor
+
+    with waiting(), ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, asyncio.run, _seen(state, result)).result()
+
+
 @define(eq=False)
 class Operations:
     """Registry of long-running operations and their completions. Thread-safe.
@@ -122,7 +158,7 @@ class Operations:
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
-    _tasks: set[asyncio.Task[ToolResult]] = field(factory=set["asyncio.Task[ToolResult]"], init=False)
+    _tasks: set[asyncio.Task[_Seen]] = field(factory=set["asyncio.Task[_Seen]"], init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
     @property
@@ -146,7 +182,7 @@ class Operations:
             known = self._pending.get(id_)
             ended = self._completed.pop(id_, None)
         if ended is not None:
-            state.result = ended.result
+            state.result, state.fatal, state.is_seen = ended.result, ended.fatal, True
             return None
         try:
             operation = self._add(state) if known is None else known[0]
@@ -182,7 +218,7 @@ class Operations:
                 self._tasks.add(task)
                 task.add_done_callback(end)
 
-            def end(task: asyncio.Task[ToolResult]) -> None:  # `_result` may be cancelled before its first step
+            def end(task: asyncio.Task[_Seen]) -> None:  # `_result` may be cancelled before its first step
                 self._tasks.discard(task)
                 if iscoroutine(work):
                     work.close()
@@ -190,9 +226,8 @@ class Operations:
                     self._pending.pop(operation.id)
                 seconds = time.time() - operation.started
                 text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
-                self._complete(
-                    operation, state, ToolResult.error("aborted", text) if task.cancelled() else task.result()
-                )
+                aborted = ToolResult.error("aborted", text), None
+                self._complete(operation, state, *(aborted if task.cancelled() else task.result()))
 
             if loop is running_loop():
                 start()
@@ -205,7 +240,7 @@ class Operations:
         return operation.id
 
     def complete(self, name: str, value: Any) -> Completion:
-        """Completes a long-running operation, once. Thread-safe; may block, as it stores long texts.
+        """Completes a long-running operation, once. Thread-safe; may block, as it stores long texts and runs callbacks.
 
         Args:
             name: The operation's id, or its call's if only one operation has that.
@@ -216,7 +251,7 @@ class Operations:
                 or it runs in the background and completes itself.
         """
         operation, state = self._pop(name)
-        return self._complete(operation, state, later_result(state, value))
+        return self._complete(operation, state, *_seen_now(state, later_result(state, value)))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
         """Removes and returns the completions of a session, of all or only the given calls, in order."""
@@ -230,7 +265,7 @@ class Operations:
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
-        loop, here = asyncio.get_running_loop(), set[asyncio.Task[ToolResult]]()
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[_Seen]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
                 task.cancel()
@@ -265,7 +300,7 @@ class Operations:
                 f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked. "
                 "Find out what it has done before calling it again."
             )
-            self._complete(*dropped, ToolResult.error("unknown_outcome", text))
+            self._complete(*dropped, *_seen_now(dropped[1], ToolResult.error("unknown_outcome", text)))
         return operation
 
     def _full(self) -> str:
@@ -284,8 +319,10 @@ class Operations:
             raise OperationError(f"{name!r:.80} runs in the background and completes itself")
         raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
 
-    def _complete(self, operation: Operation, state: CallState, result: ToolResult) -> Completion:
-        completion = Completion(operation, result)
+    def _complete(
+        self, operation: Operation, state: CallState, result: ToolResult, fatal: BaseException | None = None
+    ) -> Completion:
+        completion = Completion(operation, result, fatal)
         with self._lock:
             self._completed[operation.id] = completion
             while len(self._completed) > self.most:
@@ -301,9 +338,7 @@ class Operations:
                 log_failure("emitting a completion", error)
         return completion
 
-    async def _result(
-        self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]
-    ) -> ToolResult:
+    async def _result(self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> _Seen:
         services = state.services
 
         async def given() -> ToolResult:
@@ -311,14 +346,15 @@ class Operations:
             return await services.threads.run(later_result, state, await settle(value))
 
         try:
-            return await within(self.seconds, given())
+            result = await within(self.seconds, given())
         except LimitExpiredError:
             text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
-            return ToolResult.error("timeout", text)
+            result = ToolResult.error("timeout", text)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise
-            return later_result(state, error)
+            result = later_result(state, error)
+        return await _seen(state, result)
 
 
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:

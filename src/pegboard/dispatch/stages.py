@@ -99,7 +99,8 @@ STAGES: tuple[StageFunction, ...] = (
 """All stages, in order; each runs for the calls that have neither a result nor an error.
 
 But `repair` runs for calls with an unknown name or invalid arguments, which then pass the stages before it again;
-`on_error` for calls that failed, and `after` for every call. The `wrap` callbacks enclose `run`.
+`on_error` for calls that failed, and `after` for every call. Both leave out a call that the host has to run, until
+there is its result. The `wrap` callbacks enclose `run`.
 """
 
 _NEEDS: Final[Mapping[StageFunction, str]] = {
@@ -187,13 +188,13 @@ async def run_alone(state: CallState) -> None:
             emit_end(state)
 
 
-async def finish(state: CallState) -> None:
-    """Runs the last stages of a call that was ended from outside, with the reason in `state.error`.
+async def finish(state: CallState, result: ToolResult | None = None) -> None:
+    """Runs the last stages of a call that was ended from outside: with this result, or the reason in `state.error`.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled again.
     """
-    state.result = None
+    state.result = result
     await _end(state)
     internals = state.context.internals
     internals.frame = state.context.listener = None
@@ -224,7 +225,8 @@ async def _end(state: CallState) -> None:
     if state.goes_on and begin_operation is not None and state.result is not None and not state.result.is_error:
         begin_operation(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
-    for stage in state.services.pipeline.afterwards:
+    # The callbacks have seen the result, or get the one that the host will give.
+    for stage in () if state.is_seen or state.for_host else state.services.pipeline.afterwards:
         if stage is not on_error:
             _settle_error(state)
         else:
@@ -340,7 +342,7 @@ class DispatchHost:
         if (asked := inner.context.internals.pending_actions) is not None:
             context.actions.add(asked.actions, asked.state)
         assert inner.result is not None
-        if inner.result.kind == "confirmation_required":
+        if inner.pending is not None:
             text = f"{name} was not run: its approval comes later, and a nested call can't wait for that."
             return ToolResult.error("denied", text)
         return inner.result

@@ -247,6 +247,7 @@ class CallState:
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be pending.
         for_host: By `run`: whether the host has to run the tool, which has no handler here.
+        is_seen: Whether the last callbacks have seen the result.
         value: By `run`: the function's return value.
         result: By `shape`; or by a callback that answers.
         error: The current error, until a callback recovers from it.
@@ -283,6 +284,7 @@ class CallState:
     since: float | None = None
     goes_on: bool = False
     for_host: bool = False
+    is_seen: bool = False
     value: Any = None
     result: ToolResult | None = None
     error: BaseException | None = None

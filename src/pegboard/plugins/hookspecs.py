@@ -200,6 +200,9 @@ def pegboard_after_tool(
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
     """Called with every outcome, errors and denials included. Since 0.1.
 
+    A long-running call has two: the pending result and the later one. For a tool without a handler, it is called with
+    the result that the host gives.
+
     Args:
         context: As for `pegboard_before_tool`.
         tool: The tool, or `None` where the name is unknown.

@@ -96,7 +96,9 @@ class TurnProgress:
         return self._add_results(outcome)
 
     def take_late_results(self, outcome: Outcome) -> list[Message]:
-        """Adds the results of calls that waited for an approval; returns the messages that hold them."""
+        """Sets the results of calls that waited for an approval or the host; returns the messages that hold them."""
+        given = {call.id for call in outcome.calls}
+        self.for_host = tuple(call for call in self.for_host if call.id not in given)
         self._take_actions(outcome, skips=self.actions.skip_summarization)
         return self.replace_results({call.id: result for call, result in outcome})
 
@@ -131,11 +133,6 @@ class TurnProgress:
                 changed.append(self.messages[place])
                 left = {id_: result for id_, result in left.items() if id_ not in mine}
         return changed
-
-    def take_host_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
-        """Sets the results of calls that the host ran; returns the messages that hold them."""
-        self.for_host = tuple(call for call in self.for_host if call.id not in results)
-        return self.replace_results(results)
 
     def complete(self, completion: Completion) -> Message | None:
         """Adds the result of a long-running call: replaces its first result, or returns a new message."""

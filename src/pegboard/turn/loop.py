@@ -16,16 +16,14 @@ from attrs import define, field
 
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
-from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
-from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
+from pegboard.errors import CallbackError, ModelError, PegboardError, TurnAbortedError, cause_of, checked, log_failure
 from pegboard.messages import CallPart, Message, ModelResponse
 from pegboard.registry import ToolRegistry
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
 from pegboard.tools.call import ToolCall
-from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import (
     Answered,
@@ -211,7 +209,7 @@ class Turn:
     async def _round(self) -> None:
         await self._asked("steering", self._inbox.listen)
         self._add_new_messages()
-        if self._is_at_a_limit() and not self._sums_up:
+        if self._ended is not None or (self._is_at_a_limit() and not self._sums_up):
             return
         context = self._context_now()
         request = await self._processed(context)
@@ -268,6 +266,7 @@ class Turn:
         for completion in self.registry.completions(session, mine):
             if (message := progress.complete(completion)) is not None:
                 self._events.emit(MessageAdded(message))
+            self._end_by(completion.fatal)
         for message in self._inbox.messages:
             progress.messages.append(message)
             self._events.emit(MessageAdded(message))
@@ -482,8 +481,9 @@ class Turn:
         context, options = self._context_now(), self._batch_options(self.request)
         tools = await self._offered(context)
         tools = tools if self._output is None else tools.with_tools(self._output.tool)
-        await self._take_from_host(results, tools, context)
-        if len(before.pending):
+        if results:
+            await self._take_from_host(results, tools, context)
+        if len(before.pending) and self._ended is None:
             batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
             await self._run_batch(batch, self._progress.take_late_results)
         if self._progress.for_host:
@@ -491,16 +491,23 @@ class Turn:
 
     async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
         """Adds the host's results to the history, converted and limited as their tools declare."""
-        calls = {call.id: call for message in self._progress.messages for call in message.calls if call.id in given}
-        self._progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
+        progress = self._progress
+        known = (*(call for message in progress.messages for call in message.calls), *progress.for_host)
+        calls = {call.id: call for call in known if call.id in given}
+        progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
         batch = await self.registry.batch(calls.values(), tools, context)
-        results: dict[str, ToolResult] = {}
+        batch.left = progress.pending
         for state in batch.states:
             state.tool = tools.get(state.call.name)
-            made = await state.services.threads.run(later_result, state, given[state.call.id])
-            results[state.call.id] = made
-        for message in self._progress.take_host_results(results):
+        outcome = await batch.deliver(given)
+        for message in progress.take_late_results(outcome):
             self._events.emit(MessageAdded(message))
+        self._end_by(outcome.fatal)
+
+    def _end_by(self, fatal: BaseException | None) -> None:
+        if fatal is not None:
+            self._error = fatal
+            self._end("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))
 
     # Helpers -----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,12 @@ from pegboard.request.exporter import (
     passthrough as passthrough,
     refusal as refusal,
 )
+from pegboard.tools.content import (
+    BINARY as BINARY,
+    Content as Content,
+    media_type as media_type,
+    writable as writable,
+)
 from pegboard.wire.bodies import (
     INPUT as INPUT,
     SizeBudget as SizeBudget,

@@ -43,9 +43,9 @@ from pegboard.dialects import (
 )
 from pegboard.messages import Part
 from pegboard.schema.json import is_object, json_faults, json_text
-from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
+    Content,
     Entry,
     MadeCalls,
     SentIds,

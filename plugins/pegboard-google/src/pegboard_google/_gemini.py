@@ -21,10 +21,10 @@ from pegboard import (
     ToolResult,
 )
 from pegboard.messages import FinishReason
-from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,
+    Content,
     admit,
     as_object,
     facts_of,

@@ -34,11 +34,12 @@ from pegboard.dialects import SHAPED, Dialect
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
-from pegboard.tools.content import BINARY, Content, media_type
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
+    BINARY,
     ORIGINAL,
     CallIdAllocator,
+    Content,
     Entries,
     Entry,
     SizeBudget,
@@ -55,6 +56,7 @@ from pegboard.wire import (
     in_call_order,
     list_in,
     made_call,
+    media_type,
     merged,
     object_in,
     object_or_none,

@@ -60,9 +60,9 @@ from pegboard.dialects import (
 )
 from pegboard.messages import Part
 from pegboard.schema.json import json_text
-from pegboard.tools.content import Content, writable
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
+    Content,
     admit,
     check_choice,
     convert_schema,
@@ -76,6 +76,7 @@ from pegboard.wire import (
     place_in,
     render_text,
     without_empty,
+    writable,
 )
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)

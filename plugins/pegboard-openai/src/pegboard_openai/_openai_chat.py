@@ -20,7 +20,6 @@ from pegboard import (
 from pegboard.dialects import deep_copy
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import json_text
-from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,
@@ -35,6 +34,7 @@ from pegboard.wire import (
     objects_in,
     place_in,
     text_in,
+    writable,
 )
 from pegboard_clients.json_end import JsonEnd
 from pegboard_openai._openai import (

@@ -19,7 +19,6 @@ from pegboard import (
     TextPart,
 )
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,
@@ -35,6 +34,7 @@ from pegboard.wire import (
     objects_in,
     place_in,
     text_in,
+    writable,
 )
 from pegboard_openai._openai import (
     RESPONSES,

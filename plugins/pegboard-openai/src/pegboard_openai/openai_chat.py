@@ -25,7 +25,6 @@ from pegboard import (
 )
 from pegboard.dialects import Dialect
 from pegboard.messages import Part
-from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,
@@ -42,6 +41,7 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
     without_empty,
+    writable,
 )
 from pegboard_openai._openai import (
     CHAT,

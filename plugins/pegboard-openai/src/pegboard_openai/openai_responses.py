@@ -26,7 +26,6 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.messages import Part
-from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,
@@ -46,6 +45,7 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
     without_empty,
+    writable,
 )
 from pegboard_openai._openai import (
     REFUSED_IN_IDS,
