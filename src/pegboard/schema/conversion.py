@@ -525,10 +525,9 @@ def to_json_data(value: object) -> Any:
     """`value` as JSON data, by its own class.
 
     Accepts JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names of their
-    constructors' parameters), enums (by value), numbers of NumPy, dates, times, durations, UUIDs, decimals, paths and
-    patterns (as text), bytes (base64), mappings (keys: text, integers, booleans, enums of those and types written as
-    text), sets (sorted), sequences, views of dicts, models of pydantic and msgspec (as they serialize themselves), and
-    classes with a hook.
+    constructors' parameters), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
+    bytes (base64), mappings (keys: text, integers, booleans, enums of those and types written as text), sets (sorted),
+    sequences, views of dicts, models of pydantic and msgspec (as they serialize themselves), and classes with a hook.
 
     Raises:
         TypeError: Something in it has no JSON form.
@@ -664,12 +663,8 @@ def _scalar_writer(cls: type[Any]) -> Callable[[Any], str | int] | None:
     return write_text
 
 
-_SCALARS: Final[Mapping[str, type[Any]]] = {"b": bool, "i": int, "u": int, "f": float}
-"""By the kind of a NumPy type, Python's type of its scalars; times have other kinds."""
-
-
 def _write_array_scalar(value: Any, above: _Above) -> Any:
-    kind = _SCALARS.get(getattr(value.dtype, "kind", ""))
+    kind = {"b": bool, "i": int, "u": int, "f": float}.get(getattr(value.dtype, "kind", ""))  # times have others
     if kind is None or getattr(value, "ndim", 1):
         raise _UnwritableError(TypeError, f"{type(value).__qualname__} has no JSON form; return its tolist()")
     return _writer_of(kind)(kind(value), above)
