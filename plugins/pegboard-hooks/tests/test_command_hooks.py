@@ -256,6 +256,26 @@ async def test_a_hook_may_end_the_turn(place):
     assert outcome.results[0].kind == ("aborted" if place == "before" else None)
 
 
+@pytest.mark.parametrize("place", ["before", "after"])
+async def test_a_hook_that_ends_the_turn_is_quoted_in_full(place):
+    stop = hook(
+        answering({"continue": False, "stopReason": "enough", "reason": "ask Ann"}, additionalContext="at noon")
+    )
+    registry = registry_with(stop) if place == "before" else registry_with(after=[stop])
+    outcome = await registry.dispatch([ToolCall("greet", {"name": "bob"}, "1")])
+    assert str(outcome.fatal).endswith("enough\nask Ann\nat noon")
+    alone = hook(answering({"continue": False, "reason": "ask Ann"}))
+    outcome = await registry_with(alone).dispatch([ToolCall("greet", {"name": "bob"}, "1")])
+    assert outcome.results[0].text.endswith("ask Ann")
+
+
+def test_a_denial_comes_with_the_additional_context_of_the_hooks():
+    first = hook(answering(additionalContext="bob is away"))
+    second = hook(answering({"decision": "block", "reason": "no"}, additionalContext="back on Monday"))
+    text = registry_with(first, second).call_sync("greet", {"name": "bob"}).text
+    assert text == "greet was denied: no\nbob is away\nback on Monday"
+
+
 def test_texts_of_hooks_are_escaped_and_truncated():
     script = "printf 'a\\033[31mb' >&2; head -c 20000 /dev/zero | tr '\\0' x >&2; exit 2"
     text = registry_with(hook(script)).call_sync("greet", {"name": "bob"}).text

@@ -34,6 +34,44 @@ def read(command, **more):
         (["docker", "exec", "box", "sh", "-c", "echo {a}"], "sh"),
         (["find", ".", "-exec", "sh", "-c", "echo {a}", ";"], "sh"),
         (["ssh", "box", "ls", "{a}"], "ssh"),
+        (["env", "-S", "{a}"], "env"),
+        (["env", "-vS{a} x"], "env"),
+        (["env", "--split={a}"], "env"),
+        (["su", "bob", "-c", "ls {a}"], "su"),
+        (["runuser", "-u", "bob", "--command={a}"], "runuser"),
+        (["script", "-qc", "ls {a}", "log"], "script"),
+        (["flock", "lock", "-c", "ls {a}"], "flock"),
+        (["sg", "users", "ls {a}"], "sg"),
+        (["watch", "{a}"], "watch"),
+        (["parallel", "gzip {a}"], "parallel"),
+        (["ssh", "-o", "ProxyCommand={a}", "box"], "ssh"),
+        (["scp", "-oproxycommand {a}", "x", "box:"], "scp"),
+        (["sftp", "-S", "{a}", "box"], "sftp"),
+        (["git", "-c", "core.pager={a}", "log"], "git"),
+        (["git", "-C", "/srv", "-c", "alias.x=!{a}", "x"], "git"),
+        (["git", "clone", "-c", "filter.x.smudge={a}", "url"], "git"),
+        (["git", "clone", "-u", "{a}", "url"], "git"),
+        (["git", "grep", "-nO{a}", "x"], "git"),
+        (["git", "rebase", "-x", "make {a}"], "git"),
+        (["tar", "-xf", "x", "--to-command={a}"], "tar"),
+        (["tar", "-x", "--use-comp", "{a}"], "tar"),
+        (["tar", "-cI", "{a}", "-f", "x", "y"], "tar"),
+        (["sudo", "tar", "--checkpoint-action", "exec={a}"], "tar"),
+        (["rsync", "-ave", "ssh -i {a}", "x", "y"], "rsync"),
+        (["man", "-P", "{a}", "ls"], "man"),
+        (["make", "SHELL={a}"], "make"),
+        (["make", "CFLAGS={a}", "all"], "make"),
+        (["gdb", "-ex", "{a}", "x"], "gdb"),
+        (["gdb", "--eval-command={a}"], "gdb"),
+        (["lldb", "-o", "{a}"], "lldb"),
+        (["socat", "-", "EXEC:{a}"], "socat"),
+        (["socat", "-", "TCP:x:1!!system:ls {a}"], "socat"),
+        (["ncat", "--sh-exec", "{a}", "x", "1"], "ncat"),
+        (["find", ".", "-exec", "{a}", ";"], "find"),
+        (["sort", "--compress-program={a}"], "sort"),
+        (["split", "--filter", "gzip {a}"], "split"),
+        (["vim", "+{a}", "x"], "vim"),
+        (["sqlite3", "x.db", "select {a}"], "sqlite"),
     ],
 )
 def test_an_argument_in_code_is_refused(command, program):
@@ -63,6 +101,16 @@ def test_an_argument_in_code_on_standard_input_is_refused(command):
         ["tar", "-cf", "{a}"],
         ["git", "log", "--author={a}"],
         ["ssh", "{a}", "uptime"],
+        ["ssh", "-oConnectTimeout={a}", "box", "uptime"],
+        ["git", "-c", "user.name={a}", "commit"],
+        ["git", "cherry-pick", "-x", "{a}"],
+        ["tar", "-xzC", "{a}", "-f", "x"],
+        ["rsync", "-a", "--exclude={a}", "x", "y"],
+        ["make", "-j4", "{a}"],
+        ["find", ".", "-name", "{a}"],
+        ["flock", "{a}", "ls"],
+        ["less", "{a}"],
+        ["env", "X={a}", "ls"],
     ],
 )
 def test_an_argument_after_the_code_is_allowed(command):
@@ -80,3 +128,23 @@ def test_a_script_is_never_looked_up_in_the_calls_folder(command, tmp_path):
         read(command)
     assert read(command, cwd=str(tmp_path)).cwd == str(tmp_path)
     assert read([command[0], "~/x.py", "{a}"]).with_holes[1].endswith("/x.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "more"),
+    [
+        (["make", "{a}"], "SHELL=/tmp/x", {}),
+        (["less", "{a}"], "+!touch x", {}),
+        (["socat", "-", "{a}"], "exec:/tmp/x", {}),
+        (["ssh", "-o", "{a}", "box"], "ProxyCommand=/tmp/x", {}),
+        (["git", "-c", "{a}", "log"], "core.pager=/tmp/x", {}),
+        (["git", "-c", "core.{a}=x", "log"], "pager", {}),
+        (["tar", "-cf", "x", "{a}"], "--to-command=/tmp/x", {"options": True}),
+        (["nice", "sort", "{a}"], "--comp=/tmp/x", {"options": True}),
+    ],
+)
+def test_a_value_cant_become_an_option_that_runs_a_program(command, value, more):
+    settings = read(command, arguments={"a": {"type": "string", **more}})
+    (problem,) = settings.problems({"a": value})
+    assert problem.startswith("command: a value would be an option that runs a program: ")
+    assert settings.problems({"a": "harmless"}) == []

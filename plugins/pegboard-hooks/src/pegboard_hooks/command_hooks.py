@@ -122,7 +122,7 @@ class Answer:
         reason: The reason for it.
         arguments: New arguments of the call, or `None`.
         context: Text for the model in addition to the result, or `None`.
-        stop: The reason to end the turn, or `None`.
+        stop: The reason to end the turn, with all that it says about it, or `None`.
         message: Text for the operator, or `None`.
     """
 
@@ -168,8 +168,10 @@ class Answer:
             raise ValueError(f"hookSpecificOutput: the tool has run; a {AFTER} hook can't decide on the call")
         old = {"block": "deny", "approve": "allow"}
         decision: Any = own.decision or old.get(output.decision or "")
-        reason = own.reason or output.reason or ("" if decision != "deny" else "no reason was given")
-        stop = None if output.goes_on else output.stop_reason or "a hook ends it"
+        reason = own.reason or output.reason or ""
+        ends = "\n".join(filter(None, (output.stop_reason, reason, own.context))) or "a hook ends it"
+        stop = None if output.goes_on else ends
+        reason = reason or ("no reason was given" if decision == "deny" else "")
         return cls(decision, reason, own.arguments, own.context, stop, output.message)
 
 
@@ -194,9 +196,9 @@ class _Verdict:
     def take(self, hook: HookSettings, answer: Answer) -> Deny | Abort | None:
         """Adds an answer; returns what ends the call, or `None`."""
         if answer.stop is not None:
-            return Abort(answer.stop)
+            return Abort(_for_the_model(answer.stop))
         if answer.decision == "deny":
-            return Deny(_for_the_model(answer.reason))
+            return Deny(_for_the_model("\n".join(filter(None, (answer.reason, *self.notes, answer.context)))))
         if answer.arguments is not None:
             self.arguments, self.changed, self.allowed = dict(answer.arguments), True, False
         if answer.decision == "allow" and hook.may_allow:
@@ -266,7 +268,7 @@ class CommandHooks:
             if answer is None:
                 continue
             if answer.stop is not None:
-                return Abort(answer.stop)
+                return Abort(_for_the_model(answer.stop))
             notes += [text for text in (answer.decision and answer.reason, answer.context) if text]
         if not notes:
             return None

@@ -18,10 +18,9 @@ from typing import Any, Final, Literal, cast
 from attrs import field, frozen
 
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
-from pegboard.dispatch.permissions.commands import HOLE
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
-from pegboard_hooks.interpreters import interpreters
+from pegboard_hooks.interpreters import HOLE, interpreters, options_that_run
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
@@ -222,6 +221,9 @@ class ToolSettings(ProgramSettings):
                     found.append(f"{word.names[0]}: must not begin with '-': {self.program} would read it as an option")
                 if "\0" in text:
                     found.append(f"{word.names[0]}: must not contain a NUL character")
+        ran = options_that_run([word.with_holes for word in self._shown(given)])
+        if len(now := options_that_run(self.words(given))) > len(ran):
+            found.append(f"command: a value would be an option that runs a program: {now[-1]}; give another one")
         return found
 
     def _may_begin_with_minus(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the code in a command: the texts that shells and interpreters evaluate, and the scripts that they run.
+"""Finds the code in a command: texts that programs evaluate or run, by the rules' parser, and scripts.
 
 Wrapped commands (`env`, `xargs`, `docker exec`, `find -exec`) are searched, too.
 """
@@ -12,12 +12,12 @@ from typing import Final
 from attrs import field, frozen
 
 from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, program_of, wrapped_commands
+from pegboard.dispatch.permissions.options import RUN, uses
+
+__all__ = ["HOLE", "PYTHONS", "Interpreter", "code_files", "interpreters", "options_that_run"]
 
 _MOST_LEVELS: Final = 4
-_EVALUATE: Final = SHELLS | LANGUAGES | {"eval", "source", ".", "trap", "cmd"}
-_WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
-"""Programs that pass their words to a shell, and how many words of their own precede these."""
-
+_EVALUATE: Final = SHELLS | LANGUAGES | {"source", ".", "trap", "cmd"}
 _TEXT_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "trap"})
 PYTHONS: Final = frozenset({"python", "pypy"})
 _RUN_SCRIPTS: Final = SHELLS | PYTHONS | {"perl", "ruby", "node", "nodejs", "php", "lua", "luajit"}
@@ -52,14 +52,21 @@ class Interpreter:
 
 
 def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
-    """The shells and interpreters that a command starts; its words have holes for arguments."""
+    """The shells and interpreters that a command starts; its words have holes for arguments.
+
+    Any other program counts as one of what its options name: another program, or code.
+    """
     for command in _commands(words):
         name = program_of(command)
-        if name in _WORDS_ARE_TEXT:
-            operands = [word for word in command[1:] if not word.startswith("-")]
-            yield Interpreter(name, operands[_WORDS_ARE_TEXT[name] :])
-        elif name in _EVALUATE:
+        if named := [text for _, text in uses(command, RUN)]:
+            yield Interpreter(name, named)
+        if name in _EVALUATE:
             yield _read(name, command[1:])
+
+
+def options_that_run(words: Sequence[str]) -> list[str]:
+    """The options of a command, and of its wrapped commands, that name a program or code."""
+    return [f"{command[0]} {option}" for command in _commands(words) for option, _ in uses(command, RUN)]
 
 
 def code_files(words: Sequence[str]) -> list[str]:

@@ -18,9 +18,8 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config.config import may_bind, trust_file
-from pegboard.dispatch.permissions.commands import HOLE
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
-from pegboard_hooks.interpreters import PYTHONS, code_files, interpreters
+from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000
 """How many bytes a program may write to each of its outputs before it is ended."""

@@ -30,7 +30,6 @@ su runuser: -c --command --session-command -s --shell
 script flock: -c --command
 sg: -c #2
 watch eval parallel hyperfine concurrently mispipe pee entr: #1
-tmux: #2
 ssh rsh mosh dbclient: #2
 ssh scp sftp sshfs: -o=(?i:(proxy|local|knownhosts)command|permitlocal\w*|pkcs11\w*|securitykey\w*|match)\s*[=\s]?
 scp sftp: -S -D
@@ -41,7 +40,7 @@ git:clone git:fetch git:pull git:ls-remote git:push git:archive: --upload-pack -
 git:rebase git:difftool git:submodule: -x --exec --extcmd
 git:grep: -O --open-files-in-pager --textconv!
 git:cat-file: --textconv! --filters! --batch-command!
-git:bisect git:filter-branch: =.*
+git:filter-branch: =.*
 hg: --config
 svn: --diff-cmd --diff3-cmd --merge-cmd --editor-cmd --config-option
 tar bsdtar: -I -F --to-command --use-compress-program --checkpoint-action --info-script --new-volume-script
@@ -49,8 +48,11 @@ tar cpio: --rsh-command --rmt-command
 rsync: -e --rsh --rsync-path
 man: -P --pager -H --html
 make: --eval -E =[^-=][^=]*=
-gdb lldb: -ex -iex -eval-command -init-eval-command -x -ix -command -init-command -o -O -s -S -source -one-line
-vim vi nvim view ex emacs less more most: =\+ --cmd -S -f -eval -execute
+gdb: -ex -iex -eval-command -init-eval-command -x -ix -command -init-command
+lldb: -o -O -s -S -k -K -source -one-line -one-line-before-file -source-before-file -one-line-on-crash
+less more most: =\+
+vim vi nvim view ex: =\+ --cmd -S -c
+emacs: -eval -execute -f -funcall -l -load
 socat: =(?is:.*?(exec|system|shell):)
 nc ncat: -e -c --exec --sh-exec --lua-exec
 find: -exec -execdir -ok -okdir
