@@ -131,7 +131,7 @@ def test_a_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["text"], "'text' is not an argument: write key=value"),
+        (["x"], "'x' is not an argument: write text=x"),
         (["=x"], "no key"),
         ([":=1"], "no key"),
         (["count:={"], "count:= needs valid JSON"),

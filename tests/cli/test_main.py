@@ -221,7 +221,7 @@ def _lines(*known: str) -> st.SearchStrategy[bytes]:
     return lines.map(lambda parts: "\n".join(parts).encode(errors="surrogatepass")) | st.binary(max_size=60)
 
 
-POINTS = _lines(*"[pegboard] [pegboard [pegboard.x] [ a=json a=json:x.y[z] a=1: a =b a=".split())
+POINTS = _lines(*["[pegboard]", "[pegboard", "[pegboard.x]", "[", "a=json", "a=json:x.y[z]", "a=1:", "a", "=b", "a="])
 HEADERS = _lines(
     *("Name: demo", "Name: d\u0435mo", "Name:", "Version: 1", "Version: one", "Requires-Dist: attrs<1", "\x00", ""),
     *("Requires-Dist:", "Requires-Dist: a; python_version", "Requires-Dist: ???", "Requires-Dist: demo>0"),
@@ -230,7 +230,17 @@ RECORDS = _lines("demo-1.dist-info/METADATA,,", "../x-1.dist-info/RECORD,,", "js
 LINKS = _lines(
     '{"url": "file:///x", "dir_info": {"editable": true}}', '{"url": 1}', "[]", "{}", "[[[[", '{"dir_info": 1}'
 )
-COMMANDS = "list|plugins|doctor|config|processors|--help|show a|manifest check demo|plugins accept demo".split("|")
+COMMANDS = [
+    "list",
+    "plugins",
+    "doctor",
+    "config",
+    "processors",
+    "--help",
+    "show a",
+    "manifest check demo",
+    "plugins accept demo",
+]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ApprovalRequest, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import ApprovalRequest, Preview, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.cli import run as cli_loop
 from pegboard.cli.run import answer_of, has_left_threads, run_to_end, wrap_exactly
 from pegboard.cli.table import cells
@@ -159,6 +159,23 @@ def test_a_request_that_is_too_long_is_rejected(monkeypatch, capsys):
     assert "wipe: too long to be approved" in capsys.readouterr().err
 
 
+def test_a_request_has_a_coloured_diff_and_plain_options(monkeypatch, capsys):
+    """Only the head is bold, and only lines of the diff have colours."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    diff = Preview("a.txt", "@@ -1 +1 @@\n-old\n+new\n  same")
+    request = ApprovalRequest(ToolCall("edit", '{"n": -1}', "1"), "", "edit", always=("a",), wider=("*",), preview=diff)
+    assert cli_loop.show_request(request) is None
+    lines = [line for line in capsys.readouterr().err.splitlines() if "\x1b" in line]
+    assert lines == [
+        "\x1b[1medit\x1b[0m",
+        "\x1b[36m  @@ -1 +1 @@\x1b[0m",
+        "\x1b[31m  -old\x1b[0m",
+        "\x1b[32m  +new\x1b[0m",
+    ]
+    options = next(cli_loop.dialogue(request)).splitlines()
+    assert [option[:5] for option in options] == ["Run i", "  y  ", "  a  ", "  w  ", "  n  ", "> "]
+
+
 FORM = {
     "type": "object",
     "properties": {
@@ -221,7 +238,7 @@ def test_a_call_is_rejected_with_a_reason(terminal):
     at = terminal("call", "wipe", "path=a.txt", "--json")
     at.until("Run it?")
     at.type("what?\n")
-    at.until("Run it? [y]es")
+    at.until("Run it?")
     at.type("n use b.txt\n")
     assert (at.end(), "use b.txt" in at.shown) == (1, True)
 

@@ -13,6 +13,7 @@ import pytest
 
 from installed import OLD, write
 from pegboard import Tool
+from pegboard.catalogue import PluginRecord
 from pegboard.cli.session import candidates
 from pegboard.cli.warm import answer
 from pegboard.tools.spec import ToolSpec
@@ -170,17 +171,27 @@ class TestCompletion:
             ("call read_file ", [NAMES[0], "limit=\tHow many.", *NAMES[2:]]),
             ("call read_file mode=f", ["mode=fast"]),
             ("call read_file path='a b' mo", ["mode="]),
-            ("call read_file --input", ["--input-json\tThe arguments as a JSON object; '-' reads standard input."]),
+            (
+                "call read_file --input",
+                ["--input-json\tThe arguments as a JSON object; '-' reads standard input, '@FILE' a file."],
+            ),
             ("call read_file path=@n", ["path=@new/", "path=@notes.txt"]),
+            ("call read_file path=n", ["path=new/", "path=notes.txt"]),
+            ("call read_file any=n", []),
+            ("call --set d", ["demo."]),
+            ("list --set demo.", ["demo.root="]),
             ("list --where read_o", ["read_only"]),
             ("search x --where 'destructive or read_o", ["destructive or read_only"]),
             ("list --where kind:f", ["kind:function"]),
-            *((line, []) for line in ("list --where user:", "call read_file path=@no/such/", "list --plugin ")),
+            *((line, []) for line in ("list --where user:", "call read_file path=@no/such/")),
+            ("list --plugin ", ["demo"]),
         ],
     )
     def test_completions(self, run, registry, home, monkeypatch, *, line, answers):
         tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
         registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
+        registry.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
+        write(home / "config/pegboard/pegboard.toml", '[plugins.demo]\nroot = "/"')
         (home / "here" / "new").mkdir()
         (home / "here" / "notes.txt").write_text("")
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
@@ -391,7 +402,7 @@ def test_a_tool_of_a_plugin_that_isnt_loaded_is_explained(run, site, name, confi
     assert note in out
     for command in ("call", "show"):
         code, _, err = run(command, name, "--config", str(site.root / "own.toml"))
-        assert (code, err.endswith(f"error: no tool is called '{name}'.\n"), note in err) == (2, True, True)
+        assert (code, f"error: no tool is called '{name}'.\n" in err, note in err) == (2, True, True)
 
 
 LATE = """

@@ -37,9 +37,14 @@ def test_a_word_wider_than_its_column_is_wrapped(word):
     assert "".join("".join(line[14:].split()) for line in lines) == f"see{word}too"
 
 
-def test_the_last_column_has_a_minimum_width():
-    text = table(("A", "B"), [("a" * 30, "one two three")], width=20)
-    assert text.splitlines()[1] == "a" * 30 + "  one two"
+def test_columns_that_do_not_fit_are_below_the_first():
+    text = table(("A", "B", "C"), [("a", "b" * 12, "one two three"), ("b", "", "")], width=20)
+    assert text == "A\n  B  C\na\n  bbbbbbbbbbbb one\n  two three\nb\n"
+
+
+@given(st.lists(st.tuples(*[st.text(st.sampled_from("ab 漢"), max_size=30).map(str.strip)] * 3)), st.integers(12, 60))
+def test_no_line_is_wider_than_the_screen(rows, width):
+    assert all(cells(line) <= width for line in table(("A", "B", "C"), rows, width=width).splitlines())
 
 
 def test_the_head_is_bold_in_colour():

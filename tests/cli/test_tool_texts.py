@@ -223,7 +223,7 @@ def test_the_schema_is_indented():
 def test_the_notice_names_the_first_problems():
     problems = [Problem("p", "d", "c\x1b"), Problem(None, "d", "c"), Problem(None, None, "c"), Problem("q", None, "c")]
     assert notice_text(problems) == (
-        "plugin p: c\\u{1b}\ndistribution d: c\nsys.path: c\n1 more problems: see 'registry doctor'\n"
+        "plugin p: c\\u{1b}\ndistribution d: c\nsys.path: c\n1 more problem: see 'registry doctor'\n"
     )
     assert notice_text([]) == ""
 

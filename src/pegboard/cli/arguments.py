@@ -13,6 +13,7 @@ A value that doesn't fit is passed on as text: validation against the schema rep
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -24,6 +25,7 @@ from attrs import frozen
 from pegboard.schema.json import json_faults, strict_json
 from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
+from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -179,7 +181,10 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
     hints: dict[tuple[str, ...], SchemaType] = {}
     given: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
+    words = [*words]
     for word in words:
+        if "=" not in word:
+            raise WordError(f"{word!r} is not an argument: write {_suggested(word, words, root)}")
         parted = _parted(word)
         path, hint = place(parted[0], root)
         hints[path] = hint
@@ -187,6 +192,15 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     for path in sorted(given, key=len):
         _put(arguments, given[path][0][0], path, _value(given[path], hints[path]))
     return arguments
+
+
+def _suggested(value: str, words: Iterable[str], root: SchemaType) -> str:
+    """How to write a value without a key: as the first argument that isn't given, required ones before others."""
+    free = root.properties.keys() - {word.partition("=")[0].removesuffix(":") for word in words if "=" in word}
+    names = [name for name in root.properties if name in free]
+    for name in sorted(names, key=lambda name: name not in root.required):
+        return shlex.quote(visible(f"{name}={value}"))
+    return "key=value, or key:=JSON"
 
 
 def read_words(words: Iterable[str]) -> JsonObject:
@@ -227,21 +241,27 @@ def _parted(word: str) -> tuple[str, str, bool]:
         raise WordError(f"{word!r} has no key before the '='")
     if text.startswith("@@") and not is_json:
         return key, text[1:], is_json
-    return key, _file_text(key, text[1:]) if text.startswith("@") else text, is_json
+    if text.startswith("@"):
+        text = file_text(f"{key}={text}", text[1:], f"; for a text that begins with '@', write {key}=@{text}")
+    return key, text, is_json
 
 
-def _file_text(key: str, name: str) -> str:
+def file_text(word: str, name: str, hint: str = "") -> str:
+    """The text of a file that a word of the command line names.
+
+    Raises:
+        WordError: It can't be read (with the hint), is too large, or isn't UTF-8.
+    """
     try:
         with Path(name).expanduser().open("rb") as file:
             data = file.read(MOST_FILE_BYTES + 1)
         if len(data) > MOST_FILE_BYTES:
-            raise WordError(f"{key}=@{name}: the file is larger than {MOST_FILE_BYTES:,} bytes")
+            raise WordError(f"{word}: the file is larger than {MOST_FILE_BYTES:,} bytes")
         return data.decode()
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise WordError(f"{key}=@{name}: {reason}; for a text that begins with '@', write {key}=@@{name}") from None
+        raise WordError(f"{word}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError:
-        raise WordError(f"{key}=@{name}: the file isn't UTF-8 text") from None
+        raise WordError(f"{word}: the file isn't UTF-8 text") from None
 
 
 def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pegboard.tools.content import Content, ToolResult
     from pegboard.tools.tool import Tool
 
-_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BAR = 20
 OPEN_QUESTIONS: Final[list[None]] = []
 """An entry for each question that is open on the terminal; other output has to wait until it is answered."""
@@ -62,7 +62,7 @@ class Screen:
         return self.width is not None
 
     def styled(self, text: str, style: str) -> str:
-        """The text in a style: `bold`, `dim`, `red`, `green`, `yellow`, or none (`""`)."""
+        """The text in a style: `bold`, `dim`, `red`, `green`, `yellow`, `cyan`, or none (`""`)."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
 
@@ -473,5 +473,5 @@ def _worded(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, PegboardError | WordError | OSError):
-        return str(error)
+        return f"{error}\n'registry list' lists the tools." if isinstance(error, UnknownToolError) else str(error)
     return f"unexpected {type(error).__name__}: {error}\nThis is a bug in pegboard; --debug shows the traceback."

@@ -118,9 +118,13 @@ def show_request(request: ApprovalRequest) -> Reject | None:
         remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
     screen = stderr_screen()
-    for line in text.split("\n"):
-        write_error("".join(screen.styled(part, "bold") + "\n" for part in wrap_exactly(line, screen.width)))
+    for number, line in enumerate(text.split("\n")):
+        style = _DIFF.get(line[2:3], "") if number and line.startswith("  ") else "" if number else "bold"
+        write_error("".join(screen.styled(part, style) + "\n" for part in wrap_exactly(line, screen.width)))
     return None
+
+
+_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}  # a preview's lines; arguments don't begin so
 
 
 def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
@@ -128,10 +132,10 @@ def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
     form = _form_of(request)
     if form is not None:
         return (yield from _form_dialogue(form))
-    always = ", [a]lways as shown, in this run" if request.always else ""
-    wider = ", [w]ider as shown" if request.wider else ""
+    always = "  a  always in this run, as shown\n" if request.always else ""
+    wider = "  w  wider in this run, as shown\n" if request.wider else ""
     for _ in range(TRIES):
-        line = yield f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
+        line = yield f"Run it?\n  y  yes\n{always}{wider}  n  no (n and a reason tells the model why)\n> "
         answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
         if answer is not None:
             return answer

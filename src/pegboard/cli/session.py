@@ -6,13 +6,14 @@ import inspect
 import json
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from attrs import evolve, frozen
@@ -520,7 +521,9 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
     return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
 
 
-def complete_plugin(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+def complete_plugin(
+    context: click.Context, _parameter: click.Parameter | None, incomplete: str
+) -> list[CompletionItem[str]]:
     """Completes names of plugins."""
     return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
@@ -567,7 +570,23 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
         return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
     name, given = context.params.get("name"), context.params.get(parameter.name or "") or ()
     schema = _session(context).find(str(name)).spec.input_schema
-    return [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
+    key, sign, path = incomplete.partition("=")
+    named = [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
+    if named or not sign or not _PATH.search(key.rpartition(".")[2]):
+        return named
+    return [CompletionItem(f"{key}={item}") for item in _files(path)]
+
+
+_PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|cwd)s?(_|$)", re.IGNORECASE)
+
+
+def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then the keys that the configuration sets."""
+    session = _session(context)
+    plugin, dot, _ = incomplete.partition(".")
+    if not dot:
+        return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)
+    return _completed((f"{plugin}.{key}=" for key in session.config.settings(plugin)), incomplete)
 
 
 def _files(path: str) -> list[str]:

@@ -37,14 +37,23 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
         colour: Whether the head is bold.
 
     Returns:
-        Lines, each with its line end.
+        Lines, each with its line end. If the columns don't fit, each row's first cell is above the others.
     """
     widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
     last = len(widths) - 1
-    widths[last] = min(widths[last], max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST))
-    first = _row(head, widths).removesuffix("\n")
-    head_line = f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n"
-    return head_line + "".join(_row(row, widths) for row in rows)
+    room = width - sum(widths[:last]) - len(GAP) * last
+    fits = room >= min(widths[last], _NARROWEST)
+    widths[last] = min(widths[last], room)
+    first, *lines = (_row(row, widths) if fits else _stacked(row, width) for row in (head, *rows))
+    return "".join([f"{_BOLD}{first[:-1]}{_PLAIN}\n" if colour else first, *lines])
+
+
+def _stacked(row: Sequence[str], width: int) -> str:
+    """A row for a narrow screen: its first cell, and the others on indented lines below."""
+    lines = _wrap(GAP.join(filter(None, row[1:])), max(width - len(GAP), _NARROWEST), cuts=True)
+    return "".join(
+        f"{line}\n" for line in (*_wrap(row[0], width, cuts=True), *(f"{GAP}{line}" for line in lines if line))
+    )
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
 from pegboard.plugins.snapshot import own_version
-from pegboard.schema.json import JsonText, json_text
+from pegboard.schema.json import JsonText, counted, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible, visible_json
@@ -241,5 +241,5 @@ def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> s
         of = f"plugin {one.plugin}" if one.plugin else f"distribution {one.distribution}" if one.distribution else ""
         lines.append(f"{visible(of or 'sys.path')}: {visible(one.cause)}")
     if len(problems) > MOST_PROBLEMS:
-        lines.append(f"{len(problems) - MOST_PROBLEMS} more problems: see 'registry doctor'")
+        lines.append(f"{counted(len(problems) - MOST_PROBLEMS, 'more problem')}: see 'registry doctor'")
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))

@@ -14,7 +14,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from pegboard.callbacks import Flavour, may_block, settle
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
-from pegboard.schema.json import MOST_PROBLEMS
+from pegboard.schema.json import MOST_PROBLEMS, counted
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
@@ -313,7 +313,7 @@ def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[Toolset
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
         return problems
-    return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {more} more problems of this kind")]
+    return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {counted(more, 'more problem')} of this kind")]
 
 
 def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") -> Iterator[str]:

@@ -199,14 +199,26 @@ def test_arguments_from_standard_input(run, stdin):
     assert run("call", "shout")[1] == "SCHÖN\n"
 
 
+def test_arguments_from_a_file(run, tmp_path):
+    (tmp_path / "a.json").write_text('{"a": 40}')
+    assert run("call", "add", "--input-json", f"@{tmp_path}/a.json")[1] == "42\n"
+
+
 @pytest.mark.parametrize(
     ("argv", "data", "message"),
     [
         (["shout"], b"\xff", "standard input isn't UTF-8"),
         (["shout"], b"x" * 11, "standard input is larger than 10 bytes"),
         (["add", "b=1", "--input-json", "{"], b"", "--input-json: "),
-        (["add", "b=1", "--input-json", "[]"], b"", "expected a JSON object"),
-        (["add", "a"], b"", "'a' is not an argument: write key=value"),
+        (["add", "b=1", "--input-json", "[]"], b"", "'[]' isn't a JSON object; '--input-json @FILE' reads a file"),
+        (["add", "--input-json", "no.json"], b"", "'no.json' isn't a JSON object; '--input-json @FILE' reads a file"),
+        (["add", "--input-json", "@no.json"], b"", "--input-json @no.json: No such file or directory"),
+        (["add", "4"], b"", "'4' is not an argument: write a=4"),
+        (["add", "a=1", "4 5"], b"", "'4 5' is not an argument: write 'b=4 5'"),
+        (["add", "--a", "4"], b"", "arguments are written without dashes: a=4"),
+        (["add", "a=1", "--b=x y"], b"", "arguments are written without dashes: 'b=x y'"),
+        (["add", "--c", "4"], b"", "No such option '--c'"),
+        (["ad", "--c", "4"], b"", "no tool is called 'ad'"),
         (["add", "a=1", "a=2"], b"", "a is given 2 times"),
         (["ad"], b"", "no tool is called 'ad'. Did you mean 'add'?"),
         (["add", "-T", "ad"], b"", "-T: no tool is called 'ad'. Did you mean 'add'?\nerror: tool 'add' isn't offered"),

@@ -86,6 +86,18 @@ def test_a_conflict_that_is_an_error_stops_all_commands_but_doctor_and_config(ru
     assert (shown["conflicts"], shown["rename"]) == ("error", {})
 
 
+@pytest.mark.parametrize("name", ["demo", "pegboard-demo", "Pegboard_Demo"])
+def test_one_plugin_is_shown(run, site, name):
+    code, out, _ = run("plugins", name)
+    assert (code, out.splitlines()[:2]) == (0, ["demo", "  from: pegboard-demo 1.0"])
+    assert "  status: listed\n" in out
+    assert "  tools: count_words wipe\n" in out
+    (plugin,) = json.loads(run("plugins", name, "--json")[1])["plugins"]
+    assert plugin["name"] == "demo"
+    code, _, err = run("plugins", "dem")
+    assert (code, "no plugin is called 'dem'. Did you mean 'demo'" in err) == (2, True)
+
+
 def test_built_in_plugins_are_listed_with_all(run, registry):
     records = {name: PluginRecord(name, name) for name in ("pegboard", "other")}
     problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "reported there"))

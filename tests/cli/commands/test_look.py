@@ -229,11 +229,13 @@ class TestOneTool:
     def test_unknown(self, run, command):
         code, out, err = run(command, "read_fil")
         assert (code, out) == (2, "")
-        assert err == "error: no tool is called 'read_fil'. Did you mean 'read_file'?\n"
+        assert (
+            err == "error: no tool is called 'read_fil'. Did you mean 'read_file'?\n'registry list' lists the tools.\n"
+        )
 
     def test_a_limit_hides_it(self, run):
         code, _, err = run("show", "read_file", "-T", "w*")
-        assert (code, err) == (2, "error: no tool is called 'read_file'.\n")
+        assert (code, err) == (2, "error: no tool is called 'read_file'.\n'registry list' lists the tools.\n")
 
     def test_explain(self, run):
         code, out, _ = run("explain", "remove", "--where", "not destructive or user:ann")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.arguments import read_arguments
+from pegboard.cli.arguments import SchemaType, file_text, read_arguments
 from pegboard.cli.commands.look import report_misses
 from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options
 from pegboard.cli.output import (
@@ -49,10 +50,30 @@ MISUSES: Final = ("invalid_arguments", "unknown_tool", "not_offered")
 MOST_INPUT: Final = 10_000_000
 
 
-@click.command("call")
+class _CallCommand(click.Command):
+    """Command `call`: for an unknown option that is an argument of the tool, its error says how to write that."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        name, *rest = [*args, ""]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            at = [place for place, word in enumerate(rest) if word.partition("=")[0] == error.option_name]
+            if at and not name.startswith("-"):
+                properties = SchemaType(schema := open_session(ctx.obj).find(name).spec.input_schema, schema).properties
+                option, sign, value = rest[at[0]].lstrip("-").partition("=")
+                for key in properties.keys() & {option, option.replace("-", "_")}:
+                    word = shlex.quote(f"{key}={value if sign else rest[at[0] + 1]}")
+                    raise click.UsageError(f"arguments are written without dashes: {word}", ctx) from None
+            raise
+
+
+@click.command("call", cls=_CallCommand)
 @click.argument("name", shell_complete=complete_tool)
 @click.argument("words", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_word)
-@click.option("--input-json", metavar="JSON", help="The arguments as a JSON object; '-' reads standard input.")
+@click.option(
+    "--input-json", metavar="JSON", help="The arguments as a JSON object; '-' reads standard input, '@FILE' a file."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
     "--output",
@@ -131,7 +152,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
     """The arguments; `--input-json` alone stays text, so that dispatch parses it as it does a model's."""
-    text = read_stdin(MOST_INPUT) if input_json == "-" else input_json
+    text = None if input_json is None else _input_text(input_json)
     if text is not None and not words:
         return text
     if text is None and not words and tool.spec.kind == "freeform" and not stdin_is_terminal():
@@ -143,6 +164,17 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
     except CallError as error:
         raise click.UsageError(f"--input-json: {error.text}") from None
     return read_arguments(words, tool.spec.input_schema, base)
+
+
+def _input_text(given: str) -> str:
+    """The text that `--input-json` names: standard input, a file, or its value itself."""
+    if given == "-":
+        return read_stdin(MOST_INPUT)
+    if given.startswith("@"):
+        return file_text(f"--input-json {given}", given[1:])
+    if not given.lstrip().startswith("{"):
+        raise click.UsageError(f"--input-json: {given!r:.80} isn't a JSON object; '--input-json @FILE' reads a file")
+    return given
 
 
 def save_result(result: ToolResult, file: str) -> None:

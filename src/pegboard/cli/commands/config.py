@@ -24,12 +24,30 @@ from pegboard.cli.output import (
     stdout_screen,
     write,
 )
-from pegboard.cli.session import Session, configuration_of, open_session, store_names
-from pegboard.config.config import distrust, key_names, normalised, remove_key, set_key, trust, without_secrets
+from pegboard.cli.session import (
+    Session,
+    complete_plugin,
+    configuration_of,
+    names_of_plugins,
+    open_session,
+    store_names,
+)
+from pegboard.config.config import (
+    distrust,
+    is_named,
+    key_names,
+    normalised,
+    remove_key,
+    set_key,
+    trust,
+    without_secrets,
+)
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import CONFIG_NAME, project_file
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from pegboard.catalogue import PluginRecord
     from pegboard.registry import ToolRegistry
     from pegboard.request.pipeline import Processor
@@ -144,7 +162,19 @@ def remove_key_command(name: str) -> int:
     return 0
 
 
-@click.group("plugins", invoke_without_command=True)
+class _PluginsGroup(click.Group):
+    """Group of `registry plugins`: a word that isn't a command is a plugin's name, to be shown."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        return [*super().shell_complete(ctx, incomplete), *complete_plugin(ctx, None, incomplete)]
+
+
+@click.group("plugins", cls=_PluginsGroup, invoke_without_command=True, subcommand_metavar="[NAME | COMMAND [ARGS]...]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--all", "with_ours", is_flag=True, help="Also list the plugins built into pegboard.")
 @registry_options()
@@ -152,7 +182,8 @@ def remove_key_command(name: str) -> int:
 def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> int:
     """List the installed plugins and their status.
 
-    With the distribution of each, its hooks, its number of tools, and the cause if it failed.
+    With the distribution of each, its hooks, its number of tools, and the cause if it failed. With NAME, show only
+    this plugin, and its tools.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -178,6 +209,38 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     for problem in session.registry.problems():
         if problem.plugin is None:
             remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")
+    return 0
+
+
+@plugins_command.command("show")
+@click.argument("name", shell_complete=complete_plugin)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@registry_options()
+@click.pass_obj
+def show_plugin(options: Options, name: str, as_json: bool) -> int:
+    """Show a plugin: its distribution, status, hooks, tools and problems. NAME may also be its distribution's."""
+    session = open_session(options)
+    plugins = _with_causes(session.registry)
+    chosen = [plugin for plugin in plugins if is_named(plugin.name, plugin.distribution or "", [name])]
+    if not chosen:
+        known = names_of_plugins(session.registry, session.discovery)
+        near = did_you_mean(suggest(name, known))
+        raise click.UsageError(f"no plugin is called {name!a}.{near} 'registry plugins' lists them.")
+    if as_json:
+        write(json_rows("plugins", (plugin.to_json() for plugin in chosen)))
+        return 0
+    screen, places = stdout_screen(), {found.name: found.location for found in session.entries()}
+    for plugin in chosen:
+        facts = {
+            "from": f"{plugin.distribution or 'the host'} {plugin.version or ''}",
+            "at": places.get(plugin.name),
+            "status": plugin.status,
+            "cause": plugin.cause,
+            "tools": " ".join(plugin.tools),
+            "hooks": " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
+        }
+        write(block(plugin.name, screen, style="bold"))
+        write("".join(block(f"{label}: {fact}", screen, indent="  ") for label, fact in facts.items() if fact))
     return 0
 
 

@@ -15,7 +15,7 @@ _registry_completion() {
             file) compopt -o default ;;
             plain)
                 value="${value%%$'\t'*}"
-                [[ "$value" == *= ]] && compopt -o nospace
+                [[ "$value" == *[=/.] ]] && compopt -o nospace
                 printf -v value '%q' "${value#"$before"}"
                 COMPREPLY+=("$value")
                 ;;

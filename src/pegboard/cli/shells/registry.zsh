@@ -11,7 +11,7 @@ _registry_completion() {
             dir) _path_files -/ ;;
             file) _path_files -f ;;
             plain)
-                if [[ "$value" == *= ]]; then
+                if [[ "$value" == *[=/.] ]]; then
                     open+=("$value")
                 elif [[ "$item" == *$'\t'* ]]; then
                     described+=("${value//:/\\:}:${item#*$'\t'}")
