@@ -35,11 +35,13 @@ IDLE_CHECKS: Final = 40
 """Consecutive checks without a running step, after which the thread ends."""
 
 
+BLOCKS: Final = "%s blocks the event loop, for %.1f s so far%s; run it in a thread"
+
+
 def _log_blocked(name: str, seconds: float, where: str) -> None:
     import logging
 
-    text = "%s blocks the event loop, for %.1f s so far%s; run it in a thread"
-    logging.getLogger("pegboard").warning(text, name, seconds, where)
+    logging.getLogger("pegboard").warning(BLOCKS, name, seconds, where)
 
 
 _Step: TypeAlias = list[Any]

@@ -448,3 +448,24 @@ def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(run, empty_sit
     for argv in ([], ["--refresh"], ["--live"]):
         _, _, err = run("list", "--debug", *argv)
         assert err.index("Traceback") < err.index("in start") < err.rindex("RuntimeError: no luck")
+
+
+BLOCKING = """
+import time
+from pegboard import hookimpl, tool
+
+@tool
+async def wait_on_the_loop() -> None:
+    time.sleep(0.3)
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(wait_on_the_loop)
+"""
+
+
+@pytest.mark.parametrize(("editable", "option"), [(True, []), (False, []), (False, ["--debug"])])
+def test_that_a_tool_blocks_the_event_loop_is_said_to_its_author(run, empty_site, caplog, editable, option):
+    empty_site.add("slow", BLOCKING, editable=editable)
+    run("call", "wait_on_the_loop", "--yes", *option)
+    assert ("blocks the event loop" in caplog.text) is bool(editable or option)

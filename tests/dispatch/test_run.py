@@ -612,3 +612,20 @@ async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_ag
     assert result.text == "1 running"
     assert "held failed\nTimeoutError: still running in its thread; its locks were released" in caplog.text
     held.gate.set()
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_only_code_on_the_event_loop_is_reported_to_block_it(monkeypatch, is_plain):
+    """A thread that starts late, on a busy machine, is no work of the tool's."""
+    real, registry = threading.Thread.start, ToolRegistry()
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (time.sleep(0.2), real(self)))
+
+    async def on_the_loop() -> None:
+        time.sleep(0.2)  # noqa: ASYNC251  this is what is tested
+
+    def in_a_thread() -> None:
+        pass
+
+    registry.register(tool(in_a_thread if is_plain else on_the_loop, name="slow", description="Slow."))
+    assert not (await registry.call("slow")).is_error
+    assert registry.health.blocked == (0 if is_plain else 1)

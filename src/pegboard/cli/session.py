@@ -312,8 +312,27 @@ class Session:
             async with self.registry:
                 return await work()
 
-        with redirect_stdout():
-            return run_to_end(closing())
+        log = operator_log()
+        log.addFilter(self._is_for_user)
+        try:
+            with redirect_stdout():
+                return run_to_end(closing())
+        finally:
+            log.removeFilter(self._is_for_user)
+
+    def _is_for_user(self, record: logging.LogRecord) -> bool:
+        """Whether to log it: that code blocks the event loop concerns its author, who works on an editable plugin."""
+        from pegboard.timeout import BLOCKS
+
+        if record.msg is not BLOCKS or self.options.debug:
+            return True
+        name = str(record.args[0]) if isinstance(record.args, tuple) else ""
+        tool = self.registry.catalogue.tools.get(name)
+        if tool is not None:
+            name = f"plugin {tool.origin.plugin!r}"
+        return name == f"plugin {None!r}" or any(
+            name.endswith(f"plugin {found.name!r}") for found in self.entries() if found.editable
+        )
 
 
 def open_session(options: Options, discovery: Discovery | None = None, *, hold_back: bool = False) -> Session:

@@ -235,7 +235,8 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         threads = state.services.tool_threads if off_the_loop else None
         coroutine = _call_plain(state, handler, args, kwargs, threads)
     try:
-        waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
+        watchdog = None if off_the_loop else state.services.watchdog  # there it only waits, perhaps for the machine
+        waits_for = watched(watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:
         state.value = end.value
         return None
@@ -247,6 +248,8 @@ async def _finish(
 ) -> None:
     deadline = deadline_of(state)
     deadline.seconds = limit
+    if state.context.internals.portal is not None:
+        deadline.watchdog = None
     try:
         state.value = await finish_within(deadline, coroutine, waits_for)
     except LimitExpiredError:
