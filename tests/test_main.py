@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -54,3 +56,9 @@ def test_ctrl_c_ends_it(monkeypatch):
 
     monkeypatch.setattr(warm, "answer", interrupt)
     assert __main__.main(["list"]) == 130
+
+
+def test_both_scripts_run_the_command():
+    """`uvx pegboard` runs the script that is named like the distribution."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == dict.fromkeys(("registry", "pegboard"), "pegboard.__main__:run")
