@@ -266,6 +266,7 @@ def test_an_error_without_a_kind_is_the_tools_failure():
         (b"\0\0\0 ftypisom", "audio/wav", "video/mp4"),
         (b"RIFF", "audio/x-wav", "audio/wav"),
         (b"RIFF....WAVE", "image/webp", "audio/wav"),
+        (b"words", "audio/wav", "application/octet-stream"),
         (b"", "", "application/octet-stream"),
     ],
 )

@@ -161,7 +161,8 @@ _SIGNATURES: Final = {
     "text/html": rb"(?i:\s*<(!doctype html|html)\b)",
     "application/pdf": rb"\s*%PDF",
     "application/zip": rb"PK\x03\x04",
-    "audio/wav": rb"RIFF....WAVE",
+    "video/avi": rb"RIFF....AVI ",
+    "audio/wav": rb"RIFF|RF64",
     "audio/mpeg": rb"ID3|\xff[\xf2\xf3\xfa\xfb]",
     "audio/flac": rb"fLaC",
     "audio/ogg": rb"OggS",
@@ -170,7 +171,9 @@ _SIGNATURES: Final = {
 }
 """By media type, what files of it begin with."""
 
-_SURE: Final = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp"})
+_SURE: Final = frozenset(
+    {"application/pdf", "audio/flac", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp"}
+)
 """Those whose files all begin so. Of the others, only some do."""
 
 _ALSO: Final = {
@@ -183,7 +186,8 @@ _ALSO: Final = {
 
 _HEAD: Final = 1_000
 _TEXTUAL: Final = re.compile(
-    r"text/.*|.*\+(json|xml|yaml)|application/(x-)?(javascript|json|ndjson|sh|sql|toml|typescript|xml|yaml)"
+    r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(x-)?(csv|graphql|javascript|json5?|jsonl|json-seq|ndjson|"
+    r"python(-code)?|rtf|sh|sql|tex|toml|typescript|www-form-urlencoded|xml(-dtd)?|yaml)"
 )
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
