@@ -144,7 +144,7 @@ def main():
         id_, method, params = message.get("id"), message.get("method"), message.get("params", {})
         if method == "initialize":
             version = "1999-01-01" if FAULT == "version" else params["protocolVersion"]
-            about = {"name": "bad", "version": "1"}
+            about = {"name": os.environ.get("NAME", "bad"), "version": "1"}
             write(id=id_, result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about})
         elif method == "tools/list":
             write(id=id_, result=tools(params.get("cursor")))

@@ -74,7 +74,10 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     assert "2 tools accepted on first use" in listed
     assert "review what was accepted on first use: registry mcp accept real" in listed
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
-    assert ('+  "description": "Echoes.",' in shown, "unchanged since" in shown) == (True, True)
+    assert ('echo:\n{\n  "name": "echo",\n  "description": "Echoes.",' in shown, "unchanged since" in shown) == (
+        True,
+        True,
+    )
     assert "none of its tools is accepted" in shown
     assert "real__echo" not in registry("list", "--names", "--live")
     assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
@@ -82,12 +85,25 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     assert "nothing has changed; accepted: 2 tools" in registry("mcp", "accept", "real")
 
 
+def test_a_server_that_is_reached_in_another_way_is_held_back_until_it_is_accepted(registry, more, tmp_path):
+    configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
+    before = configuration.read_text()
+    registry("mcp", "accept", "real", "--yes")
+    configuration.write_text(before + 'env.OTHER = "x"\n')
+    assert "real__echo" not in registry("list", "--names")
+    assert "names of variables or headers by which it is reached have changed" in registry("mcp")
+    assert "echo:\n{" in registry("mcp", "accept", "real", "--yes")
+    assert "real__echo" in registry("list", "--names")
+    configuration.write_text(before.replace("MCP_TEST_KEY", "MCP_OTHER_KEY"))  # another secret
+    assert "real__echo" in registry("list", "--names", MCP_OTHER_KEY="rotated")
+
+
 def test_what_was_accepted_on_first_use_is_shown_whole_where_one_tool_has_changed(registry, more):
     registry("mcp", "test")
     more.write_text(json.dumps([{"name": "added", "inputSchema": {"type": "object"}}]))
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
     assert "accepted on first use, and changed since:" in shown
-    assert '+  "description": "Echoes.",' in shown.partition("All that real lists now:")[2]
+    assert '\n  "description": "Echoes.",' in shown.partition("All that real lists now:")[2]
 
 
 def test_its_commands_report_wrong_settings(registry, tmp_path):
@@ -123,7 +139,7 @@ def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(re
     more.write_text(json.dumps([{"name": "echo", "description": "Now\u202eother.", "inputSchema": {"type": "object"}}]))
     assert "has changed its definition" in registry("call", "--yes", "real__echo", code=1)
     tested = registry("mcp", "test", code=1)
-    assert "its tools have changed since they were accepted (changed: echo)" in tested
+    assert "tool 'echo' is held back: it has changed since it was accepted (description)" in tested
     shown = registry("mcp", "accept", "real", code=130)  # no answer
     assert '+  "description": "Now\\u{202e}other.",' in shown
     assert '-  "description": "Echoes.",' in shown

@@ -9,6 +9,7 @@ import pytest
 from pegboard import ToolRegistry
 from pegboard_mcp import mcp_toolset
 from pegboard_mcp.definitions import Accepted, Definitions
+from pegboard_mcp.differences import differences
 
 
 @pytest.mark.parametrize(
@@ -35,12 +36,12 @@ def test_a_damaged_file_accepts_no_tool(tmp_path, damage):
     assert ["accept it anew" in problem.cause for problem in resolved.problems] == [True]
 
 
-async def offered(tmp_path, *listed):
+async def offered(tmp_path, *listed, **settings):
     """The tools and problems of a server with these definitions, which isn't started."""
     file = Accepted(str(tmp_path / "accepted.json"))
     file.write("notes", Definitions.of(listed, 100))
     registry = ToolRegistry()
-    registry.register(mcp_toolset("notes", command="/nowhere", accepted=file.path))
+    registry.register(mcp_toolset("notes", command="/nowhere", accepted=file.path, **settings))
     return await registry.resolve()
 
 
@@ -83,6 +84,53 @@ async def test_a_schema_that_accepts_no_object_costs_its_tool(tmp_path, schema):
     resolved = await offered(tmp_path, {"name": "get", "inputSchema": schema}, {"name": "put", "inputSchema": A})
     assert resolved.names == ("notes__put",)
     assert "tool 'get' is refused" in str(resolved.problems[0])
+
+
+async def test_of_two_tools_with_one_name_both_are_held_back_and_named(tmp_path):
+    tools = [{"name": name, "inputSchema": A} for name in ("get", "put", "add")]
+    resolved = await offered(tmp_path, *tools, rename={"put": "get"})
+    assert resolved.names == ("notes__add",)
+    assert "'get' and 'put' are held back: both would be called 'notes__get'" in str(resolved.problems[0])
+
+
+OBJECT = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer", "minimum": 1}}}
+
+
+def changed(**parts):
+    return {**OBJECT, **parts}
+
+
+def with_property(name, schema):
+    return changed(properties={**OBJECT["properties"], name: schema})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ways"),
+    [
+        (OBJECT, with_property("b", {"type": "string"}), "wider"),
+        (OBJECT, changed(additionalProperties=False), "narrower"),
+        (OBJECT, changed(required=["a"]), "narrower"),
+        (OBJECT, with_property("a", {"type": ["string", "null"]}), "wider"),
+        (OBJECT, with_property("a", {"type": "string", "enum": ["x"]}), "narrower"),
+        (OBJECT, with_property("a", {"type": "integer"}), "wider and narrower"),
+        (OBJECT, with_property("n", {"type": "integer", "minimum": 0}), "wider"),
+        ({"type": "object"}, None, "wider"),
+        (OBJECT, with_property("a", {"type": "string", "description": "x"}), ""),
+    ],
+)
+def test_a_changed_schema_is_called_wider_or_narrower(old, new, ways):
+    opposite = " and ".join(sorted((OPPOSITES[way] for way in ways.split(" and ")), reverse=True))
+    for before, after, words in ((old, new, ways), (new, old, opposite)):
+        both = ({"name": "get", "inputSchema": schema} for schema in (before, after))
+        assert differences(*both) == f"inputSchema{words and ': '}{words}"
+
+
+def test_a_new_required_parameter_counts_as_narrower():
+    new = {**with_property("b", {}), "required": ["b"]}
+    assert differences({"inputSchema": OBJECT}, {"inputSchema": new}) == "inputSchema: narrower"
+
+
+OPPOSITES = {"wider": "narrower", "narrower": "wider", "": ""}
 
 
 async def test_a_server_is_not_started_for_a_tool_with_another_prefix(tmp_path):

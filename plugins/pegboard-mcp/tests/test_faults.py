@@ -146,6 +146,22 @@ def test_a_server_name_that_could_be_a_tools_prefix_is_refused(name, words):
         mcp_toolset(name, command="x")
 
 
+async def test_a_server_that_gives_itself_another_name_is_held_back(tmp_path):
+    file = str(tmp_path / "accepted.json")
+    for name, kind, words in (("bad", None, "hi"), ("evil", "tool_failure", "is another one than was accepted")):
+        async with served("none", accepted=file, env={"NAME": name}) as registry:
+            result = await called(registry)
+            assert (result.kind, words in result.text) == (kind, True), result.text
+            resolved = await registry.resolve(where="toolset:bad")
+    assert resolved.names == ()
+    assert "it was the server 'bad' when it was accepted, and is 'evil' now" in str(resolved.problems[0])
+
+
+async def test_a_command_may_be_given_with_its_arguments():
+    async with served("none", command=[sys.executable, "-I", SERVER, "none"], args=()) as registry:
+        assert (await called(registry)).text == "hi"
+
+
 async def test_of_too_many_tools_the_first_are_offered():
     async with served("many_tools") as registry:
         offered = await registry.resolve()

@@ -235,7 +235,8 @@ async def test_a_definition_that_changed_is_held_back_until_it_is_accepted(tmp_p
         assert "has changed its definition since it was accepted" in refused.text
         now = await registry.resolve()
         assert not {"real__echo", "real__added"} & set(now.names)
-        assert "new: added; changed: echo" in str(now.problems[0])
+        assert [problem.tool for problem in now.problems] == ["echo", "added"]
+        assert "has changed since it was accepted (description, inputSchema: narrower)" in str(now.problems[0])
         toolset.accept(toolset.listed)
         accepted = await registry.resolve()
         assert {"real__echo", "real__added"} < set(accepted.names)
@@ -362,7 +363,7 @@ async def test_instructions_that_changed_are_held_back_and_reported(tmp_path):
         offered = await registry.resolve()
         request = await registry.process(ModelRequest("hi", tools=offered))
         assert ("Read first." in request.system, "Echo before" in request.system) == (True, False)
-        assert "have changed since they were accepted (changed: its instructions)" in str(offered.problems[0])
+        assert "its instructions are held back: they have changed" in str(offered.problems[0])
     async with served(tmp_path, accepted=str(file)) as registry:  # where the model doesn't read them
         await registry.call("real__echo", {}, resolved=await registry.resolve())
         assert (await registry.resolve()).problems == ()

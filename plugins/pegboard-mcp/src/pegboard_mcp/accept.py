@@ -19,7 +19,7 @@ from pegboard.schema.json import counted
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
-from pegboard_mcp.settings import ServerError, Servers, servers_from
+from pegboard_mcp.settings import ServerError, Servers, ServerSettings, servers_from
 from pegboard_mcp.toolset import McpToolset
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,18 +68,12 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
     servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
     data: list[JsonObject] = []
-    unseen: list[str] = []
-    unlisted: list[str] = []
+    hints: dict[str, str] = {}
     for name, settings in sorted(servers.settings.items()):
         accepted = Accepted.of(name, settings).read()
-        state = "nothing accepted yet" if accepted is None else f"{counted(len(accepted.tools), 'tool')} accepted"
-        if settings.accept == "always":
-            state = "all that it lists"
-        elif accepted is not None and accepted.is_unseen:
-            state += " on first use"
-            unseen.append(name)
-        elif accepted is None:
-            unlisted.append(name)
+        state, hint = _state(settings, accepted)
+        if hint is not None:
+            hints.setdefault(hint, hint.format(name))
         rows.append((name, state, one_line(str(settings))))
         tools = [] if accepted is None else sorted(accepted.tools)
         data.append({"name": name, "accepted": state, "tools": tools, "reachedBy": str(settings)})
@@ -89,11 +83,26 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
         write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()))
     if not rows:
         remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
-    if unseen:
-        remark(f"review what was accepted on first use: registry mcp accept {unseen[0]}")
-    if unlisted:
-        remark(f"{unlisted[0]} has listed no tools yet: 'registry mcp accept {unlisted[0]}' waits until it has started")
+    for hint in hints.values():
+        remark(hint)
     return 1 if servers.faults else 0
+
+
+def _state(settings: ServerSettings, accepted: Definitions | None) -> tuple[str, str | None]:
+    """What is accepted of a server, and a hint for the user with `{0}` for its name."""
+    if settings.accept == "always":
+        return "all that it lists", None
+    if accepted is None:
+        return (
+            "nothing accepted yet",
+            "{0} has listed no tools yet: 'registry mcp accept {0}' waits until it has started",
+        )
+    state = f"{counted(len(accepted.tools), 'tool')} accepted"
+    if accepted.problems:
+        return "held back", f"{{0}}: {accepted.problems[0][1]}: registry mcp accept {{0}}"
+    if accepted.is_unseen:
+        return f"{state} on first use", "review what was accepted on first use: registry mcp accept {0}"
+    return state, None
 
 
 @mcp_command.command("accept")
@@ -111,10 +120,14 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
     toolset = _toolset(configured_servers(session), name)
     before, now = _run(session, toolset, toolset.pending)
     count, lines = len(now.tools), [*before.diff(now)]
+    for _, cause in before.problems:
+        remark(f"{name}: {cause}")
     if before.is_unseen:
         remark(f"{name}: accepted on first use, and {'changed' if lines else 'unchanged'} since:")
-        lines = [*lines, *([f"All that {name} lists now:"] if lines else []), *Definitions().diff(now)]
-    elif before.tools and not lines:
+        lines = [*lines, *([f"All that {name} lists now:"] if lines else []), *now.lines()]
+    elif not before.tools:
+        lines = [*now.lines()]
+    elif not lines:
         remark(f"{name}: nothing has changed; accepted: {counted(count, 'tool')}")
         return 0
     write("".join(f"{line}\n" for line in lines))

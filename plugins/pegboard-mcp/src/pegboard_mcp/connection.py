@@ -108,14 +108,14 @@ class Callbacks:
     """Callbacks of a connection, called in its own thread.
 
     Attributes:
-        listed: Called with each list of the server's tool definitions, and its instructions.
+        listed: Called with each list of the server's tool definitions, its instructions, and its name for itself.
         log: Called with level, logger and data of each message that the server logs.
         elicit: Answers the server's questions to the user, or `None`.
         sample: Answers the server's requests to a model, or `None`.
         auth: Creates the OAuth provider, or `None`.
     """
 
-    listed: Callable[[list[Any], str], None]
+    listed: Callable[[list[Any], str, str], None]
     log: Callable[[str, str, Any], None]
     elicit: Callable[[Any], Awaitable[Any]] | None = None
     sample: Callable[[Any], Awaitable[Any]] | None = None
@@ -353,7 +353,8 @@ class Connection:
                     break
                 seen.add(cursor)
         definitions, inbox.definitions = inbox.definitions, []
-        self._callbacks.listed(definitions, session.client.instructions or "")
+        about = session.client.server_info
+        self._callbacks.listed(definitions, session.client.instructions or "", "" if about is None else about.name)
 
     async def _hold(self, session: _Session) -> None:
         """Waits until the connection is closed or lost; lists the tools again when they change."""

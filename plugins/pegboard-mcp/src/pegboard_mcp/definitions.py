@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, Final, cast
 
@@ -22,6 +23,7 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import ToolsetProblem, error_text
 from pegboard.typing import JsonObject
+from pegboard_mcp.differences import differences
 from pegboard_mcp.settings import ServerSettings, is_among
 
 MOST_DEFINITION: Final = 500_000
@@ -30,6 +32,7 @@ MOST_DEFINITION: Final = 500_000
 MOST_INSTRUCTIONS: Final = 20_000
 _MOST_FILE: Final = 128 * 1024 * 1024
 _FORMAT: Final = 1
+_TEXTS: Final = ("instructions", "serverInfo")
 _FACTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons")
 _UNTRUSTED: Final = Origin(trusted=False)
 
@@ -67,18 +70,20 @@ class Definitions:
         tools: By the server's own names.
         problems: What is wrong with others, each with the tool's name if it has one.
         instructions: The server's instructions for the model.
+        server: The name in its `serverInfo`; `""` if it isn't known.
         is_unseen: Whether they were accepted on first use, without a review by the user.
     """
 
     tools: dict[str, Definition] = field(factory=dict[str, Definition])
     problems: list[tuple[str | None, str]] = field(factory=list[tuple[str | None, str]])
     instructions: str = ""
+    server: str = ""
     is_unseen: bool = False
 
     @classmethod
-    def of(cls, listed: Iterable[Any], most: int, instructions: str = "") -> Definitions:
+    def of(cls, listed: Iterable[Any], most: int, instructions: str = "", server: str = "") -> Definitions:
         """Reads a server's list; an invalid tool is left out, with a problem."""
-        definitions = cls(instructions=instructions[:MOST_INSTRUCTIONS])
+        definitions = cls(instructions=instructions[:MOST_INSTRUCTIONS], server=server)
         for number, each in enumerate(listed):
             if number == most:
                 text = f"it lists more than {most:,} tools (most_tools); the others are left out"
@@ -111,20 +116,30 @@ class Definitions:
         return Changes(
             tuple(name for name in other.tools if name not in self.tools),
             tuple(name for name in self.tools if name not in other.tools),
-            tuple(
-                name
+            {
+                name: differences(own.facts, new.facts)
                 for name, own in self.tools.items()
                 if (new := other.tools.get(name)) is not None and new.digest != own.digest
-            ),
+            },
             self.instructions != other.instructions,
+            (self.server, other.server) if self.server and other.server and self.server != other.server else None,
         )
+
+    def lines(self) -> Iterable[str]:
+        """The instructions and definitions as lines."""
+        if self.instructions:
+            yield from ("instructions:", *visible(self.instructions, newlines=True).splitlines())
+        for name in sorted(self.tools):
+            yield from (f"{visible(name)}:", *self.tools[name].lines())
 
     def diff(self, other: Definitions) -> Iterable[str]:
         """The lines of a unified diff, tool by tool."""
-        if self.instructions != other.instructions:
+        changes = self.changes_to(other)
+        if changes.server is not None:
+            yield from (f"{sign}serverInfo: {visible(name)}" for sign, name in zip("-+", changes.server, strict=True))
+        if changes.instructions:
             old, new = (visible(each.instructions, newlines=True).splitlines() for each in (self, other))
             yield from difflib.unified_diff(old, new, "instructions accepted", "instructions now", lineterm="")
-        changes = self.changes_to(other)
         for name in sorted({*changes.added, *changes.removed, *changes.changed}):
             tools = self.tools.get(name), other.tools.get(name)
             old, new = ([] if each is None else each.lines() for each in tools)
@@ -134,32 +149,40 @@ class Definitions:
 
 @frozen
 class Changes:
-    """Changes of a server's tools, by their names, and of its instructions.
+    """Changes of a server since its tools were accepted.
 
     Attributes:
-        added: New tools.
+        added: New tools, by name.
         removed: Tools that are not listed any more.
-        changed: Tools whose definition changed.
+        changed: Tools whose definition changed, and how.
         instructions: Whether the instructions changed.
+        server: The name in its `serverInfo` before and now, if it changed: then all its tools are held back.
     """
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
+    changed: Mapping[str, str] = field(factory=dict[str, str])
     instructions: bool = False
+    server: tuple[str, str] | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed or self.instructions)
-
-    def __str__(self) -> str:
-        own = ("its instructions",) if self.instructions else ()
-        words = (("new", self.added), ("gone", self.removed), ("changed", (*own, *self.changed)))
-        return "; ".join(f"{word}: {_some(names)}" for word, names in words if names)
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(visible(name)[:80] for name in names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
+    def causes(self) -> Iterable[tuple[str | None, str]]:
+        """What is held back and why, each with the tool's name if it is about one."""
+        if self.server is not None:
+            before, now = (repr(visible(name)[:80]) for name in self.server)
+            yield (
+                None,
+                f"all its tools are held back: it was the server {before} when it was accepted, and is {now} now",
+            )
+        if self.instructions:
+            yield None, "its instructions are held back: they have changed since they were accepted"
+        for names, text in (
+            (self.changed, "is held back: it has changed since it was accepted"),
+            (self.added, "is held back: it is new since the server's tools were accepted"),
+            (self.removed, "is gone: the server doesn't list it any more"),
+        ):
+            for name in names:
+                how = self.changed.get(name)
+                yield name, f"tool {visible(name)[:80]!r} {text}{f' ({how})' if how else ''}"
 
 
 @frozen(eq=False)
@@ -167,30 +190,55 @@ class Accepted:
     """File in the user's state folder with the accepted definitions of a server.
 
     Attributes:
-        path: The path of the file. A server with another command or URL has another file.
+        path: The path of the file. A server that is reached in another way has another file.
+        reached_by: `ServerSettings.reached_by` of the server; `None` if it isn't known.
     """
 
     path: str
+    reached_by: JsonObject | None = None
 
     @classmethod
     def of(cls, name: str, settings: ServerSettings) -> Accepted:
         """The file of a server."""
-        return cls(os.path.join(user_folder("state"), "mcp", f"{name}-{settings.identity}.json"))  # noqa: PTH118
+        reached_by = settings.reached_by
+        file = f"{name}-{digest_of(reached_by).partition(':')[2][:16]}.json"
+        return cls(os.path.join(user_folder("state"), "mcp", file), reached_by)  # noqa: PTH118  a text is wanted
 
     def read(self) -> Definitions | None:
-        """The accepted definitions, or `None`; no tools, with a problem, if the file is unreadable or not private."""
+        """The accepted definitions, or `None`.
+
+        No tools, with a problem, if the file is unreadable or not private, or if they were accepted of a server of
+        this name that is reached in another way.
+        """
+        data: Any = None
         try:
-            data: Any = json.loads(read_private(self.path, _MOST_FILE))
-            if data["format"] == _FORMAT:
-                read = Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
+            data = json.loads(read_private(self.path, _MOST_FILE))
+            before: Any = data.get("reachedBy")
+            if data["format"] == _FORMAT and (self.reached_by is None or before in (None, self.reached_by)):
+                read = Definitions.of(data["tools"], len(data["tools"]), *(data.get(key) or "" for key in _TEXTS))
                 read.is_unseen = data.get("unseen") is True
                 return read
         except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
-            pass
-        text = f"what was accepted can't be read, or isn't private ({self.path}): accept it anew (registry mcp accept)"
+            if not self._has_others():
+                return None
+            before = {}
+        except (OSError, ValueError, TypeError, LookupError, RecursionError, AttributeError):
+            before = None
+        if isinstance(before, dict):
+            text = "its tools are held back: the command, URL, or names of variables or headers by which it is reached"
+            return Definitions(problems=[(None, f"{text} have changed since they were accepted")])
+        text = f"what was accepted can't be read, or isn't private ({self.path}): accept it anew"
         return Definitions(problems=[(None, text)])
+
+    def _has_others(self) -> bool:
+        """Whether tools were accepted of a server of this name that was reached in another way."""
+        folder, file = os.path.split(self.path)
+        name, _, own = file.rpartition("-")
+        others = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}\.json")
+        try:
+            return bool(others.fullmatch(f"{name}-{own}")) and any(map(others.fullmatch, os.listdir(folder)))  # noqa: PTH208
+        except OSError:
+            return False
 
     def write(self, name: str, definitions: Definitions) -> None:
         """Stores the accepted definitions.
@@ -199,9 +247,9 @@ class Accepted:
             OSError: The file can't be written.
         """
         tools = [each.facts for each in definitions.tools.values()]
-        facts = {"format": _FORMAT, "server": name, "unseen": definitions.is_unseen}
-        data = {**facts, "instructions": definitions.instructions, "tools": tools}
-        write_private(self.path, json.dumps(data, indent=1).encode())
+        facts = {"format": _FORMAT, "server": name, "unseen": definitions.is_unseen, "reachedBy": self.reached_by}
+        texts = dict(zip(_TEXTS, (definitions.instructions, definitions.server), strict=True))
+        write_private(self.path, json.dumps({**facts, **texts, "tools": tools}, indent=1).encode())
 
 
 Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[Any]]

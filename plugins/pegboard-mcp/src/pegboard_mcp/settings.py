@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from attrs import define, field, frozen
 
@@ -17,7 +17,7 @@ from pegboard.config.config import may_bind, without_secrets
 from pegboard.errors import check_keys
 from pegboard.files import read_bounded
 from pegboard.schema.converter import read_table
-from pegboard.schema.json import digest_of
+from pegboard.typing import JsonObject
 
 SEPARATOR: Final = "__"
 """Separates a server's name and a tool's: no server's name contains it, so the rule `NAME__*` matches one server."""
@@ -137,9 +137,16 @@ class ServerSettings:
         return is_among(name, self.include) and not is_among(name, self.exclude)
 
     @property
-    def identity(self) -> str:
-        """Digest of the server's command or URL, which identifies it."""
-        return digest_of([self.command, list(self.args), self.cwd, self.url]).partition(":")[2][:16]
+    def reached_by(self) -> JsonObject:
+        """What identifies the server, without secrets: a new token, for example, changes nothing."""
+        return {
+            "command": without_secrets([self.command, *self.args]),
+            "cwd": self.cwd,
+            "url": None if self.url is None else str(self),
+            "query": [] if self.url is None else sorted({name for name, _ in parse_qsl(urlsplit(self.url).query)}),
+            "env": sorted({*self.env, *self.inherit}),
+            "headers": sorted({name.lower() for name in self.headers}),
+        }
 
     def __str__(self) -> str:
         """Its command or URL, without secrets."""
@@ -181,7 +188,14 @@ def read_server(name: str, facts: Any) -> ServerSettings:
         ValueError: The name, a key or a value is wrong; the text names it.
     """
     check_server_name(name)
-    return read_table(ServerSettings, facts, "")
+    given: Any = facts
+    if isinstance(facts, Mapping):
+        table = cast("Mapping[str, Any]", facts)
+        command = table.get("command")
+        if isinstance(command, list | tuple) and command:  # as other programs have it
+            program, *args = cast("Sequence[Any]", command)
+            given = {**table, "command": program, "args": [*args, *table.get("args", ())]}
+    return read_table(ServerSettings, given, "")
 
 
 def check_server_name(name: str) -> None:

@@ -22,7 +22,7 @@ from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers
-from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, servers_from
+from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, read_server, servers_from
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SLOW_SECONDS: Final = 0.2
 _MOST_ERROR: Final = 2_000
+_MOST_PROBLEMS: Final = 20
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
@@ -73,6 +74,7 @@ class McpToolset(ToolsetBase):
         self._accepted: Definitions | None = None
         self._listed: Definitions | None = None
         self._known: _Known | None = None
+        self._is_another = False  # whether its name for itself has changed since it was accepted
         self._is_late = False  # whether `tools` failed because there was no list yet
         self._is_slow = False  # whether the time limit of a resolution passed before it started
         self._tools: dict[str, Tool] = {}  # by digest of the definition, so that an unchanged tool stays the same
@@ -213,9 +215,9 @@ class McpToolset(ToolsetBase):
         if self._file is not None:
             self._file.write(self.name, definitions)
 
-    def _take_list(self, listed: list[Any], instructions: str) -> None:
+    def _take_list(self, listed: list[Any], instructions: str, server: str) -> None:
         """Handles a list of the server; called in the connection's thread."""
-        definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions)
+        definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions, server)
         log = operator_log().getChild(f"mcp.{self.name}")
         for name, cause in definitions.problems[:20]:
             log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
@@ -233,10 +235,11 @@ class McpToolset(ToolsetBase):
         changes = accepted.changes_to(listed)
         if not self.settings.instructions:  # the model doesn't get them
             changes = evolve(changes, instructions=False)
-        held = {*changes.removed, *changes.changed}
+        held = {*accepted.tools} if changes.server else {*changes.removed, *changes.changed}
         unchanged = {name: each for name, each in accepted.tools.items() if name not in held}
         before, known = self._known, _Known(Definitions(unchanged, listed.problems, accepted.instructions), changes)
         self._known = known
+        self._is_another = changes.server is not None
         if self._is_late if before is None else _digests(before) != _digests(known):
             for function in tuple(self._changed):
                 function()
@@ -258,18 +261,23 @@ class McpToolset(ToolsetBase):
             if (tool := fresh.get(name) or self._tools.get(definition.digest)) is not None
         }
         self._tools = made
-        names: dict[str, Tool] = {}
+        by_name: dict[str, list[Tool]] = {}
         for tool in (*made.values(), *self._readers):
-            if names.setdefault(tool.name, tool) is not tool:
-                problems.append(ToolsetProblem(self.name, f"two of its tools are called {tool.name!r}", tool.name))
+            by_name.setdefault(tool.name, []).append(tool)
+        for name, same in by_name.items():
+            if len(same) > 1:
+                words = " and ".join(repr(visible(tool.spec.original_name or tool.name)[:80]) for tool in same)
+                text = f"{words} are held back: both would be called {name!r} (rename or exclude one of them)"
+                problems.append(ToolsetProblem(self.name, text, name))
         for name, cause in known.offered.problems:
             text = cause if name is None else f"tool {visible(name)[:80]!r} is left out: {cause}"
             problems.append(ToolsetProblem(self.name, text, name))
-        changes = known.changes
-        if changes:
-            text = f"its tools have changed since they were accepted ({changes}): run 'registry mcp accept {self.name}'"
-            problems.append(ToolsetProblem(self.name, text))
-        return Offer(names.values(), problems[:20])
+        hint = f": run 'registry mcp accept {self.name}'"
+        problems += [ToolsetProblem(self.name, f"{cause}{hint}", name) for name, cause in known.changes.causes()]
+        if len(problems) > _MOST_PROBLEMS:
+            rest = f"{len(problems) - _MOST_PROBLEMS + 1:,} more problems{hint}"
+            problems[_MOST_PROBLEMS - 1 :] = [ToolsetProblem(self.name, rest)]
+        return Offer([same[0] for same in by_name.values() if len(same) == 1], problems)
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
@@ -319,10 +327,12 @@ class McpToolset(ToolsetBase):
         if now is None:
             raise ToolError(f"{name} was not run: the server {self.name!r} doesn't have it any more.")
         accepted = self._definition(name)
-        if accepted is None or accepted.digest != now.digest or (before is not None and before.digest != now.digest):
+        is_changed = accepted is None or accepted.digest != now.digest or (before or now).digest != now.digest
+        if is_changed or self._is_another:
+            what = "is another one than was accepted" if self._is_another else "has changed its definition"
             raise ToolError(
-                f"{name} was not run: the server {self.name!r} has changed its definition since it was accepted. "
-                f"Tell the user to review it by 'registry mcp accept {self.name}'."
+                f"{name} was not run: the server {self.name!r} {what} since it was accepted. "
+                f"Ask the user to review it with 'registry mcp accept {self.name}'."
             )
 
     def _log(self, level: str, logger: str, data: Any) -> None:
@@ -395,10 +405,10 @@ def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> M
         settings: As in `ServerSettings`: `command=` and `args=`, or `url=`; and more.
 
     Raises:
-        ValueError: A setting is wrong.
-        TypeError: There is no such setting.
+        ValueError: A setting is wrong, or there is no such setting.
     """
-    return McpToolset(name, ServerSettings(**settings), None if accepted is None else Accepted(accepted))
+    read = read_server(name, settings)
+    return McpToolset(name, read, None if accepted is None else Accepted(accepted, read.reached_by))
 
 
 class _Configuration(ToolsetBase):

@@ -1,0 +1,81 @@
+"""Differences of a tool's definition from an earlier one, for the user who accepts it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from pegboard.typing import JsonObject
+
+_NOTES: Final = frozenset({"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"})
+_PARAMETERS: Final = frozenset({"properties", "required"})
+_NESTED: Final = frozenset({"additionalProperties", "items"})
+_ALTERNATIVES: Final = frozenset({"anyOf", "enum", "type"})
+_LEAST: Final = frozenset({"exclusiveMinimum", "minItems", "minLength", "minProperties", "minimum"})
+_MOST: Final = frozenset({"exclusiveMaximum", "maxItems", "maxLength", "maxProperties", "maximum"})
+
+
+def differences(old: JsonObject, new: JsonObject) -> str:
+    """The members in which two definitions differ; of schemas, whether the new one is wider or narrower."""
+    words: list[str] = []
+    for key in dict.fromkeys((*old, *new)):
+        if old.get(key) != new.get(key):
+            ways = _ways(old.get(key), new.get(key)) if key.endswith("Schema") else ()
+            words.append(f"{key}: {' and '.join(sorted(ways, reverse=True))}" if ways else key)
+    return ", ".join(words)
+
+
+def _ways(old: Any, new: Any) -> set[str]:
+    """`"wider"` if a schema accepts what an earlier one didn't, `"narrower"` for the reverse, or both.
+
+    It compares the keywords one by one, and counts a new optional parameter as wider.
+    """
+    if old == new:
+        return set()
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return {"wider" if new in (None, True) or old is False else "narrower"}
+    before, after = cast("JsonObject", old), cast("JsonObject", new)
+    ways = _ways_of_parameters(before, after)
+    for key in {*before, *after} - _NOTES - _PARAMETERS:
+        was, now = before.get(key, True), after.get(key, True)
+        if key in _NESTED:
+            ways |= _ways(was, now)
+        elif was != now:
+            ways |= _ways_of_keyword(key, was, now)
+    return ways
+
+
+def _ways_of_parameters(before: JsonObject, after: JsonObject) -> set[str]:
+    ways: set[str] = set()
+    was, now = (_table(schema.get("properties")) for schema in (before, after))
+    needed, needs = (_items(schema.get("required")) for schema in (before, after))
+    for name in {*was, *now}:
+        if name in was and name in now:
+            ways |= _ways(was[name], now[name])
+        elif name in was:
+            ways.add("narrower")
+        elif name not in needs:
+            ways.add("wider")
+        if (name in needs) is not (name in needed) and name in now:
+            ways.add("narrower" if name in needs else "wider")
+    return ways
+
+
+def _ways_of_keyword(key: str, was: Any, now: Any) -> set[str]:
+    """The ways of a keyword whose value differs; `True` stands for none."""
+    if was is True or now is True:
+        return {"narrower" if was is True else "wider"}
+    if key in _ALTERNATIVES:
+        olds, news = _items(was), _items(now)
+        more, fewer = any(item not in olds for item in news), any(item not in news for item in olds)
+        return {way for way, holds in (("wider", more), ("narrower", fewer)) if holds}
+    if key in _LEAST | _MOST and isinstance(was, int | float) and isinstance(now, int | float):
+        return {"wider" if (now < was) is (key in _LEAST) else "narrower"}
+    return {"wider", "narrower"}
+
+
+def _table(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
