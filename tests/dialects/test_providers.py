@@ -157,6 +157,11 @@ CASES = {
         },
         ["/properties/u/anyOf/1 enum"],
     ),
+    ("gemini-schema", "openapi"): (
+        {"type": "object", "properties": {"n": {"type": "string", "nullable": True}}, "required": ["n"]},
+        {"type": "OBJECT", "properties": {"n": {"type": "STRING", "nullable": True}}, "required": ["n"]},
+        [],
+    ),
     # --- tuples ---
     ("openai", "pair"): (PAIR, closed("p", p={**PAIR["properties"]["p"], "items": {}}), []),
     ("openai-strict", "pair"): (

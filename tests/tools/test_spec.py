@@ -7,6 +7,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import Tool, ToolRegistry
 from pegboard.errors import InvalidNameError
 from pegboard.tools.spec import (
     ARGUMENT_KINDS,
@@ -347,3 +348,21 @@ def test_invalid_limits_are_refused_at_once(kind, options):
 def test_small_texts_fit_without_measuring(options, small):
     """Of four bytes, and so of four tokens, is the largest character; each a line, at worst."""
     assert ResultLimits(**options).small == small
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        ({"type": "object", "properties": None, "required": None}, {"type": "object"}),
+        (
+            {"type": "object", "properties": {"a": {"items": None, "enum": None, "default": None, "const": None}}},
+            {"type": "object", "properties": {"a": {"default": None, "const": None}}},
+        ),
+        ({"type": "object", "x": None, "enum": [None]}, {"type": "object", "x": None, "enum": [None]}),
+    ],
+)
+def test_keywords_that_are_null_count_as_none(schema, read):
+    assert ToolSpec("t", input_schema=schema, output_schema=schema).input_schema == read
+    made = Tool.from_schema("t", schema, lambda _: "x", output_schema=schema)
+    assert (made.spec.input_schema, made.spec.output_schema) == (read, read)
+    ToolRegistry().register(Tool(ToolSpec("t", input_schema=schema)))

@@ -615,6 +615,23 @@ async def test_a_lazy_tool_is_loaded_once_for_all_calls(change):
     assert [each.structured_content for each in outcome.results] == [[n + 1, name] for n in range(20)]
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_lazy_tool_is_loaded_once_for_all_event_loops(is_async):
+    opened = []
+
+    def connect():
+        opened.append(1)
+        return lambda a: a
+
+    async def connect_later():
+        return connect()
+
+    registry = ToolRegistry()
+    registry.register(Tool.lazy(LATE, connect_later if is_async else connect))
+    assert [registry.call_sync("late", {"a": n}).text for n in range(3)] == ["0", "1", "2"]
+    assert len(opened) == 1
+
+
 def test_a_plain_loader_runs_off_the_loop():
     threads = []
 

@@ -369,3 +369,11 @@ def test_as_tools_accepts_every_kind_of_object():
 def test_a_class_that_cannot_be_made_without_arguments_is_refused():
     with pytest.raises(DefinitionError, match=r"Needy can.t be made without arguments.*Register an instance"):
         as_tools(Needy)
+
+
+def test_options_given_to_as_tool_override_those_of_the_class():
+    made = Weather().as_tool(title="Other", read_only=False, check=lambda arguments: arguments["city"])
+    assert (made.spec.title, made.spec.annotations.read_only_hint) == ("Other", False)
+    assert made.check({"city": "Oslo"}) == ("Oslo",)
+    with pytest.raises(DefinitionError, match="unknown option 'read_onyl'"):
+        Weather().as_tool(read_onyl=True)

@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 
 from pegboard import (
+    DefinitionError,
     FatalToolError,
     Later,
     Model,
@@ -216,6 +217,17 @@ def test_one_that_calls_itself_ends_at_the_depth():
 def test_a_depth_or_a_session_that_there_isnt_is_refused(wrong):
     with pytest.raises(ValueError, match="depth must be"):
         agent_tool(Echo(), **wrong)
+
+
+@pytest.mark.parametrize("option", ["read_onyl", "flatten"])
+def test_an_option_that_there_isnt_is_refused(option):
+    with pytest.raises(DefinitionError, match=f"unknown option '{option}'"):
+        agent_tool(Agent(name="helper"), **{option: True})
+    made = agent_tool(
+        Agent(name="helper"), name="other", read_only=True, check=lambda arguments: ["no"], description="D"
+    )
+    assert (made.name, made.spec.description, made.spec.annotations.read_only_hint) == ("other", "D", True)
+    assert made.check({"request": "x"}) == ("no",)
 
 
 def test_a_model_that_fails_is_an_error_without_its_words():

@@ -46,6 +46,11 @@ NOTES: Final = frozenset(
 """Keywords for people and models, which a validator ignores."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
+_NULLED: Final = (
+    (_HOLDERS | NOTES - {"default"})
+    | {"type", "enum", "required", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
+)
 
 
 def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
@@ -84,6 +89,13 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
             new[keyword] = schema[keyword].copy()
         new[keyword][steps[1]] = changed
     return new
+
+
+def without_nulls(schema: JsonSchema) -> JsonSchema:
+    """A schema without keywords that are null, as some servers write those that they don't use; values stay."""
+    schema = mapped(schema, lambda part, _: without_nulls(part))
+    empty = {key for key, rule in schema.items() if rule is None and key in _NULLED}
+    return {key: rule for key, rule in schema.items() if key not in empty} if empty else schema
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
-from pegboard.tools.spec import Concurrency
+from pegboard.tools.spec import Concurrency, schema_text
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -367,5 +368,8 @@ def checked_schema(schema: JsonSchema, tool: str, what: str, *, skip_patterns: b
     """A given schema as text, checked; raises `SchemaError`. `what` names it, such as `"input_schema"`."""
     from pegboard.schema.validator import check_schema
 
-    check_schema(schema, tool=tool, what=what, skip_patterns=skip_patterns)
-    return json_text(schema)
+    written: JsonSchema | JsonText = schema
+    with suppress(TypeError, ValueError, RecursionError):  # which the check words
+        written = schema_text(schema)
+    check_schema(written, tool=tool, what=what, skip_patterns=skip_patterns)
+    return json_text(written)

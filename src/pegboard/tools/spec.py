@@ -233,6 +233,20 @@ FREEFORM_SCHEMA: Final = json_text(  # the schema of a freeform tool: an object 
     }
 )
 
+
+def schema_text(schema: JsonSchema) -> JsonText:
+    """A schema as text, without keywords that are null; raises as `json_text` does."""
+    text = json_text(schema)
+    if text is schema or ":null" not in text:
+        return text
+    from pegboard.schema.references import without_nulls
+
+    try:
+        return json_text(without_nulls(json.loads(text)))
+    except (ValueError, RecursionError):  # too large or too deep, which is refused when it is checked
+        return text
+
+
 NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
 """The schema of a tool without arguments."""
 
@@ -412,9 +426,9 @@ class ToolSpec:
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
     description: str = field(default="", converter=_repaired_text)
-    _input_schema: JsonText = field(default=NO_INPUT, alias="input_schema", converter=json_text)
+    _input_schema: JsonText = field(default=NO_INPUT, alias="input_schema", converter=schema_text)
     _output_schema: JsonText | None = field(
-        default=None, alias="output_schema", converter=attrs.converters.optional(json_text)
+        default=None, alias="output_schema", converter=attrs.converters.optional(schema_text)
     )
     title: str | None = field(default=None, converter=attrs.converters.optional(_repaired_text))
     kind: _Kind = field(default="function", validator=one_of(*KINDS))

@@ -287,14 +287,18 @@ class Tool:
             spec: The declaration; the code's own types and docstring are ignored.
             load: `"module:function"`, which is imported; or a function without arguments, plain or async, that returns
                 the function, perhaps after connecting to a server. If it raises, the call fails, and the next one
-                retries.
+                retries. It is called once, whatever event loops the calls run in.
         """
         if not callable(load) and not (isinstance(load, str) and all(load.partition(":"))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function.", tool=spec.name)
         from pegboard.threads import off_loop
         from pegboard.tools.services import Services
 
+        loaded: list[Handler] = []  # outlives an event loop, as services don't
+
         async def handler() -> Handler:
+            if loaded:
+                return loaded[0]
             if isinstance(load, str):
                 module, _, name = load.partition(":")
                 function = getattr(await off_loop(importlib.import_module, module), name)
@@ -306,7 +310,8 @@ class Tool:
             else:
                 schemas = {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
                 made = cls.from_function(function, name=spec.name, **schemas)  # pyright: ignore[reportArgumentType]
-            return cast("Handler", made.handler)
+            loaded.append(cast("Handler", made.handler))
+            return loaded[0]
 
         services = Services()
         services.provide(Handler, handler, scope="registry")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import ModuleType
-from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, get_args, get_origin
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
@@ -68,8 +68,11 @@ class TypedTool(Generic[Input, Output]):
         """Runs the tool: plain, async, or a generator whose items are partial results."""
         raise NotImplementedError
 
-    def as_tool(self) -> Tool:
+    def as_tool(self, **options: Unpack[CommonOptions]) -> Tool:
         """The tool that runs this instance.
+
+        Args:
+            options: As `@tool` takes them; they override those of the class.
 
         Raises:
             DefinitionError: The types are missing, or a type or option is invalid.
@@ -79,13 +82,13 @@ class TypedTool(Generic[Input, Output]):
         name = self.name or snake_case(type(self).__name__)
         takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
         make_binder, input_schema = _taking(self, takes, name)
-        options = checked_options(_options(self, make_binder), tool=name)
+        given = checked_options({**_options(self, make_binder), **options}, tool=name)
         facts = {
             "name": name,
             "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
             "input_schema": input_schema,
         }
-        return made_tool(facts, options, Handler(self.call, make_binder, Flavour.of(self.call)), gives)
+        return made_tool(facts, given, Handler(self.call, make_binder, Flavour.of(self.call)), gives)
 
 
 def _is_typed_class(thing: object) -> bool:

@@ -182,12 +182,13 @@ def agent_tool(
     async def call(_self: Any, context: ToolContext, request: Any) -> Any:
         return await runner.call(context, request)
 
-    given = {"name": agent.name, "description": agent.description, "timeout": SECONDS, "open_world": True, **options}
-    body = {"call": call, **{name: value for name, value in given.items() if value is not None}}
+    body = {"call": call, "name": options.pop("name", None) or agent.name}
+    body["input_schema"] = options.pop("input_schema", None)
     made: type[TypedTool[Any, Any]] = types.new_class(
         agent.name, (cast("Any", TypedTool)[takes, gives],), {}, lambda namespace: namespace.update(body)
     )
-    return made().as_tool()
+    given: dict[str, Any] = {"description": agent.description, "timeout": SECONDS, "open_world": True, **options}
+    return made().as_tool(**given)
 
 
 @define(eq=False)

@@ -195,7 +195,7 @@ GEMINI_SCHEMA: Final = Dialect(
                     "minimum",
                     "maximum",
                 ),
-                *("minProperties", "maxProperties", "propertyOrdering"),
+                *("minProperties", "maxProperties", "propertyOrdering", "nullable"),
             }
         ),
         type_lists,
