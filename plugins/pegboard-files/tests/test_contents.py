@@ -58,14 +58,14 @@ def test_an_image_that_is_too_large_is_refused_with_its_size(top, write, files):
     write({"a.png": PNG})
     with (top / "a.png").open("r+b") as file:
         file.truncate(contents.MAX_IMAGE + 1)
-    with pytest.raises(ToolError, match="an image of 3,750,001 bytes, and at most 3,750,000"):
+    with pytest.raises(ToolError, match=r"an image of 3,750,001 bytes. Images of more than 3,750,000"):
         files.read_file("a.png")
 
 
 def test_the_text_of_a_pdf_is_shown_page_by_page(write, files):
     write({"a.pdf": pdf("Hello", "World")})
     assert files.read_file("a.pdf").text == "1\t[Page 1 of 2]\n2\tHello\n3\t[Page 2 of 2]\n4\tWorld"
-    assert files.read_file("a.pdf", 3, 1).text == "3\t[Page 2 of 2]\n[Lines 3-3 of 4. Read on with offset=4.]"
+    assert files.read_file("a.pdf", 3, 1).text == "3\t[Page 2 of 2]\n[Lines 3-3 of 4. To continue, use offset=4.]"
 
 
 def test_only_the_shown_pages_of_a_long_pdf_are_read(write, files, monkeypatch):
@@ -74,7 +74,7 @@ def test_only_the_shown_pages_of_a_long_pdf_are_read(write, files, monkeypatch):
     write({"a.pdf": pdf(*(f"page {n}" for n in range(30)))})
     real, read = PageObject.extract_text, []
     monkeypatch.setattr(PageObject, "extract_text", lambda self, **options: read.append(1) or real(self, **options))
-    assert files.read_file("a.pdf", limit=3).text.endswith("3\t[Page 2 of 30]\n[Lines 1-3. Read on with offset=4.]")
+    assert files.read_file("a.pdf", limit=3).text.endswith("3\t[Page 2 of 30]\n[Lines 1-3. To continue, use offset=4.]")
     assert len(read) < 4
 
 
@@ -82,19 +82,19 @@ def test_a_page_of_a_pdf_that_would_take_too_long_is_left_out(write, files, monk
     monkeypatch.setattr(contents, "MAX_PAGE", 100)
     write({"a.pdf": pdf("x" * 100, "short")})
     text = files.read_file("a.pdf").text
-    assert "2\t[This page is too complex: its text can't be shown.]\n3\t[Page 2 of 2]\n4\tshort" in text
+    assert "2\t[This page is too complex to be read.]\n3\t[Page 2 of 2]\n4\tshort" in text
 
 
 def test_a_pdf_without_text_says_so(write, files):
     write({"a.pdf": pdf("", "")})
-    assert files.read_file("a.pdf").text == "[A PDF of 2 pages without text, such as scanned ones.]"
+    assert files.read_file("a.pdf").text == "[This PDF has 2 pages and no text. Its pages are probably images.]"
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.7\nnothing", b"%PDF-", pdf("secret", password="x")])
 def test_a_damaged_or_encrypted_pdf_is_refused(write, files, data, monkeypatch, capsys):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a program that has set up no log
     write({"a.pdf": data})
-    with pytest.raises(ToolError, match="damaged, or encrypted"):
+    with pytest.raises(ToolError, match="damaged or encrypted"):
         files.read_file("a.pdf")
     assert capsys.readouterr().err == ""
 
@@ -131,7 +131,7 @@ def test_a_notebook_is_shown_by_its_cells_with_outputs(write, files):
         *("[Cell 1, markdown]", "# Title", "text", "[Cell 2, code]", "print(1)"),
         *("[Output]", "1", "[Output]", "42", "[Output]", "ValueError: no"),
     ]
-    assert result.text.endswith("\n[A notebook, shown by its cells. To edit it, read it with raw=true.]")
+    assert result.text.endswith("\n[This is a notebook, shown cell by cell. To edit it, read it with raw=true.]")
     assert result.content[1:] == (ImageContent(PNG, "image/png"),)
     assert files.read_file("a.ipynb", raw=True).startswith('1\t{"cells"')
 
@@ -169,5 +169,5 @@ def test_a_huge_document_is_refused_without_being_read(top, files, head):
     with (top / "a.ipynb").open("wb") as file:
         file.write(head)
         file.truncate(1 << 30)
-    with pytest.raises(ToolError, match="1,073,741,824 bytes, and at most 33,554,432"):
+    with pytest.raises(ToolError, match=r"1,073,741,824 bytes.*more than 33,554,432"):
         files.read_file("a.ipynb")

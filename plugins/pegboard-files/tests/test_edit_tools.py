@@ -107,7 +107,7 @@ def test_a_new_file_is_written_with_its_directories(top, call):
 def test_a_file_is_replaced_only_by_a_session_that_has_read_it(top, write, call):
     write({"a": "old\n"})
     refused = call("write_file", session="1", path="a", content="new\n")
-    assert refused.text.startswith("there is already a 'a' with 4 bytes. Read it before you replace all of it")
+    assert refused.text.startswith("'a' already exists (4 bytes). Read it before you replace it")
     call("read_file", session="2", path="a")
     assert call("write_file", session="1", path="a", content="new\n").is_error
     call("read_file", session="1", path="a")
@@ -170,11 +170,11 @@ def test_a_file_that_changed_since_the_session_read_it_is_not_changed(top, write
 @pytest.mark.parametrize(
     ("contents", "path", "why"),
     [
-        ({}, "a", "there is no 'a'."),
+        ({}, "a", "'a' doesn't exist."),
         ({"a/b": ""}, "a", "'a' is a directory."),
-        ({"a": b"\x89PNG\0old"}, "a", "'a' is not a text file: it can't be edited."),
-        ({"a": "old"}, "../secret.txt", "'../secret.txt' is outside of the folder"),
-        ({"a": "old"}, "a/b", "'a/b' leads through something that isn't a directory."),
+        ({"a": b"\x89PNG\0old"}, "a", "'a' is a binary file and can't be edited."),
+        ({"a": "old"}, "../secret.txt", "'../secret.txt' is outside of the working folder"),
+        ({"a": "old"}, "a/b", "'a/b' goes through a file as if it were a directory."),
     ],
 )
 def test_what_can_not_be_edited_is_an_error_that_says_why(write, call, contents, path, why):
@@ -235,7 +235,7 @@ def test_the_preview_of_a_long_diff_gives_its_length(top, write):
     assert (request.preview.summary, request.preview.details) == (too_long, "")
     assert not result.is_error
     (request,), result = asked(top, "write_file", {"path": "a", "content": "x\n"})
-    assert "Read it before you replace all of it" in result.text, "the user hasn't seen what would be lost"
+    assert "Read it before you replace it" in result.text, "the user hasn't seen what would be lost"
 
 
 def test_a_file_that_changed_since_its_diff_was_shown_is_not_changed(top, write):
@@ -307,7 +307,7 @@ async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, wri
     }[name]
     registry = registry_of(top, Permissions(rules), read_first=False)
     result = await registry.call(name, arguments, approver=lambda *_: Once())
-    assert result.text.startswith("the permission rules of this program deny ")
+    assert result.text.startswith("The permission rules deny access to ")
     assert {each.read_text() for each in top.glob("*/?")} == {"old\n"}
 
 
@@ -317,7 +317,7 @@ async def test_what_was_approved_is_changed_also_by_the_name_that_it_is_shown_by
     await registry.call("edit_file", {**EDIT, "path": "a\\nb"}, approver=lambda *_: Once())
     assert (top / "a\nb").read_text() == "new\n"
     near = await registry.call("edit_file", {**EDIT, "path": "cc"}, approver=lambda *_: Once())
-    assert near.text == "there is no 'cc'. Did you mean 'c'?"
+    assert near.text == "'cc' doesn't exist. Did you mean 'c'?"
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ def test_a_denied_path_gives_the_same_error_with_every_tool(top, write, path):
         ],
     }
     texts = {registry.call_sync(name, each).text for name, all_of_it in calls.items() for each in all_of_it}
-    denied = f"the permission rules of this program deny {path!r}. Go on without it, or tell the user what you need."
+    denied = f"The permission rules deny access to {path!r}. Continue without it, or tell the user what you need."
     assert texts == {denied, f"{denied} Nothing was changed."}
 
 
@@ -493,21 +493,21 @@ def test_a_file_may_only_be_moved(top, write, apply):
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["*** Update File: a", "-nowhere", "+x"], "In 'a', these lines can't be found"),
-        (["*** Update File: missing", "-a", "+x"], "there is no 'missing'"),
-        (["*** Delete File: missing"], "there is no 'missing'"),
+        (["*** Update File: a", "-nowhere", "+x"], "In 'a', these lines weren't found"),
+        (["*** Update File: missing", "-a", "+x"], "'missing' doesn't exist"),
+        (["*** Delete File: missing"], "'missing' doesn't exist"),
         (["*** Delete File: sub"], "'sub' is a directory"),
-        (["*** Add File: a", "+x"], "there is already a 'a'"),
+        (["*** Add File: a", "+x"], "'a' already exists"),
         (["*** Add File: sub", "+x"], "'sub' is a directory"),
-        (["*** Update File: a", "*** Move to: sub/c", "-1", "+2"], "there is already a 'sub/c'"),
-        (["*** Update File: binary", "-a", "+x"], "'binary' is not a text file"),
-        (["*** Update File: ../secret.txt", "-secret", "+x"], "'../secret.txt' is outside of the folder"),
-        (["*** Delete File: /etc/passwd"], "'/etc/passwd' is outside of the folder"),
-        (["*** Update File: a", "*** Move to: ../../x", "-1", "+2"], "'../../x' is outside of the folder"),
-        (["*** Add File: out/x", "+x"], "'out/x' is outside of the folder"),
-        (["*** Add File: .git/hooks/x", "+x"], "belongs to git"),
+        (["*** Update File: a", "*** Move to: sub/c", "-1", "+2"], "'sub/c' already exists"),
+        (["*** Update File: binary", "-a", "+x"], "'binary' is a binary file"),
+        (["*** Update File: ../secret.txt", "-secret", "+x"], "'../secret.txt' is outside of the working folder"),
+        (["*** Delete File: /etc/passwd"], "'/etc/passwd' is outside of the working folder"),
+        (["*** Update File: a", "*** Move to: ../../x", "-1", "+2"], "'../../x' is outside of the working folder"),
+        (["*** Add File: out/x", "+x"], "'out/x' is outside of the working folder"),
+        (["*** Add File: .git/hooks/x", "+x"], "managed by git"),
         (["*** Update File: readonly", "-x", "+y"], "is read-only"),
-        (["*** Delete File: b", "*** Update File: b", "-2", "+3"], "there is no 'b' any more"),
+        (["*** Delete File: b", "*** Update File: b", "-2", "+3"], "'b' doesn't exist any more"),
     ],
 )
 def test_a_patch_of_which_a_part_can_not_be_done_changes_nothing(top, write, apply, lines, why):
@@ -547,9 +547,9 @@ def test_a_patch_may_put_a_file_in_place_of_a_link(top, write, apply):
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["*** Update File: link", "*** Move to: b"], "'link' is a link to 'a', and a link can't be moved"),
-        (["*** Delete File: link", "*** Update File: link", "-x"], "there is no 'link' any more"),
-        (["*** Delete File: link", "*** Update File: a", "-y"], "can't be found"),
+        (["*** Update File: link", "*** Move to: b"], "'link' is a link to 'a', and links can't be moved"),
+        (["*** Delete File: link", "*** Update File: link", "-x"], "'link' doesn't exist any more"),
+        (["*** Delete File: link", "*** Update File: a", "-y"], "weren't found"),
     ],
 )
 def test_what_can_not_be_done_with_a_link_changes_nothing(top, write, apply, lines, why):
@@ -583,7 +583,7 @@ def test_an_invalid_patch_is_refused_before_the_approval(top):
     requests, result = asked(top, "apply_patch", {"input": "hello"})
     assert requests == []
     assert result.kind == "invalid_arguments"
-    assert "A patch begins with the line '*** Begin Patch'." in result.text
+    assert "A patch must begin with the line '*** Begin Patch'." in result.text
 
 
 def test_a_patch_that_is_too_long_is_refused(call):

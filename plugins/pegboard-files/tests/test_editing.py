@@ -40,7 +40,7 @@ def test_bytes_that_are_not_utf8_stay_as_they_are():
 
 
 def test_a_file_that_is_not_utf8_gets_no_second_encoding():
-    with pytest.raises(ToolError, match="isn't written in UTF-8"):
+    with pytest.raises(ToolError, match="isn't encoded in UTF-8"):
         edit(b"caf\xe9\none\n", "one", "zwölf")
 
 
@@ -105,13 +105,13 @@ def test_nothing_to_change_is_an_error():
     ("data", "old", "hint"),
     [
         (b"one\n", "nowhere", r"isn't in 'a\.txt'\. Read the file again"),
-        (b"one\n  two\n", "1\tone\n2\t  two", "Leave out the line numbers"),
+        (b"one\n  two\n", "1\tone\n2\t  two", "Remove the line numbers"),
         (
             b"one\n  two\nthree\n",
             "\ttwo\nthree",
             "The text from line 2 on differs only in spaces and tabs.*:\n  two\nthree$",
         ),
-        (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which stands for bytes"),
+        (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which read_file shows for bytes"),
         (b"a\ndef greet(name):\n", "def greet(nme):", r"most similar text begins at line 2\..*:\ndef greet\(name\):$"),
         ("“quoted” text\n".encode(), '"quoted" text', "begins at line 1.*:\n“quoted” text$"),
         (

@@ -73,22 +73,22 @@ def test_a_patch_with_crlf_is_read():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "begins with the line"),
-        ("*** Delete File: a\n*** End Patch", "begins with the line"),
-        ("*** Begin Patch\n*** Delete File: a", "ends with the line"),
-        ("<<'EOF\n*** Begin Patch\n*** End Patch\nEOF", "begins with the line"),
-        (wrapped(), "names no file"),
+        ("", "must begin with the line"),
+        ("*** Delete File: a\n*** End Patch", "must begin with the line"),
+        ("*** Begin Patch\n*** Delete File: a", "must end with the line"),
+        ("<<'EOF\n*** Begin Patch\n*** End Patch\nEOF", "must begin with the line"),
+        (wrapped(), "changes no file"),
         (
             wrapped("*** Rename File: a"),
             r"Line 2 .*'\*\*\* Rename File: a': expected one of \*\*\* Add File: PATH,",
         ),
         (wrapped("hello"), "Line 2 .*'hello'"),
-        (wrapped("*** Add File: a", "x"), "Line 3 .*each line of a new file begins with"),
+        (wrapped("*** Add File: a", "x"), "Line 3 .*each line of a new file must begin with"),
         (wrapped("*** Add File:"), "the path is missing"),
         (wrapped("*** Update File: a", "*** Move to:", " x"), "the path is missing"),
-        (wrapped("*** Update File: a"), "the update of 'a' changes nothing"),
+        (wrapped("*** Update File: a"), "the update of 'a' has no changes"),
         (wrapped("*** Update File: a", "@@ f"), "expected a line that begins with"),
-        (wrapped("*** Update File: a", "@@", "x"), "Line 4 .*a line of a chunk begins with"),
+        (wrapped("*** Update File: a", "@@", "x"), "Line 4 .*this line must begin with"),
         (wrapped("*** Update File: a", "*** End of File"), "expected a line that begins with"),
         (wrapped(*(f"*** Delete File: {n}" for n in range(201))), "more than 200 files"),
     ],
@@ -165,15 +165,15 @@ def test_the_strictest_level_that_finds_lines_decides():
 @pytest.mark.parametrize(
     ("before", "lines", "why"),
     [
-        ("a\n", ["-b"], "these lines can't be found:\nb\nRead the file again"),
+        ("a\n", ["-b"], "these lines weren't found:\nb\nRead the file again"),
         ("def f(a):\n", ["-def f(b):"], "most similar text begins at line 1.*:\ndef f\\(a\\):"),
-        ("a\nb\n", ["@@ c", "-a"], "the line that '@@' names can't be found:\nc"),
-        ("a\nb\n", ["-b", "@@", "-a"], "can't be found after line 2, but are before it: chunks follow the order"),
-        ("a\nb\n", ["-a", "*** End of File"], "these lines at its end can't be found"),
-        ("x\ny\nx\n", ["-x", "+z"], r"in several places \(lines 1, 3\):\nx\nGive more lines around them"),
-        ("f\nx\nf\nx\n", ["@@ f", "-x"], r"in several places \(lines 2, 4\)"),
-        ("a\nb\n", ["@@ a", "+x"], "isn't clear where after '@@ a' the new lines belong"),
-        ("x\n" * 100, ["-x"], r"\(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10\)"),
+        ("a\nb\n", ["@@ c", "-a"], "the line after '@@' wasn't found:\nc"),
+        ("a\nb\n", ["-b", "@@", "-a"], "weren't found after line 2, only before it: changes must be in the order"),
+        ("a\nb\n", ["-a", "*** End of File"], "these lines weren't found at its end"),
+        ("x\ny\nx\n", ["-x", "+z"], r"more than once \(at lines 1, 3\):\nx\nInclude more of the lines around them"),
+        ("f\nx\nf\nx\n", ["@@ f", "-x"], r"more than once \(at lines 2, 4\)"),
+        ("a\nb\n", ["@@ a", "+x"], "isn't clear where after '@@ a' to add the new lines"),
+        ("x\n" * 100, ["-x"], r"\(at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10\)"),
     ],
 )
 def test_lines_that_are_not_there_or_in_several_places_are_refused(before, lines, why):
@@ -197,7 +197,7 @@ def test_a_chunk_whose_lines_are_there_once_makes_just_its_change(lines, data):
     before = "".join(f"{line}\n" for line in lines)
     chunk = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     if times > 1:
-        with pytest.raises(ToolError, match="several places"):
+        with pytest.raises(ToolError, match="more than once"):
             applied(before, *chunk)
     else:
         assert applied(before, *chunk) == "".join(f"{line}\n" for line in [*lines[:start], *new, *lines[end:]])
@@ -213,7 +213,7 @@ def test_a_patch_bomb_ends_at_the_deadline():
 
 def test_a_file_of_too_many_lines_is_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_LINES", 2)
-    with pytest.raises(ToolError, match="'a' has more than 2 lines: too many for a patch"):
+    with pytest.raises(ToolError, match="'a' has more than 2 lines, too many for a patch"):
         applied("x\n" * 3, "-x", "+y")
 
 

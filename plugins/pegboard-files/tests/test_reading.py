@@ -24,15 +24,15 @@ def test_an_empty_file_says_so(write, files):
 
 def test_a_page_says_how_to_read_on_until_the_end(write, files):
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 6))})
-    assert files.read_file("a.txt", limit=2) == "1\tline 1\n2\tline 2\n[Lines 1-2 of 5. Read on with offset=3.]"
-    assert files.read_file("a.txt", 3, 2).endswith("4\tline 4\n[Lines 3-4 of 5. Read on with offset=5.]")
-    assert files.read_file("a.txt", 5, 2) == "5\tline 5\n[Lines 5-5; the file ends here.]"
+    assert files.read_file("a.txt", limit=2) == "1\tline 1\n2\tline 2\n[Lines 1-2 of 5. To continue, use offset=3.]"
+    assert files.read_file("a.txt", 3, 2).endswith("4\tline 4\n[Lines 3-4 of 5. To continue, use offset=5.]")
+    assert files.read_file("a.txt", 5, 2) == "5\tline 5\n[Lines 5-5. End of file.]"
 
 
 @pytest.mark.parametrize(("text", "lines"), [("a\nb\nc\n", 3), ("a\nb\nc", 3), ("", 0), ("\n", 1)])
 def test_an_offset_behind_the_end_is_an_error_that_says_how_long_the_file_is(write, files, text, lines):
     write({"a.txt": text})
-    with pytest.raises(ToolError, match=rf"'a\.txt' has {lines} lines: there is nothing at offset=9\."):
+    with pytest.raises(ToolError, match=rf"'a\.txt' has only {lines} lines?, so there is nothing at offset=9\."):
         files.read_file("a.txt", offset=9)
 
 
@@ -40,12 +40,12 @@ def test_a_page_holds_no_more_than_the_limits_in_whole_lines(write, files):
     write({"many.txt": "x\n" * 5_000, "wide.txt": ("é" * 500 + "\n") * 200})
     many = files.read_file("many.txt")
     assert len(many.splitlines()) <= MAX_LINES
-    assert many.endswith("Read on with offset=2000.]")
+    assert many.endswith("To continue, use offset=2000.]")
     wide = files.read_file("wide.txt")
     assert MAX_BYTES - 2_000 < len(wide.encode()) <= MAX_BYTES
     rows = wide.splitlines()
     assert all(row.endswith("\t" + "é" * 500) for row in rows[:-1])
-    assert rows[-1] == f"[Lines 1-{len(rows) - 1} of 200. Read on with offset={len(rows)}.]"
+    assert rows[-1] == f"[Lines 1-{len(rows) - 1} of 200. To continue, use offset={len(rows)}.]"
 
 
 def test_a_file_of_as_many_lines_as_fit_needs_no_second_page(write, files):
@@ -70,7 +70,7 @@ def test_following_the_offsets_gives_the_whole_file(top, lines, limit, ends_open
         page = tools.read_file("a.txt", offset, limit).split("\n")
         note = page.pop() if page[-1].startswith("[Lines ") else ""
         rows += page
-        if "Read on" not in note:
+        if "To continue" not in note:
             break
         offset = int(note.split("offset=")[1].rstrip(".]"))
     assert [row.split("\t", 1)[1] for row in rows] == ("\u0001" + text).removesuffix("\n").split("\n")
@@ -88,10 +88,10 @@ def test_a_long_line_is_cut_and_the_note_says_so(write, files):
 @pytest.mark.parametrize(
     ("data", "row", "note"),
     [
-        (b"a\r\nb\r\n", "1\ta", "[Lines end in CRLF.]"),
+        (b"a\r\nb\r\n", "1\ta", "[All lines end in CRLF.]"),
         (b"a\r\nb\n", "1\ta", "[Some lines end in CRLF.]"),
-        (b"caf\xe9\n", "1\tcaf\ufffd", "[Not valid UTF-8: each byte that can't be decoded is shown as \ufffd.]"),
-        ("é\n".encode("utf-16"), "1\té", "[Decoded from UTF-16.]"),
+        (b"caf\xe9\n", "1\tcaf\ufffd", "[The file isn't valid UTF-8: invalid bytes are shown as \ufffd.]"),
+        ("é\n".encode("utf-16"), "1\té", "[The file is encoded in UTF-16.]"),
     ],
 )
 def test_what_is_not_shown_as_it_is_gets_a_note(write, files, data, row, note):
@@ -107,7 +107,7 @@ def test_a_replacement_character_in_the_file_gets_no_note(write, files):
 
 def test_a_binary_file_is_refused_with_size_and_type(write, files):
     write({"a.zip": b"PK\3\4\0\0"})
-    with pytest.raises(ToolError, match=r"'a\.zip' is not a text file \(application/zip, 6 bytes\)"):
+    with pytest.raises(ToolError, match=r"'a\.zip' is a binary file \(application/zip, 6 bytes\)"):
         files.read_file("a.zip")
 
 
@@ -122,14 +122,14 @@ def test_a_line_far_down_is_found_over_block_borders(write, files, monkeypatch):
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 101))})
     for offset in (1, 2, 50, 99, 100):
         assert files.read_file("a.txt", offset, 1).startswith(f"{offset}\tline {offset}")
-    with pytest.raises(ToolError, match="has 100 lines"):
+    with pytest.raises(ToolError, match="has only 100 lines"):
         files.read_file("a.txt", 101)
 
 
 def test_an_enormous_rest_is_not_counted(write, files, monkeypatch):
     monkeypatch.setattr(reading, "_COUNTED_BYTES", 10)
     write({"a.txt": "line\n" * 100})
-    assert files.read_file("a.txt", limit=1) == "1\tline\n[Lines 1-1. Read on with offset=2.]"
+    assert files.read_file("a.txt", limit=1) == "1\tline\n[Lines 1-1. To continue, use offset=2.]"
 
 
 def test_the_way_to_a_far_line_ends_at_the_deadline(top, write):

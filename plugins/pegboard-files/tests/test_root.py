@@ -72,7 +72,7 @@ def test_a_path_that_leads_out_is_refused(tmp_path, top, write, opened, path):
     write({"a/b/c.txt": "x"})
     (tmp_path / "top2").mkdir()
     (top / "link").symlink_to(tmp_path)
-    with pytest.raises(ToolError, match="outside of the folder"):
+    with pytest.raises(ToolError, match="outside of the working folder"):
         resolve(opened, path.format(top=top, TOP=str(top).upper()))
 
 
@@ -222,7 +222,7 @@ def test_a_missing_file_is_named_with_its_near_misses(write, opened):
     write({"src/main.py": "", "src/domain.py": "", "src/other.rs": ""})
     with pytest.raises(ToolError) as caught:
         resolve(opened, "src/Main.py")
-    assert caught.value.text == "there is no 'src/Main.py'. Did you mean 'src/main.py' or 'src/domain.py'?"
+    assert caught.value.text == "'src/Main.py' doesn't exist. Did you mean 'src/main.py' or 'src/domain.py'?"
 
 
 def test_a_missing_directory_on_the_way_is_the_one_that_is_named(write, opened):
@@ -245,8 +245,8 @@ def test_no_error_names_the_hosts_path(top, write, opened):
     [
         ("x" * 300, "File name too long"),
         ("a/" * 2_000, "components"),
-        ("a\0b", "is not a path"),
-        ("a\udcff\ud800", "is not a path"),
+        ("a\0b", "is not a valid path"),
+        ("a\udcff\ud800", "is not a valid path"),
     ],
 )
 def test_an_invalid_path_is_refused_with_the_reason(opened, path, error):
@@ -298,7 +298,7 @@ def test_an_odd_name_is_shown_on_one_line_and_found_by_what_was_shown(top, opene
 def test_a_shown_name_that_two_files_share_finds_neither(top, opened):
     (top / "\n\\n").write_text("1")
     (top / "\\n\n").write_text("2")
-    with pytest.raises(ToolError, match="there is no"):
+    with pytest.raises(ToolError, match="doesn't exist"):
         resolve(opened, "\\n\\n")
 
 
@@ -323,7 +323,7 @@ def test_an_error_without_errno_is_reported_while_resolving(write, opened, monke
         raise OSError
 
     monkeypatch.setattr(module.os, "stat", refuse)
-    with pytest.raises(ToolError, match="it can't be examined"):
+    with pytest.raises(ToolError, match="it can't be accessed"):
         resolve(opened, "a.txt")
 
 
@@ -334,7 +334,7 @@ def test_a_missing_name_in_a_directory_that_cannot_be_listed_has_no_near_misses(
         raise PermissionError
 
     monkeypatch.setattr(module.OpenRoot, "children", refuse)
-    with pytest.raises(ToolError, match=r"^there is no 'b\.txt'\. Use list_directory"):
+    with pytest.raises(ToolError, match=r"^'b\.txt' doesn't exist\. Use list_directory"):
         resolve(opened, "b.txt")
 
 

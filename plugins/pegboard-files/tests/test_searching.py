@@ -133,7 +133,7 @@ def test_an_invalid_pattern_is_refused_with_the_reason(pattern):
 
 
 def test_a_pattern_that_compiles_to_too_much_is_refused():
-    with pytest.raises(ToolError, match="too costly"):
+    with pytest.raises(ToolError, match="too complex"):
         line_pattern(r"(?:\pL\pN){20}", literal=False, case="sensitive")
 
 
@@ -286,7 +286,8 @@ def test_the_limit_counts_lines_or_files_and_says_that_there_is_more(write, file
         ("b.txt", 1),
     ]
     assert lines.structured_content["truncated"]
-    assert lines.text.endswith("[Stopped after 4 matching lines; there are more. Narrow the search, or raise limit.]")
+    note = "[Stopped after 4 matching lines; there are more. Use a narrower search, or a higher limit.]"
+    assert lines.text.endswith(note)
     assert not files.grep("x", limit=6).structured_content["truncated"]
     for mode in ("files", "counts"):
         some = files.grep("x", mode=mode, limit=1).structured_content
@@ -321,15 +322,15 @@ def test_binary_files_are_left_out_and_counted_and_are_those_that_cannot_be_read
     answer = files.grep("needle")
     found = [(match["path"], match["line"]) for match in answer.structured_content["matches"]]
     assert found == [("b.log", 1), ("b.log", 5_002), ("c.txt", 1)]
-    assert "1 file left out as binary." in answer.text
+    assert "1 binary file skipped." in answer.text
     assert files.read_file("b.log", 5_002).startswith("5002\t\0needle")
-    with pytest.raises(ToolError, match="not a text file"):
+    with pytest.raises(ToolError, match="is a binary file"):
         files.read_file("a.bin")
 
 
 def test_a_binary_file_that_was_named_is_an_error(write, files):
     write({"a.bin": b"\0needle\n"})
-    with pytest.raises(ToolError, match=r"'a\.bin' is not a text file"):
+    with pytest.raises(ToolError, match=r"'a\.bin' is a binary file"):
         files.grep("needle", "a.bin")
 
 
@@ -359,8 +360,8 @@ def test_nothing_found_says_how_much_was_searched_and_left_out(write, files):
     write(CODE)
     answer = files.grep("nowhere")
     assert answer.text == (
-        "[No line matches in 7 files. Left out: 2 hidden (hidden=true shows them), "
-        "2 ignored (no_ignore=true shows them). 1 file left out as binary.]"
+        "[No line matches in 7 files. Not shown: 2 hidden (use hidden=true), "
+        "2 ignored (use no_ignore=true). 1 binary file skipped.]"
     )
     assert files.grep("nowhere", "README.md").text == "[No line matches in 1 file.]"
 
@@ -402,7 +403,7 @@ def test_what_cannot_be_opened_is_counted(write, files, monkeypatch):
     monkeypatch.setattr(OpenRoot, "open_file", refuse)
     answer = files.grep("needle")
     assert [match["path"] for match in answer.structured_content["matches"]] == ["b.txt"]
-    assert "1 that could not be read were left out." in answer.text
+    assert "1 unreadable entry skipped." in answer.text
     with pytest.raises(ToolError, match="Permission denied"):
         files.grep("needle", "a.txt")
 
@@ -411,7 +412,7 @@ def test_a_search_stops_at_its_time_limit_and_says_so(top, write):
     write({"a.txt": "needle\n"})
     answer = FileTools(Settings(root=str(top), time_limit=1e-9)).grep("needle")
     assert answer.structured_content["truncated"]
-    assert answer.text == "[Stopped after 1e-09 seconds; not everything was searched.]"
+    assert answer.text == "[Stopped after 1e-09 seconds; not all files were searched. Use a narrower search.]"
     one = FileTools(Settings(root=str(top), time_limit=1e-9)).grep("needle", "a.txt")
     assert one.structured_content["truncated"]
 

@@ -49,8 +49,8 @@ def test_a_binary_file_is_described_by_type_and_size(tmp_path):
     (tmp_path / "x").write_bytes(b"\0" * 1_234)
     with (tmp_path / "x").open("rb") as file:
         assert described(file, "a.png") == "image/png, 1,234 bytes"
-        assert described(file, "a.txt") == "of unknown type, 1,234 bytes"
-        assert described(file, "a.unknown-ending") == "of unknown type, 1,234 bytes"
+        assert described(file, "a.txt") == "unknown type, 1,234 bytes"
+        assert described(file, "a.unknown-ending") == "unknown type, 1,234 bytes"
 
 
 def read(data: bytes) -> list[module.Line]:

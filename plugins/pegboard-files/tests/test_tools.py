@@ -77,7 +77,7 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, registry):
     found = registry.call_sync("glob", {"pattern": "*.py"})
     assert found.text == "src/a.py"
     read = registry.call_sync("read_file", {"path": "src/a.py", "limit": 1})
-    assert read.text == "1\tdef find():\n[Lines 1-1 of 2. Read on with offset=2.]"
+    assert read.text == "1\tdef find():\n[Lines 1-1 of 2. To continue, use offset=2.]"
 
 
 def test_a_pattern_may_begin_with_the_searched_folders_whole_path(top, write, tmp_path):
@@ -96,7 +96,7 @@ def test_a_pattern_may_begin_with_the_searched_folders_whole_path(top, write, tm
         assert find("glob", pattern="*.py", exclude=[f"{whole}/src/"]) == "a.py"
         assert find("glob", pattern=f"{whole}/.work/*.py") == ".work/d.py"
         assert find("grep", pattern="x", include=[f"{whole}/src/*"], exclude=[f"{whole}/src/*.txt"]) == "src/b.py\n1:x"
-    assert "Nothing matches" in find("glob", pattern=f"{tmp_path}/*.txt")
+    assert "No path matches" in find("glob", pattern=f"{tmp_path}/*.txt")
 
 
 def test_brackets_are_read_literally_where_the_class_finds_nothing(write, registry):
@@ -109,7 +109,7 @@ def test_brackets_are_read_literally_where_the_class_finds_nothing(write, regist
     assert find("glob", pattern="app/[[]id]/*") == find("glob", pattern="app/\\[id\\]/*") == "app/[id]/page.tsx"
     assert find("glob", pattern="**/[...all]/a[1].{ts,js}") == "app/[...all]/a[1].ts"
     assert find("glob", pattern="b[1].ts") == "b1.ts"
-    assert find("glob", pattern="[xy].ts") == "[Nothing matches.]"
+    assert find("glob", pattern="[xy].ts") == "[No path matches.]"
     assert find("glob", pattern="*.ts*", exclude=["[id]/", "b[1].ts"]) == "app/[...all]/a[1].ts"
     assert find("grep", pattern="x", include=["app/[id]/**"]) == "app/[id]/page.tsx\n1:x"
     assert find("grep", pattern="x", include=["b[1].ts"]) == "b1.ts\n1:x"
@@ -118,14 +118,14 @@ def test_brackets_are_read_literally_where_the_class_finds_nothing(write, regist
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (("read_file", {"path": "../secret.txt"}), "outside of the folder"),
-        (("read_file", {"path": "/etc/passwd"}), "outside of the folder"),
+        (("read_file", {"path": "../secret.txt"}), "outside of the working folder"),
+        (("read_file", {"path": "/etc/passwd"}), "outside of the working folder"),
         (("read_file", {"path": "a.txt", "offset": 0}), "offset: must be at least 1"),
         (("read_file", {"path": ""}), "path: must have at least 1 character"),
         (("grep", {"pattern": "x", "limit": 9_999}), "limit: must be at most 2000"),
         (("grep", {"pattern": "("}), "not a valid regular expression"),
         (("glob", {"pattern": "["}), "not a valid pattern"),
-        (("list_directory", {"path": "nowhere"}), "there is no 'nowhere'"),
+        (("list_directory", {"path": "nowhere"}), "'nowhere' doesn't exist"),
     ],
 )
 def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, registry, call, text):
@@ -174,7 +174,7 @@ def test_rules_judge_the_path_as_the_tools_resolve_it(tmp_path, top, write, monk
 def test_what_rules_deny_is_neither_found_nor_listed_nor_searched(top, write, rule):
     write(SECRETS)
     see = seen({"root": str(top)}, rule)
-    left_out = "[What the permission rules deny is left out.]"
+    left_out = "[Paths denied by the permission rules are not shown.]"
     assert see("grep", pattern="KEY", hidden=True) == f"a.txt\n1:KEY=1\n\nsecret/key\n1:KEY=3\n{left_out}"
     assert see("glob", pattern="**", hidden=True) == f"a.txt\nsecret/key\n{left_out}"
     assert see("list_directory", hidden=True) == f"a.txt  6 bytes\nsecret/\nsrc/\n{left_out}"
@@ -188,7 +188,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
     write(SECRETS)
     see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
     assert "secret" not in see("list_directory") + see("glob", pattern="*")
-    assert see("list_directory", path="secret").startswith("the permission rules of this program deny 'secret'.")
+    assert see("list_directory", path="secret").startswith("The permission rules deny access to 'secret'.")
     asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
     assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
 
@@ -221,7 +221,7 @@ def test_what_rules_deny_is_denied_in_the_same_words_whether_or_not_it_is_there(
     facts = {} if name == "list_directory" else {"pattern": "KEY"}
     for folder in ("secret", "way"):
         missing = see(name, path=path.format(f"{folder}/nope"), **facts)
-        assert missing.startswith("the permission rules of this program deny ")
+        assert missing.startswith("The permission rules deny access to ")
         for entry in ("key", "sub", "out"):
             assert see(name, path=path.format(f"{folder}/{entry}"), **facts) == missing.replace("nope", entry)
 
@@ -373,9 +373,9 @@ def test_with_several_roots_there_is_still_no_way_out_of_each(tmp_path, write, s
     (tmp_path / "other" / "link").symlink_to(tmp_path / "secret.txt")
     other = tmp_path / "other"
     for path in (f"{other}/../secret.txt", f"{other}/link", f"{tmp_path}/secret.txt", f"{other}2/x", "../other/b.txt"):
-        assert "outside of the folder" in several("read_file", path=path).text
+        assert "outside of the working folder" in several("read_file", path=path).text
     missing = several("read_file", path=f"{other}/c.txt")
-    assert missing.text == f"there is no '{other}/c.txt'. Did you mean '{other}/b.txt'?"
+    assert missing.text == f"'{other}/c.txt' doesn't exist. Did you mean '{other}/b.txt'?"
 
 
 def lines_of(count: int, kinds: int = 150) -> str:

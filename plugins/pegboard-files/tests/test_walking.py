@@ -336,7 +336,7 @@ def test_hidden_and_ignored_entries_are_left_out_counted_and_shown_on_request(wr
     write({".gitignore": "*.log\n", "a.log": "", "a.py": ""})
     answer = files.list_directory()
     assert names(answer) == ["a.py"]
-    assert answer.text.endswith("[Left out: 1 hidden (hidden=true shows them), 1 ignored (no_ignore=true shows them).]")
+    assert answer.text.endswith("[Not shown: 1 hidden (use hidden=true), 1 ignored (use no_ignore=true).]")
     assert names(files.list_directory(hidden=True)) == [".gitignore", "a.py"]
     assert names(files.list_directory(no_ignore=True)) == ["a.log", "a.py"]
 
@@ -352,7 +352,7 @@ def test_a_long_list_comes_in_pages(write, files):
     answer = files.list_directory(limit=4)
     assert names(answer) == ["00", "01", "02", "03"]
     assert answer.structured_content["total"] == 10
-    assert answer.structured_content["note"] == "Entries 1-4 of 10. Read on with offset=4."
+    assert answer.structured_content["note"] == "Entries 1-4 of 10. To continue, use offset=4."
     last = files.list_directory(offset=8, limit=4)
     assert names(last) == ["08", "09"]
     assert last.structured_content["note"] == "Entries 9-10 of 10."
@@ -360,7 +360,7 @@ def test_a_long_list_comes_in_pages(write, files):
 
 def test_an_empty_directory_says_so(top, files):
     (top / "empty").mkdir()
-    assert files.list_directory("empty").text == "[Nothing to list.]"
+    assert files.list_directory("empty").text == "[No entries to list.]"
 
 
 def test_a_directory_is_listed_by_way_of_a_link_under_its_real_name(top, write, files):
@@ -424,7 +424,7 @@ def test_a_locked_directory_is_refused_or_listed_by_root(top, write, files):
 def test_a_listing_that_takes_too_long_says_that_it_is_not_all(top, write):
     write({"a": "", "b": ""})
     answer = FileTools(Settings(root=str(top), time_limit=1e-9)).list_directory()
-    assert answer.structured_content["note"].startswith("Stopped after 1e-09 seconds; this is not all.")
+    assert answer.structured_content["note"].startswith("Stopped after 1e-09 seconds; the list is incomplete.")
 
 
 GLOBBED = {
@@ -490,24 +490,22 @@ def test_many_results_come_in_pages(write, files):
     write({f"{n}.txt": "" for n in range(5)})
     first = files.glob("*.txt", limit=2)
     assert first.structured_content["truncated"]
-    assert first.text == "0.txt\n1.txt\n[There are more: read on with offset=2, or narrow the pattern.]"
+    assert first.text == "0.txt\n1.txt\n[There are more results. To continue, use offset=2, or use a narrower pattern.]"
     assert files.glob("*.txt", offset=4, limit=2).text == "4.txt"
-    assert files.glob("*.txt", offset=9).text == "[Nothing further matches.]"
+    assert files.glob("*.txt", offset=9).text == "[No more results.]"
 
 
 def test_nothing_found_says_what_was_left_out(write, files):
     write(GLOBBED)
     answer = files.glob("*.go")
-    assert answer.text == (
-        "[Nothing matches. Left out: 2 hidden (hidden=true shows them), 2 ignored (no_ignore=true shows them).]"
-    )
+    assert answer.text == ("[No path matches. Not shown: 2 hidden (use hidden=true), 2 ignored (use no_ignore=true).]")
 
 
 def test_a_glob_that_takes_too_long_says_that_it_is_not_all(top, write):
     write({"a": ""})
     answer = FileTools(Settings(root=str(top), time_limit=1e-9)).glob("*")
     assert answer.structured_content["truncated"]
-    assert answer.text.startswith("[Stopped after 1e-09 seconds; this is not all.")
+    assert answer.text.startswith("[Stopped after 1e-09 seconds; the list is incomplete.")
 
 
 def test_a_file_that_was_removed_or_replaced_has_no_size(top, write):

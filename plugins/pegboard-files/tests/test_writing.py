@@ -110,7 +110,7 @@ def test_another_name_of_a_file_keeps_what_it_was(tmp_path, top, opened):
 
 @pytest.mark.parametrize("path", [".git/config", "sub/.git/hooks/post-commit", ".GIT/x"])
 def test_files_in_git_directories_are_not_changed(opened, path):
-    with pytest.raises(ToolError, match="belongs to git"):
+    with pytest.raises(ToolError, match="managed by git"):
         change(opened, path, b"")
 
 
@@ -132,21 +132,21 @@ def test_a_read_only_file_is_refused(top, write, opened, mode):
 def test_a_huge_file_is_refused_without_being_read(top, opened):
     with (top / "a").open("wb") as file:
         file.truncate(1 << 30)
-    with pytest.raises(ToolError, match=f"at most {MAX_EDITED:,} can be edited"):
+    with pytest.raises(ToolError, match=f"more than {MAX_EDITED:,} bytes can't be edited"):
         change(opened, "a", b"")
 
 
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("../x", "outside of the folder"),
-        ("/etc/x", "outside of the folder"),
+        ("../x", "outside of the working folder"),
+        ("/etc/x", "outside of the working folder"),
         ("new/../../x", "goes through a directory that doesn't exist"),
         ("a\0b", "NUL"),
-        ("new\nline", "can't be printed"),
-        ("\u202etxt", "can't be printed"),
-        ("out/x", "outside of the folder"),
-        ("dangling", "outside of the folder"),
+        ("new\nline", "unprintable characters"),
+        ("\u202etxt", "unprintable characters"),
+        ("out/x", "outside of the working folder"),
+        ("dangling", "outside of the working folder"),
         ("x" * 300, "File name too long"),
     ],
 )
@@ -391,7 +391,7 @@ def test_a_lock_that_is_never_released_is_not_waited_for_beyond_the_time_limit(t
     fd = os.open(top, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(ToolError, match="Waiting for another program that writes there took longer than 0 seconds"):
+        with pytest.raises(ToolError, match="Waiting for another program that is writing took longer than 0 seconds"):
             commit([change(opened, "a", b"2")], Deadline(0))
     finally:
         os.close(fd)

@@ -65,14 +65,17 @@ def read_contents(file: BinaryIO, name: str, offset: int, limit: int, deadline: 
     if mime_type is not None:
         if size > MAX_IMAGE:
             raise ToolError(
-                f"{name!r} is an image of {size:,} bytes, and at most {MAX_IMAGE:,} can be shown. Make it smaller."
+                f"{name!r} is an image of {size:,} bytes. Images of more than {MAX_IMAGE:,} bytes can't be shown: "
+                "make it smaller."
             )
         return TextContent(f"{name!r}: {mime_type}, {size:,} bytes."), ImageContent(file.read(MAX_IMAGE), mime_type)
     is_pdf = head.startswith(b"%PDF-")
     if not is_pdf and not name.endswith(".ipynb"):
         return None
     if size > MAX_DOCUMENT:
-        raise ToolError(f"{name!r} has {size:,} bytes, and at most {MAX_DOCUMENT:,} of such a file can be shown.")
+        raise ToolError(
+            f"{name!r} has {size:,} bytes. PDFs and notebooks of more than {MAX_DOCUMENT:,} bytes can't be read."
+        )
     if is_pdf:
         return (TextContent(_pdf_page(file, name, offset, limit, deadline)),)
     cells = _cells(file.read(MAX_DOCUMENT))
@@ -81,7 +84,7 @@ def read_contents(file: BinaryIO, name: str, offset: int, limit: int, deadline: 
         return None
     lines = [line for number, cell in enumerate(cells, 1) for line in _cell_lines(number, cell)]
     page = page_of(_as_text(lines), name, offset, limit, deadline)
-    note = "[A notebook, shown by its cells. To edit it, read it with raw=true.]"
+    note = "[This is a notebook, shown cell by cell. To edit it, read it with raw=true.]"
     return (TextContent(f"{page}\n{note}"), *islice(_images(cells), MAX_IMAGES))
 
 
@@ -94,8 +97,8 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         from pypdf import PdfReader
     except ImportError:
         raise ToolError(
-            f"{name!r} is a PDF, and no PDF reader is installed: the operator can run "
-            "pip install 'pegboard-files[pdf]'."
+            f"{name!r} is a PDF, and support for PDFs isn't installed. Ask the user to run: "
+            "pip install 'pegboard-files[pdf]'"
         ) from None
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # otherwise its warnings are printed to stderr
     lines: list[str] = []
@@ -110,9 +113,9 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
     except _DeadlineError:
         raise ToolError(f"Reading the PDF {name!r} took longer than {deadline.seconds:.3g} seconds.") from None
     except Exception as error:  # a damaged file may raise anything
-        raise ToolError(f"{name!r} can't be read as a PDF: it is damaged, or encrypted.") from error
+        raise ToolError(f"{name!r} can't be read: the PDF is damaged or encrypted.") from error
     if all(line.startswith("[Page ") or not line.strip() for line in lines):
-        return f"[A PDF of {total} {'page' if total == 1 else 'pages'} without text, such as scanned ones.]"
+        return f"[This PDF has {total} {'page' if total == 1 else 'pages'} and no text. Its pages are probably images.]"
     return page_of(_as_text(lines), name, offset, limit, deadline, counted=number == total)
 
 
@@ -133,7 +136,7 @@ def _page_text(page: PageObject, deadline: Deadline) -> str:
 
     check()
     if sum(_drawn_sizes(page)) > MAX_PAGE:  # parsing them can't be ended, and takes seconds for a megabyte
-        return "[This page is too complex: its text can't be shown.]"
+        return "[This page is too complex to be read.]"
     return page.extract_text(visitor_operand_before=check)
 
 

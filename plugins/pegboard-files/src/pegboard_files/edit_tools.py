@@ -57,9 +57,9 @@ class Edit:
     """One replacement.
 
     Attributes:
-        old_string: The text to replace, exactly as it is in the file.
-        new_string: What takes its place.
-        replace_all: Replaces it wherever it is; else it has to be there once.
+        old_string: The text to replace, copied exactly from the file.
+        new_string: The text to put in its place. It may be empty.
+        replace_all: If true, replaces every occurrence of old_string.
     """
 
     old_string: OldText
@@ -142,13 +142,14 @@ class EditTools:
 
     @tool(title="Write a file", idempotent=True, **_CHANGES)
     def write_file(self, path: PathText, content: NewText, *, call: ToolContext | None = None) -> ToolResult:
-        """Writes a whole text file: a new one, with the directories that it needs, or in place of one that was read.
+        """Create a text file, or replace the whole content of one.
 
-        To change a part of a file, use a tool that edits.
+        Missing directories are created. Read an existing file before you replace it. To change a part of a file, use
+        an edit tool instead. Returns the number of lines written.
 
         Args:
-            path: The file, relative to the working folder, such as "src/main.py".
-            content: All that it will hold.
+            path: The file, relative to the working folder, for example "src/main.py".
+            content: The whole content of the file.
             call: The running call.
         """
         return self._run({"path": path, "content": content}, call)
@@ -163,16 +164,17 @@ class EditTools:
         replace_all: bool = False,
         call: ToolContext | None = None,
     ) -> ToolResult:
-        """Replaces a text in a file by another.
+        """Replace a text in a file.
 
-        The text must be in the file exactly once, so give enough of the lines round it. Give it exactly as it is,
-        indentation included, without the line numbers of read_file. Encoding and line ends of the file stay.
+        Unless replace_all is true, old_string must occur exactly once in the file: include enough of the lines around
+        it. Copy it exactly from the file, with its indentation, but without the line numbers of read_file. Preserves
+        encoding and line endings. Returns the line numbers of the replacements.
 
         Args:
-            path: The file, relative to the working folder, such as "src/main.py".
-            old_string: The text to replace, exactly as it is in the file.
-            new_string: What takes its place; may be empty.
-            replace_all: Replaces it wherever it is in the file.
+            path: The file, relative to the working folder, for example "src/main.py".
+            old_string: The text to replace, copied exactly from the file.
+            new_string: The text to put in its place. It may be empty.
+            replace_all: If true, replaces every occurrence of old_string.
             call: The running call.
         """
         arguments = {"path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all}
@@ -186,13 +188,14 @@ class EditTools:
         *,
         call: ToolContext | None = None,
     ) -> ToolResult:
-        """Makes several replacements in one file: all of them, or none where one can't be made.
+        """Make several replacements in one file. If one of them fails, none is made.
 
-        Each is as in edit_file, and sees what those before it have left.
+        Each works as in edit_file. They are made in order, and each works on the result of those before it. Returns
+        the line numbers of the replacements.
 
         Args:
-            path: The file, relative to the working folder, such as "src/main.py".
-            edits: The replacements, in their order.
+            path: The file, relative to the working folder, for example "src/main.py".
+            edits: The replacements, in order.
             call: The running call.
         """
         return self._run({"path": path, "edits": edits}, call)
@@ -225,14 +228,21 @@ class EditTools:
         return {"path": [*(path for file in patch for path in file.paths), *folders]}
 
     def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)
-        """Changes, adds, removes and moves files by one patch: all of it is applied, or nothing.
+        """Change, add, delete and move files with one patch. Either the whole patch is applied, or nothing.
 
-        A patch stands between the lines "*** Begin Patch" and "*** End Patch". For each file it has one of
-        "*** Add File: PATH", with the new lines below, each behind a "+"; "*** Delete File: PATH"; and
-        "*** Update File: PATH", which may be followed by "*** Move to: PATH", with its changes below. A change shows
-        about three lines above and below it, each behind a space, those that go behind "-", and those that come behind
-        "+". Where these lines are in the file more than once, put "@@ " with the head of the class or function above
-        them. Paths are relative to the working folder.
+        A patch begins with the line "*** Begin Patch" and ends with the line "*** End Patch". In between, it has a
+        section for each file, which begins with one of these lines:
+
+        - "*** Add File: PATH". The lines of the new file follow, with a "+" before each.
+        - "*** Delete File: PATH". Nothing follows.
+        - "*** Update File: PATH". The changes follow. To move the file, put "*** Move to: PATH" before them.
+
+        A change consists of about three unchanged lines before it and after it, with a space before each, the removed
+        lines, with a "-" before each, and the added lines, with a "+" before each. If these lines occur more than once
+        in the file, put a line "@@ " with the class or function that contains them above the change.
+
+        Paths are relative to the working folder. Returns a line for each file: A (added), M (modified) or D (deleted)
+        and its path.
 
         Args:
             input: The patch.
@@ -280,7 +290,7 @@ def _faults(arguments: Mapping[str, Any]) -> list[str]:
     """The argument errors of a patch."""
     try:
         if len(arguments["input"]) > MAX_PATCH:
-            return [f"input: a patch has at most {MAX_PATCH:,} characters; split it into several"]
+            return [f"input: a patch has at most {MAX_PATCH:,} characters; split it into several patches"]
         read_patch(arguments["input"])
     except ToolError as error:
         return [f"input: {error.text}"]
@@ -329,11 +339,11 @@ def text_of_state(state: FileState) -> EditedText:
         ToolError: There is no such file, or it is binary.
     """
     if state.data is None:
-        raise ToolError(f"there is no {state.name!r}. To make it, use write_file.")
+        raise ToolError(f"{state.name!r} doesn't exist. Use write_file to create it.")
     try:
         return EditedText.of(state.data)
     except BinaryFileError:
-        raise ToolError(f"{state.name!r} is not a text file: it can't be edited.") from None
+        raise ToolError(f"{state.name!r} is a binary file and can't be edited.") from None
 
 
 def written(state: FileState, content: str, deadline: Deadline) -> Planned:
@@ -421,7 +431,7 @@ class PatchRun:
             raise ToolError(f"{error.text} Nothing was changed.") from None
         changed = [file for file in self._files.values() if file.is_changed]
         if not changed:
-            raise ToolError("The patch changes nothing: the files are already as it says.")
+            raise ToolError("The patch changes nothing: the files already have this content.")
         moved = {id(file.like) for file in changed}
         shown = [file for file in changed if file.data is not None or id(file.before) not in moved]
         rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
@@ -442,20 +452,22 @@ class PatchRun:
             self.check(state)
             self._files[place] = _PatchedFile(state, state.data)
             if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
-                raise ToolError("The patch changes too many large files: split it into several.")
+                raise ToolError("The files of this patch are too large together. Split it into several patches.")
         return self._files[place]
 
     def _absent(self, path: str) -> _PatchedFile:
         file = self._file(path)
         if file.data is not None:
-            raise ToolError(f"there is already a {file.before.name!r}: update it, or delete it first.")
+            raise ToolError(f"{file.before.name!r} already exists. Update it, or delete it first.")
         return file
 
     def _present(self, path: str, *, follow: bool = True) -> _PatchedFile:
         file = self._file(path, follow=follow)
         if file.data is None:
             resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
-            raise ToolError(f"there is no {file.before.name!r} any more: an earlier part of the patch removes it.")
+            raise ToolError(
+                f"{file.before.name!r} doesn't exist any more: an earlier part of the patch deletes or moves it."
+            )
         return file
 
     def _apply(self, patch: FilePatch) -> None:
@@ -465,8 +477,8 @@ class PatchRun:
         file = self._present(patch.path, follow=patch.kind != "delete")
         if patch.move is not None and resolve(file.before.root, patch.path, follow=False) != file.before.parts:
             raise ToolError(
-                f"{patch.path!r} is a link to {file.before.name!r}, and a link can't be moved. Move that file, or "
-                "delete the link."
+                f"{patch.path!r} is a link to {file.before.name!r}, and links can't be moved. "
+                "Move that file instead, or delete the link."
             )
         if patch.chunks:
             text = text_of_state(evolve(file.before, data=file.data))

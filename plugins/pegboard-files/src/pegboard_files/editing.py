@@ -77,8 +77,8 @@ class EditedText:
         odd = self.text.encode(errors="surrogateescape") if not self.text.isascii() else b""
         if _is_not_utf8(odd) and _letters(text) - _letters(self.text):
             raise ToolError(
-                f"{name!r} isn't written in UTF-8, and can't take letters that aren't ASCII and that it doesn't have. "
-                "Use ASCII, or convert the file first."
+                f"{name!r} isn't encoded in UTF-8, so non-ASCII characters can't be added to it. "
+                "Use only ASCII, or convert the file to UTF-8 first."
             )
         return self.mark + data
 
@@ -283,9 +283,11 @@ def _not_found(text: EditedText, old: str, name: str, deadline: Deadline) -> str
     problem = f"old_string isn't in {name!r}."
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
     if all(map(_NUMBERED.match, wanted)):
-        return f"{problem} Leave out the line numbers, and the tab after each, that read_file shows."
+        return f"{problem} Remove the line numbers and tabs that read_file adds."
     if "\ufffd" in old and not text.text.isascii():
-        return f"{problem} It has U+FFFD, which stands for bytes that aren't UTF-8. Use a part without it."
+        return (
+            f"{problem} It contains U+FFFD, which read_file shows for bytes that aren't UTF-8. Use a part without it."
+        )
     lines = text.text.split("\n", _MOST_COMPARED)[:_MOST_COMPARED]
     return f"{problem} {near_miss(lines, wanted, deadline)}"
 

@@ -136,15 +136,15 @@ def read_patch(text: str) -> tuple[FilePatch, ...]:
     if any(begin.fullmatch(lines[0].strip()) and lines[-1].strip().endswith(end) for begin, end in _WRAPPERS):
         lines, offset = lines[1:-1], 1
     if not lines or lines[0].strip() != _BEGIN:
-        raise ToolError(f"A patch begins with the line {_BEGIN!r}.")
+        raise ToolError(f"A patch must begin with the line {_BEGIN!r}.")
     if lines[-1].strip() != _END:
-        raise ToolError(f"A patch ends with the line {_END!r}.")
+        raise ToolError(f"A patch must end with the line {_END!r}.")
     reader = _Reader(lines[1:-1], offset + 2)
     files = tuple(islice(reader.files(), MAX_FILES + 1))
     if not files:
-        raise ToolError("The patch names no file.")
+        raise ToolError("The patch changes no file. Add a section such as '*** Update File: PATH'.")
     if len(files) > MAX_FILES:
-        raise ToolError(f"The patch names more than {MAX_FILES} files: split it into several.")
+        raise ToolError(f"The patch names more than {MAX_FILES} files. Split it into several patches.")
     return files
 
 
@@ -185,7 +185,9 @@ class _Reader:
                     raise self._fault("the path is missing.", self.at - 1)
                 patch = FilePatch(kind, path, move, chunks=tuple(self._chunks()))
                 if not patch.chunks and move is None:
-                    raise self._fault(f"the update of {path!r} changes nothing: give lines with '-' and '+'.", begin)
+                    raise self._fault(
+                        f"the update of {path!r} has no changes: add lines that begin with '-' or '+'.", begin
+                    )
                 yield patch
 
     def _header(self) -> tuple[Literal["add", "delete", "update"], str]:
@@ -199,7 +201,7 @@ class _Reader:
         lines: list[str] = []
         while self.at < len(self.lines) and not self.lines[self.at].startswith("***"):
             if not self.lines[self.at].startswith("+"):
-                raise self._fault("each line of a new file begins with '+'.")
+                raise self._fault("each line of a new file must begin with '+'.")
             lines.append(self.lines[self.at][1:] + "\n")
             self.at += 1
         return "".join(lines)
@@ -230,7 +232,7 @@ class _Reader:
                 case "":
                     yield " ", ""
                 case _:
-                    raise self._fault("a line of a chunk begins with ' ' (context), '-' (removed) or '+' (added).")
+                    raise self._fault("this line must begin with ' ' (context), '-' (removed) or '+' (added).")
             self.at += 1
 
 
@@ -273,7 +275,7 @@ class PatchedText:
 
     def __attrs_post_init__(self) -> None:
         if self.text.text.count("\n") > MAX_LINES:
-            raise ToolError(f"{self.name!r} has more than {MAX_LINES:,} lines: too many for a patch. Use edit_file.")
+            raise ToolError(f"{self.name!r} has more than {MAX_LINES:,} lines, too many for a patch. Use edit_file.")
         self._lines = self.text.text.split("\n")
         if self._lines[-1] == "":
             self._lines.pop()
@@ -295,13 +297,13 @@ class PatchedText:
         for head in chunk.heads:
             found = self._places([head], start)
             if not found:
-                raise self._not_found([head], start, "the line that '@@' names")
+                raise self._not_found([head], start, "the line after '@@' wasn't found")
             start, other = found[0] + 1, next((place + 1 for place in found[1:2]), None)
         if not chunk.old:
             if chunk.heads:
                 raise ToolError(
-                    f"In {self.name!r}, it isn't clear where after '@@ {chunk.heads[-1]}' the new lines belong. "
-                    "Give a line above or below them as context, with a space before it."
+                    f"In {self.name!r}, it isn't clear where after '@@ {chunk.heads[-1]}' to add the new lines. "
+                    "Include an unchanged line before or after them, with a space in front of it."
                 )
             self._done.append((len(self._lines), 0, self._new(chunk.rows, len(self._lines))))
             return
@@ -310,13 +312,15 @@ class PatchedText:
             chunk = evolve(chunk, rows=chunk.rows[:-1])
             found = self._places(chunk.old, start, at_end=chunk.at_end)
         if not found:
-            raise self._not_found(chunk.old, start, "these lines" + (" at its end" if chunk.at_end else ""))
+            raise self._not_found(
+                chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else "")
+            )
         also = found[1:] if not chunk.heads else [each for each in found[1:] if other is not None and each >= other]
         if also and (not chunk.heads or other is None or found[0] < other):
             shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
             raise ToolError(
-                f"In {self.name!r}, these lines are in several places (lines {shown}):\n{_quoted(chunk.old)}\n"
-                "Give more lines around them, or '@@ ' with the head of the class or function that they are in."
+                f"In {self.name!r}, these lines occur more than once (at lines {shown}):\n{_quoted(chunk.old)}\n"
+                "Include more of the lines around them, or a line '@@ ' with the class or function that contains them."
             )
         self._done.append((found[0], len(chunk.old), self._new(chunk.rows, found[0])))
         self._at = found[0] + len(chunk.old)
@@ -352,9 +356,9 @@ class PatchedText:
             return
 
     def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
-        text = f"In {self.name!r}, {what} can't be found"
+        text = f"In {self.name!r}, {what}"
         if start and self._places(wanted, 0):
-            text += f" after line {start}, but are before it: chunks follow the order of the file"
+            text += f" after line {start}, only before it: changes must be in the order of the file"
         return ToolError(f"{text}:\n{_quoted(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
 
     def _new(self, rows: Sequence[Row], at: int) -> list[str]:

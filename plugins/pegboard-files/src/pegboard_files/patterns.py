@@ -191,18 +191,20 @@ def _lines(pattern: str) -> list[str]:
     import bracex
 
     if ".." in pattern.split("/"):
-        raise ToolError(f"the pattern {pattern!r} must not contain '..': give the folder in 'path' instead.")
+        raise ToolError(f"The pattern {pattern!r} must not contain '..'. Use 'path' for the directory.")
     if pattern.count("{") > MAX_BRACES:
-        raise ToolError(f"the pattern has more than {MAX_BRACES} braces: give several patterns, or a simpler one.")
+        raise ToolError(f"The pattern has more than {MAX_BRACES} braces. Use a simpler pattern, or several.")
     try:
         lines = bracex.expand(pattern.removeprefix("./"), keep_escapes=True, limit=MAX_BRANCHES)
     except bracex.ExpansionLimitException:
-        raise ToolError(f"the braces in {pattern!r} expand to more than {MAX_BRANCHES:,} patterns.") from None
+        raise ToolError(
+            f"The braces in {pattern!r} expand to more than {MAX_BRANCHES:,} patterns. Use fewer."
+        ) from None
     # A leading `!` or `#` has a meaning in ignore files; in a pattern it is literal.
     lines = [f"\\{line}" if line.startswith(("!", "#")) else line for line in lines]
     if not lines or not all(map(translated, lines)):
         raise ToolError(
-            f"{pattern!r} is not a valid pattern. Write for example '*.py', 'src/**/*.ts' or '*.{{js,jsx}}'; "
-            "put a backslash before a '[' that is meant literally."
+            f"{pattern!r} is not a valid pattern. Examples: '*.py', 'src/**/*.ts', '*.{{js,jsx}}'. "
+            "Put a backslash before a literal '['."
         )
     return lines

@@ -80,18 +80,18 @@ class Page:
         notes: list[str] = []
         if self.full:
             of = f" of {total:,}" if total is not None else ""
-            notes.append(f"Lines {self.first}-{self.last}{of}. Read on with offset={self.last + 1}.")
+            notes.append(f"Lines {self.first}-{self.last}{of}. To continue, use offset={self.last + 1}.")
         elif self.first > 1:
-            notes.append(f"Lines {self.first}-{self.last}; the file ends here.")
+            notes.append(f"Lines {self.first}-{self.last}. End of file.")
         if self.crlf:
-            which = "Lines" if self.crlf == len(self.rows) else "Some lines"
+            which = "All lines" if self.crlf == len(self.rows) else "Some lines"
             notes.append(f"{which} end in CRLF.")
         if encoding != "utf-8":
-            notes.append(f"Decoded from {encoding.upper()}.")
+            notes.append(f"The file is encoded in {encoding.upper()}.")
         if self.undecodable:
-            notes.append("Not valid UTF-8: each byte that can't be decoded is shown as \ufffd.")
+            notes.append("The file isn't valid UTF-8: invalid bytes are shown as \ufffd.")
         if self.cut:
-            notes.append(f"Lines longer than {MAX_COLUMNS:,} characters are cut; grep finds text in all of them.")
+            notes.append(f"Lines are cut after {MAX_COLUMNS:,} characters. grep searches whole lines.")
         return notes
 
 
@@ -112,7 +112,7 @@ def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         text = text_of(file)
     except BinaryFileError:
         what = described(file, name)
-        raise ToolError(f"{name!r} is not a text file ({what}): it can't be shown.") from None
+        raise ToolError(f"{name!r} is a binary file ({what}) and can't be shown.") from None
     return page_of(text, name, offset, limit, deadline)
 
 
@@ -124,7 +124,8 @@ def page_of(text: Text, name: str, offset: int, limit: int, deadline: Deadline, 
     if not page.rows:
         if offset == 1:
             return "[The file is empty.]"
-        raise ToolError(f"{name!r} has {skipped:,} lines: there is nothing at offset={offset}.")
+        lines = f"{skipped:,} {'line' if skipped == 1 else 'lines'}"
+        raise ToolError(f"{name!r} has only {lines}, so there is nothing at offset={offset}.")
     total = None
     if page.full and counted:
         rest = _count(text.file, deadline)

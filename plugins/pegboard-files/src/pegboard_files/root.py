@@ -253,7 +253,7 @@ class OpenRoot:
         finally:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
-            raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries: too many to list.")
+            raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries, too many to list.")
         allowed = [child for child in found if self.is_allowed((*parts, child.name))]
         self.denied = self.denied or len(allowed) < len(found)
         return allowed
@@ -345,8 +345,8 @@ def opened_root(
         fd = os.open(real, _DIRECTORY)
     except (OSError, RuntimeError) as error:
         raise ToolError(
-            "The folder that the file tools work in can't be opened. No file tool works until the "
-            "operator corrects the setting 'root' of the plugin 'files'."
+            "The working folder of the file tools can't be opened, so no file tool works. Ask the user to correct the "
+            "setting 'root' of the plugin 'files'."
         ) from error
     root = OpenRoot(fd, (str(real), str(given)), allows, may_edit)
     try:
@@ -368,9 +368,9 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 def _regular(name: str, found: os.stat_result) -> None:
     kind = kind_of(found.st_mode)
     if kind == "directory":
-        raise ToolError(f"{name!r} is a directory. Use list_directory or glob to look into it.")
+        raise ToolError(f"{name!r} is a directory. Use list_directory or glob to see its files.")
     if kind != "file":
-        raise ToolError(f"{name!r} is not a regular file (a pipe, socket, device or link): not opened.")
+        raise ToolError(f"{name!r} is a pipe, socket, device or link, not a regular file, and can't be opened.")
 
 
 MAX_LINKS: Final = 40
@@ -414,7 +414,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
                 continue
             links += 1
             if links > MAX_LINKS:
-                raise ToolError(f"{printable(asked)!r} runs through too many links.")
+                raise ToolError(f"{printable(asked)!r} goes through too many links.")
             if target.startswith("/"):
                 done.clear()
             todo += _components(root, target, asked)
@@ -426,7 +426,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
 def denied(asked: str) -> ToolError:
     """The error of every file tool for a path that the rules deny, whether or not it exists."""
     return ToolError(
-        f"the permission rules of this program deny {asked!r}. Go on without it, or tell the user what you need."
+        f"The permission rules deny access to {asked!r}. Continue without it, or tell the user what you need."
     )
 
 
@@ -449,13 +449,9 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         ToolError: Its path has `..` in a missing directory or unprintable characters, or the rules deny it.
     """
     if ".." in parts:
-        raise ToolError(
-            f"{printable(asked)!r} goes through a directory that doesn't exist. Give its path without '..'."
-        )
+        raise ToolError(f"{printable(asked)!r} goes through a directory that doesn't exist. Use a path without '..'.")
     if odd := [part for part in parts if not part.isprintable()]:
-        raise ToolError(
-            f"{printable(odd[0])!r} can't be the name of a new file: it has characters that can't be printed."
-        )
+        raise ToolError(f"{printable(odd[0])!r} can't be the name of a new file: it contains unprintable characters.")
     _check_allowed(root, parts, asked)
     return parts
 
@@ -464,9 +460,11 @@ def _check_text(asked: str) -> None:
     try:
         os.fsencode(asked)
     except UnicodeEncodeError:
-        raise ToolError(f"{printable(asked)!r} is not a path: it holds half a character.") from None
+        raise ToolError(
+            f"{printable(asked)!r} is not a valid path: it contains half a character (a lone surrogate)."
+        ) from None
     if "\0" in asked:
-        raise ToolError(f"{printable(asked)!r} is not a path: it holds a NUL character.")
+        raise ToolError(f"{printable(asked)!r} is not a valid path: it contains a NUL character.")
 
 
 def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
@@ -482,14 +480,14 @@ def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
         path = below[0]
     parts = path.split("/")[::-1]
     if len(parts) > MAX_PARTS:
-        raise ToolError(f"the path has more than {MAX_PARTS} components.")
+        raise ToolError(f"The path has more than {MAX_PARTS:,} components.")
     return parts
 
 
 def _outside(asked: str) -> ToolError:
     return ToolError(
-        f"{printable(asked)!r} is outside of the folder that the file tools work in. "
-        "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
+        f"{printable(asked)!r} is outside of the working folder. Use a path relative to the working folder, such as "
+        "'src/main.py', or '.' for the folder itself."
     )
 
 
@@ -506,9 +504,9 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
             _check_allowed(root, (*parent, name), asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
-        raise ToolError(f"{printable(asked)!r} leads through something that isn't a directory.") from error
+        raise ToolError(f"{printable(asked)!r} goes through a file as if it were a directory.") from error
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it can't be examined"
+        reason = os.strerror(error.errno) if error.errno else "it can't be accessed"
         raise ToolError(f"{printable(asked)!r}: {reason}.") from error
 
 
@@ -518,8 +516,12 @@ def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     if len(same) == 1:
         return same[0]
     near = [root.shown((*parent, name)) for name in suggest(part, _names(root, parent))]
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Use list_directory or glob to see what exists."
-    raise MissingError(f"there is no {printable(asked)!r}. {hint}")
+    hint = (
+        f"Did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else "Use list_directory or glob to find the right path."
+    )
+    raise MissingError(f"{printable(asked)!r} doesn't exist. {hint}")
 
 
 class MissingError(ToolError):

@@ -46,8 +46,8 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
     re2 = import_module("re2")
     if ("\n" in pattern) if literal else _LINE_END.search(pattern):
         raise ToolError(
-            "the pattern holds a line end, and grep matches within single lines. "
-            "Look for one of the lines, and see its neighbours with context=..."
+            "The pattern contains a line break, but grep matches single lines. Search for one of the lines, and use "
+            "context to see the lines around it."
         )
     options = re2.Options()
     options.never_nl = True
@@ -60,7 +60,7 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
     except (re2.error, UnicodeEncodeError) as error:
         raise _refused(pattern, error) from None
     if expression.programsize > MAX_PROGRAM:
-        raise ToolError("the pattern is too costly: use smaller counts in {...}, or fewer Unicode classes.")
+        raise ToolError("The pattern is too complex. Use smaller counts in {...}, or fewer Unicode classes.")
     return expression
 
 
@@ -121,8 +121,8 @@ def _refused(pattern: str, error: Exception) -> ToolError:
     reason = error.args[0] if error.args else error
     words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     return ToolError(
-        f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and "
-        "no back-references. Set literal=true to look for the text as it is."
+        f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2: no look-around, no "
+        "backreferences. To search for plain text, set literal=true."
     )
 
 
@@ -132,14 +132,14 @@ MAX_TEXT: Final = 400
 
 @frozen
 class Match:
-    """One line that matches.
+    """One matching line.
 
     Attributes:
         path: The file, relative to the root.
         line: The line's number, 1-based.
-        text: The line; of a long one the part round the match.
-        before: The lines of context right before it that belong to no earlier match.
-        after: The lines of context right after it, up to the next match.
+        text: The line; if it is long, the part around the match.
+        before: The context lines before it that belong to no earlier match.
+        after: The context lines after it, up to the next match.
     """
 
     path: str
@@ -151,11 +151,11 @@ class Match:
 
 @frozen
 class FileCount:
-    """One file that has lines that match.
+    """One file with matching lines.
 
     Attributes:
         path: The file, relative to the root.
-        count: How many of its lines match; null where only the files were asked for.
+        count: The number of matching lines; null in the mode "files".
     """
 
     path: str

@@ -73,7 +73,7 @@ def described(file: BinaryIO, name: str) -> str:
 
     kind = mimetypes.guess_type(name)[0] or ""
     known = kind and not kind.startswith("text/")
-    return f"{kind if known else 'of unknown type'}, {os.fstat(file.fileno()).st_size:,} bytes"
+    return f"{kind if known else 'unknown type'}, {os.fstat(file.fileno()).st_size:,} bytes"
 
 
 def _decoded(file: BinaryIO, encoding: str) -> Text:

@@ -92,9 +92,9 @@ def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
     if shown < total:
         notes.append(f"Entries {offset + 1}-{offset + shown} of {total:,}.")
     if offset + shown < total:
-        notes.append(f"Read on with offset={offset + shown}.")
+        notes.append(f"To continue, use offset={offset + shown}.")
     elif not total:
-        notes.append("Nothing to list.")
+        notes.append("No entries to list.")
     return _joined(*notes, _left_out(walk), _denied(walk))
 
 
@@ -102,9 +102,9 @@ def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
     """The note on a page of a glob's results."""
     notes = [_stopped(walk), _unreadable(walk.unreadable)]
     if more:
-        notes.append(f"There are more: read on with offset={offset + shown}, or narrow the pattern.")
+        notes.append(f"There are more results. To continue, use offset={offset + shown}, or use a narrower pattern.")
     elif not shown:
-        notes.append("Nothing further matches." if offset else "Nothing matches.")
+        notes.append("No more results." if offset else "No path matches.")
         notes.append(_left_out(walk))
     return _joined(*notes, _denied(walk))
 
@@ -115,41 +115,43 @@ def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
     what = "matching lines" if search.mode == "matches" else "files"
     notes: list[str] = []
     if search.full:
-        notes.append(f"Stopped after {found:,} {what}; there are more. Narrow the search, or raise limit.")
+        notes.append(f"Stopped after {found:,} {what}; there are more. Use a narrower search, or a higher limit.")
     elif search.stopped or walk.stopped:
-        notes.append(f"Stopped after {walk.deadline.seconds:.3g} seconds; not everything was searched.")
+        notes.append(
+            f"Stopped after {walk.deadline.seconds:.3g} seconds; not all files were searched. Use a narrower search."
+        )
     elif not found:
         notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
     if search.binary:
-        notes.append(f"{search.binary:,} {_plural(search.binary, 'file')} left out as binary.")
+        notes.append(f"{search.binary:,} binary {_plural(search.binary, 'file')} skipped.")
     if is_ascii_only(pattern) and not (found and pattern.isascii()):
         notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
     return _joined(*notes, _unreadable(walk.unreadable + search.unreadable), _denied(walk))
 
 
 def _stopped(walk: Walk) -> str:
-    return f"Stopped after {walk.deadline.seconds:.3g} seconds; this is not all." if walk.stopped else ""
+    return f"Stopped after {walk.deadline.seconds:.3g} seconds; the list is incomplete." if walk.stopped else ""
 
 
 def _left_out(walk: Walk) -> str:
     """The number of hidden and ignored entries; those in a directory that was left out aren't counted."""
     left = [
-        f"{count:,} {what} ({flag}=true shows them)"
+        f"{count:,} {what} (use {flag}=true)"
         for count, what, flag in (
             (walk.left_hidden, "hidden", "hidden"),
             (walk.left_ignored, "ignored", "no_ignore"),
         )
         if count
     ]
-    return f"Left out: {', '.join(left)}." if left else ""
+    return f"Not shown: {', '.join(left)}." if left else ""
 
 
 def _denied(walk: Walk) -> str:
-    return "What the permission rules deny is left out." if walk.root.denied else ""
+    return "Paths denied by the permission rules are not shown." if walk.root.denied else ""
 
 
 def _unreadable(count: int) -> str:
-    return f"{count:,} that could not be read were left out." if count else ""
+    return f"{count:,} unreadable {'entry' if count == 1 else 'entries'} skipped." if count else ""
 
 
 def _plural(count: int, word: str) -> str:
@@ -175,13 +177,13 @@ def answer(result: Answer) -> ToolResult:
 
 @frozen
 class DirectoryListing:
-    """What a directory holds.
+    """The entries of a directory.
 
     Attributes:
         path: The directory, relative to the root.
         entries: Its entries, sorted by name.
-        total: How many entries there are, those on other pages included.
-        note: What else is to know: how to read on, what was left out; may be empty.
+        total: The number of all entries, also those on other pages.
+        note: How to continue, and what was left out; may be empty.
     """
 
     path: str
@@ -196,12 +198,12 @@ class DirectoryListing:
 
 @frozen
 class GlobResult:
-    """Which paths a glob found.
+    """The paths that a pattern matches.
 
     Attributes:
-        files: What it matches, sorted by path.
-        truncated: Whether there is more.
-        note: What else is to know; may be empty.
+        files: The matching paths, sorted.
+        truncated: Whether there are more results.
+        note: How to continue, and what was left out; may be empty.
     """
 
     files: list[FoundFile]
@@ -215,14 +217,14 @@ class GlobResult:
 
 @frozen
 class GrepResult:
-    """What a search found.
+    """The results of a search.
 
     Attributes:
-        matches: Lines that match, sorted by path and line; empty unless they were asked for.
-        files: Files with lines that match, sorted by path; empty unless they were asked for.
-        searched: How many files were searched.
-        truncated: Whether there is more to find.
-        note: What else is to know; may be empty.
+        matches: The matching lines, sorted by path and line; empty in the modes "files" and "counts".
+        files: The files with matching lines, sorted by path; empty in the mode "matches".
+        searched: The number of files that were searched.
+        truncated: Whether there are more results.
+        note: What was left out, and what to do next; may be empty.
     """
 
     matches: list[Match]
@@ -305,17 +307,17 @@ class FileTools:
         raw: bool = False,
         call: ToolContext | None = None,
     ) -> str | ToolResult:
-        """Reads a file: text with line numbers, an image, the text of a PDF, the cells of a notebook.
+        """Read a file: text, an image, the text of a PDF, or the cells of a notebook.
 
-        Each line comes as its number, a tab, and its text. A note in brackets at the end says how to read on where
-        there is more, and whether something isn't shown as it is in the file. Directories and other binary files are
-        refused.
+        Text is returned with line numbers, one line as 'NUMBER<tab>TEXT'. If there is more, or if something isn't
+        shown exactly as it is in the file, a final [note] says so and tells how to continue. Directories and other
+        binary files are refused.
 
         Args:
-            path: The file, relative to the working folder, such as "src/main.py".
-            offset: The number of the first line to read; the first line of a file is 1.
-            limit: How many lines to read at most; fewer come where they are long.
-            raw: Shows the text of the file itself, such as a notebook's JSON.
+            path: The file, relative to the working folder, for example "src/main.py".
+            offset: The number of the first line to return. The first line of a file is 1.
+            limit: The maximum number of lines. Fewer are returned if the lines are long.
+            raw: If true, returns the text of the file itself, for example the JSON of a notebook.
             call: The running call.
         """
         with self._opened(call, path) as root:
@@ -339,17 +341,18 @@ class FileTools:
         limit: Annotated[int, Ge(1), Le(2_000)] = 500,
         call: ToolContext | None = None,
     ) -> DirectoryListing | ToolResult:
-        """Lists the files and directories right inside of one directory, sorted by name.
+        """List the files and directories in one directory, sorted by name.
 
-        Hidden entries (a leading dot) and those that .gitignore or .ignore files name are left out and counted. To
-        find files in directories further down, use glob.
+        Returns one entry per line: "NAME/" for a directory, "NAME  SIZE bytes" for a file, "NAME  (link)" for a link.
+        Hidden entries (their names start with a dot) and entries ignored by .gitignore or .ignore are left out, and
+        counted in a final [note]. To search subdirectories, use glob.
 
         Args:
-            path: The directory, relative to the working folder; "." is that folder itself.
-            hidden: Lists hidden entries too.
-            no_ignore: Lists ignored entries too.
-            offset: How many entries to pass over, to read on in a long list.
-            limit: How many entries to list at most.
+            path: The directory, relative to the working folder. "." is the working folder itself.
+            hidden: If true, includes hidden entries.
+            no_ignore: If true, includes ignored entries.
+            offset: The number of entries to skip, to continue a long list.
+            limit: The maximum number of entries.
             call: The running call.
         """
         with self._opened(call, path) as root:
@@ -372,20 +375,22 @@ class FileTools:
         limit: Annotated[int, Ge(1), Le(2_000)] = 500,
         call: ToolContext | None = None,
     ) -> GlobResult | ToolResult:
-        """Finds files by a pattern for their paths, in a directory and everything below it, sorted by path.
+        """Find files by a pattern for their paths, in a directory and all its subdirectories.
 
-        `*` and `?` stop at "/", `**` doesn't; `[ab]` and `{a,b}` choose. A pattern without "/" matches names at any
-        depth ("*.py"); one with "/" matches from the directory on ("src/**/*.py"); one that ends in "/" finds
-        directories. Hidden files and those that .gitignore or .ignore files name are left out.
+        Returns one path per line, sorted. A pattern without "/" matches file names at any depth ("*.py"). A pattern
+        with "/" matches paths from the directory on ("src/**/*.py"). A pattern that ends in "/" finds directories.
+        `*` and `?` don't match "/", `**` does; `[ab]` matches one of the characters, `{a,b}` one of the texts.
+        Hidden files (their names start with a dot) and files ignored by .gitignore or .ignore are left out. If there
+        are more results, a final [note] tells how to continue.
 
         Args:
-            pattern: What to find, such as "*.py", "src/**/*.{ts,tsx}", "/README.md" or "tests/".
-            path: The directory to look in, relative to the working folder. Results are relative to that folder too.
-            exclude: Patterns for files and directories to leave out, such as "vendor/".
-            hidden: Finds hidden files too; not needed where the pattern itself names one (".github/**").
-            no_ignore: Finds ignored files too.
-            offset: How many results to pass over, to read on in a long list.
-            limit: How many results to give at most.
+            pattern: The pattern, for example "*.py", "src/**/*.{ts,tsx}", "/README.md" or "tests/".
+            path: The directory to search, relative to the working folder. Results are relative to the working folder.
+            exclude: Patterns of files and directories to leave out, for example "vendor/".
+            hidden: If true, includes hidden files. Not needed if the pattern names one, as ".github/**" does.
+            no_ignore: If true, includes ignored files.
+            offset: The number of results to skip, to continue a long list.
+            limit: The maximum number of results.
             call: The running call.
         """
         with self._opened(call, path) as root:
@@ -419,25 +424,26 @@ class FileTools:
         no_ignore: bool = False,
         call: ToolContext | None = None,
     ) -> GrepResult | ToolResult:
-        r"""Searches the lines of text files, as ripgrep does: one file, or all below a directory.
+        r"""Search the lines of text files for a regular expression: in one file, or in all files below a directory.
 
-        Hidden files, binary files and those that .gitignore or .ignore files name are left out. Results are sorted
-        by path and line.
+        Returns the path of each file, and below it the matching lines as "LINE:TEXT", sorted by path and line. Hidden
+        files, binary files, and files ignored by .gitignore or .ignore are left out. If there are more results, a
+        final [note] says so.
 
         Args:
-            pattern: A regular expression for one line, in the syntax of RE2: no look-around, no back-references;
-                \w, \d and \b know ASCII only, \p{L} is any letter.
+            pattern: A regular expression for a single line, in RE2 syntax: no look-around, no backreferences; \w and
+                \d match ASCII only, \p{L} matches any letter.
             path: The file or directory to search, relative to the working folder.
-            literal: Takes the pattern as plain text.
-            case: "sensitive"; "ignore" for either case; "smart" to ignore case unless the pattern has a capital.
-            include: Searches only files that match one of these patterns, such as "*.py" or "src/**/*.{ts,tsx}".
-            exclude: Leaves out files and directories that match one of these patterns, such as "vendor/".
-            context: How many lines to show before and after each match.
-            mode: "matches" gives the lines; "files" only the paths of files with matches; "counts" also how many
-                lines match in each.
-            limit: How many lines, or files, to give at most.
-            hidden: Searches hidden files too.
-            no_ignore: Searches ignored files too.
+            literal: If true, the pattern is plain text, not a regular expression.
+            case: "sensitive"; "ignore"; or "smart", which ignores case if the pattern has no capital letter.
+            include: Searches only files that match one of these patterns, for example "*.py" or "src/**/*.{ts,tsx}".
+            exclude: Skips files and directories that match one of these patterns, for example "vendor/".
+            context: The number of lines to show before and after each match.
+            mode: "matches" returns the matching lines; "files" only the paths of the files with matches; "counts" also
+                the number of matching lines in each file.
+            limit: The maximum number of matching lines, or of files.
+            hidden: If true, includes hidden files.
+            no_ignore: If true, includes ignored files.
             call: The running call.
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
@@ -500,4 +506,4 @@ def _search_one(search: Search, parts: Parts) -> None:
     try:
         search.search(parts)
     except BinaryFileError:
-        raise ToolError(f"{search.root.shown(parts)!r} is not a text file: there are no lines to search.") from None
+        raise ToolError(f"{search.root.shown(parts)!r} is a binary file and can't be searched.") from None

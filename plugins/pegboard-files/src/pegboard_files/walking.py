@@ -320,12 +320,12 @@ class Walk:
 
 @frozen
 class DirectoryEntry:
-    """One name in a directory.
+    """One entry of a directory.
 
     Attributes:
-        name: The name.
-        kind: What it stands for; a link is not followed.
-        size: Bytes, of a file; else null.
+        name: Its name.
+        kind: Its type; links are not followed.
+        size: The bytes of a file; null for anything else.
     """
 
     name: str
@@ -335,12 +335,12 @@ class DirectoryEntry:
 
 @frozen
 class FoundFile:
-    """One path that a glob matches.
+    """One path that a pattern matches.
 
     Attributes:
         path: Relative to the root.
-        kind: What it is.
-        size: Bytes, of a file; else null.
+        kind: Its type; links are not followed.
+        size: The bytes of a file; null for anything else.
     """
 
     path: str

@@ -86,9 +86,9 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
     """
     name = root.shown(parts)
     if not parts:
-        raise ToolError(f"{name!r} is a directory. Give the path of a file.")
+        raise ToolError(f"{name!r} is a directory. Use the path of a file.")
     if any(part.casefold() == ".git" for part in parts):
-        raise ToolError(f"{name!r} can't be changed: .git belongs to git. Use git itself.")
+        raise ToolError(f"{name!r} can't be changed: files in .git are managed by git. Use git instead.")
     root.check_edit(parts)
     try:
         status = root.status(parts)
@@ -104,12 +104,14 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
         status = os.fstat(file.fileno())
         if status.st_size > MAX_EDITED:
             raise ToolError(
-                f"{name!r} has {status.st_size:,} bytes, and at most {MAX_EDITED:,} can be edited here. "
-                "Use another program."
+                f"{name!r} has {status.st_size:,} bytes. Files of more than {MAX_EDITED:,} bytes can't be edited "
+                "with this tool."
             )
         allowed = os.access(parts[-1], os.W_OK, dir_fd=root.directory(parts[:-1]))
         if not allowed or not status.st_mode & 0o222:
-            raise ToolError(f"{name!r} is read-only ({stat.filemode(status.st_mode)}). Tell the user, or leave it.")
+            raise ToolError(
+                f"{name!r} is read-only ({stat.filemode(status.st_mode)}). Ask the user to make it writable."
+            )
         return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status))
 
 
@@ -173,7 +175,7 @@ class _Slot:
         """
         if self.stamp() != self.change.before.stamp:
             name = self.change.before.name
-            raise ToolError(f"{name!r} was changed by another program. Read it again, and repeat the call.")
+            raise ToolError(f"{name!r} was changed by another program. Read it again, then repeat the call.")
 
     def stage(self) -> None:
         """Writes the new file next to the target, with the mode and attributes of the old one."""
@@ -447,7 +449,7 @@ def _lock(folders: Iterable[int], deadline: Deadline, stack: ExitStack) -> None:
             continue  # writable but not readable: its files are checked, but not locked
         stack.callback(os.close, lock)
         while not _locked(lock):
-            deadline.check("Waiting for another program that writes there")
+            deadline.check("Waiting for another program that is writing")
             time.sleep(0.01)
 
 
@@ -516,7 +518,7 @@ class SeenFiles:
             raise ToolError(f"{state.name!r} was changed since it was {seen}. Read it again before you change it.")
         if read_first and stamp is None:
             raise ToolError(
-                f"there is already a {state.name!r} with {state.stamp[2]:,} bytes. "
-                "Read it before you replace all of it; to change a part of it, use edit_file.",
-                hint="With read_first = false in the settings of the plugin 'files' it may be replaced unread.",
+                f"{state.name!r} already exists ({state.stamp[2]:,} bytes). Read it before you replace it. To change a "
+                "part of it, use an edit tool.",
+                hint="The user can allow that unread: read_first = false in the settings of the plugin 'files'.",
             )
