@@ -202,7 +202,8 @@ def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLim
         result: The result; its content is sent, or structured data if the content is the same.
         limits: The limits on media; other media become text.
     """
-    parts = [_part(item, limits.media_of_results) for item in result.content]
+    takes = limits.media_of_results
+    parts = [_part(item, takes) for item in result.content]
     media, texts = [part for part in parts if "text" not in part], [part["text"] for part in parts if "text" in part]
     response: JsonObject = {"name": name, "response": _response(result, texts)}
     if wire_id:
