@@ -122,13 +122,13 @@ def test_a_result_has_both_outputs_and_the_exit_code():
     registry = registry_with(["sh", "-c", "echo out; echo bad >&2; exit 3"])
     result = registry.call_sync("probe")
     assert (result.kind, result.metadata["exit_code"]) == ("tool_failure", 3)
-    assert result.text == "sh failed with exit code 3:\nout\n[standard error]\nbad"
+    assert result.text == "sh failed with exit code 3:\nout\n[stderr]\nbad"
     assert not registry_with(["sh", "-c", "exit 1"], success=[0, 1]).call_sync("probe").is_error
 
 
 def test_a_program_that_hangs_or_writes_too_much_is_ended(lifeline):
     hangs = registry_with(["sh", "-c", f"{lifeline.hold} sleep 600 & wait"], timeout=0.3).call_sync("probe")
-    assert (hangs.kind, "took more than 0.3 s, and was ended" in hangs.text) == ("timeout", True)
+    assert (hangs.kind, "took more than 0.3 s and was killed" in hangs.text) == ("timeout", True)
     lifeline.wait()
     floods = registry_with(["yes"]).call_sync("probe")
     assert (floods.kind, "wrote more than 1,000,000 bytes" in floods.text) == ("limit", True)

@@ -37,7 +37,7 @@ async def test_a_session_is_written_to_and_polled_until_its_end(start):
     assert ended.text.startswith("got two\n[Exit code 5, ")
     gone = await registry.call("poll_session", {"session": key})
     assert gone.is_error
-    assert "There are none" in gone.text
+    assert "You have none" in gone.text
 
 
 async def test_a_poll_waits_for_the_end_and_returns_new_output(start, fifo):
@@ -97,7 +97,7 @@ async def test_a_program_that_doesnt_read_doesnt_block_the_call(start):
     key = started.metadata["session"]
     for _ in range(4):
         written = await registry.call("write_stdin", {"session": key, "text": "x" * 30_000, "wait": 0.001})
-    assert "bytes were written: it doesn't read" in written.text
+    assert "bytes were written: the command isn't reading" in written.text
     await registry.call("end_session", {"session": key})
 
 
@@ -105,7 +105,7 @@ async def test_writing_to_a_closed_input_is_an_error(start):
     registry, started = await start("exec <&-; echo closed; sleep 10000", until="closed", wait=60)
     refused = await registry.call("write_stdin", {"session": started.metadata["session"], "text": "x\n"})
     assert refused.is_error
-    assert "reads no input any more" in refused.text
+    assert "has closed its stdin" in refused.text
     await registry.call("end_session", {"session": started.metadata["session"]})
 
 
@@ -194,7 +194,7 @@ async def test_closing_the_registry_ends_its_sessions(start, is_running):
 async def test_a_session_is_ended_at_its_limit(start):
     _, ended = await start("exec sleep 10000", timeout=0.3, wait=60)
     assert ended.metadata["exit_code"] == 124
-    assert "It was ended after its limit of 0.3 s. Without a timeout, a session has no limit." in ended.text
+    assert "It was killed at its time limit of 0.3 s. Start it without a timeout to let it run without a limit." in ended.text
 
 
 async def test_input_without_a_sandbox_asks_and_the_prompt_shows_the_command(start, make_registry):

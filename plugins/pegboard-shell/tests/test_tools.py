@@ -90,9 +90,9 @@ async def test_commands_of_two_answers_run_concurrently_in_different_folders(tmp
     [
         (
             60,
-            "It was ended after its limit of 0.2 s. Ask for a longer timeout (60 s at most), or pass background=true.",
+            "It was killed at its time limit of 0.2 s. Set a longer timeout (at most 60 s), or background=true.",
         ),
-        (0.1, "It was ended after its limit of 0.1 s. No call may take longer here: pass background=true."),
+        (0.1, "It was killed at its time limit of 0.1 s. No longer timeout is possible; set background=true."),
     ],
 )
 async def test_the_advice_at_a_limit_can_be_followed(make_registry, longest, advice):
@@ -146,7 +146,7 @@ async def test_a_missing_program_is_reported(run, top, command):
     (top / "file").write_text("")
     result = await run(command)
     assert result.is_error
-    assert "There is no program" in result.text or "can't be started" in result.text
+    assert "was not found" in result.text or "couldn't be started" in result.text
 
 
 async def test_a_line_with_a_missing_program_has_the_shells_exit_code(run):
@@ -259,4 +259,4 @@ def test_the_plugin_works_installed_as_a_wheel(tmp_path):
 
 @pytest.mark.parametrize("command", ["apply_patch <<'EOF'\n*** Begin Patch\n*** End Patch\nEOF", ["apply_patch", "x"]])
 async def test_a_patch_that_is_run_as_a_command_names_the_tool(run, command):
-    assert "apply_patch is a tool, where there is one, and no command" in (await run(command)).text
+    assert "apply_patch is not a command. If you have a tool" in (await run(command)).text

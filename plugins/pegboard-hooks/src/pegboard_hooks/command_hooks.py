@@ -169,7 +169,7 @@ class Answer:
         old = {"block": "deny", "approve": "allow"}
         decision: Any = own.decision or old.get(output.decision or "")
         reason = own.reason or output.reason or ""
-        ends = "\n".join(filter(None, (output.stop_reason, reason, own.context))) or "a hook ends it"
+        ends = "\n".join(filter(None, (output.stop_reason, reason, own.context))) or "a hook ended the turn"
         stop = None if output.goes_on else ends
         reason = reason or ("no reason was given" if decision == "deny" else "")
         return cls(decision, reason, own.arguments, own.context, stop, output.message)

@@ -282,7 +282,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
                 env=settings.environment(settings.with_holes, **_PLAIN_OUTPUT),
             )
         except OSError as error:
-            raise ToolError(f"{name} can't run: {error}. Do without it, or tell the user.") from error
+            raise ToolError(f"{name} can't run: {error}. Continue without it, or tell the user.") from error
         return _result(settings, words, finished)
 
     return Tool.from_schema(
@@ -308,13 +308,13 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
 
 def _result(settings: ToolSettings, words: Sequence[str], finished: Finished) -> ToolResult:
     stdout, stderr = (each.decode(errors="replace").rstrip("\n") for each in (finished.stdout, finished.stderr))
-    parts = [stdout, f"[standard error]\n{stderr}" if stderr else ""]
+    parts = [stdout, f"[stderr]\n{stderr}" if stderr else ""]
     facts = {"command": list(words), "exit_code": finished.code}
     if finished.ended is None and finished.code in settings.success:
         return ToolResult("\n".join(filter(None, parts)) or "(no output)", metadata=facts)
     if finished.ended is not None:
         kind: Any = "timeout" if finished.ended.startswith("took") else "limit"
-        what = f"{settings.program} {finished.ended}, and was ended. Ask for less; its output so far:"
+        what = f"{settings.program} {finished.ended} and was killed. Try a smaller request. Output so far:"
     else:
         kind, what = "tool_failure", f"{settings.program} failed with exit code {finished.code}:"
     text = "\n".join(filter(None, [what, *parts]))

@@ -20,7 +20,7 @@ Owner: TypeAlias = tuple[str | None, str | None]
 """The user and the conversation."""
 
 _END_SECONDS: Final = 5.0
-_HINT: Final = "Sessions end with the program that runs the tools, and are removed once their end was reported."
+_HINT: Final = "A session is removed once its exit code was returned, and ends with the program that runs the tools."
 
 
 @define(eq=False)
@@ -105,8 +105,12 @@ class Sessions:
             del self.running[each.key]
         if len(self.running) >= self.most:
             own = ", ".join(each.key for each in self.running.values() if each.owner == owner)
-            hint = f"End one of yours first ({own})." if own else "They are other conversations'; try again later."
-            raise ToolError(f"There are {self.most} sessions already, and all of them run.", hint=hint)
+            hint = (
+                f"Stop one of yours with end_session: {own}."
+                if own
+                else "They belong to other conversations. Try again later."
+            )
+            raise ToolError(f"There are already {self.most} running sessions, the maximum.", hint=hint)
 
     def get(self, key: str, owner: Owner) -> Session:
         """A session of this owner.
@@ -117,7 +121,7 @@ class Sessions:
         session = self.running.get(key)
         if session is None or session.owner != owner:
             own = [each.key for each in list(self.running.values()) if each.owner == owner]
-            there = f"There are {', '.join(own)}." if own else "There are none; start one with background=true."
+            there = f"Your sessions: {', '.join(own)}." if own else "You have none; start one with background=true."
             raise ToolError(f"There is no session {key[:40]!r}. {there}", hint=_HINT)
         session.used = time.monotonic()
         return session

@@ -154,16 +154,18 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
         root, named = given.resolve(), Path(os.path.normpath(given / folder))
         path = (root / folder).resolve()
         if not path.is_relative_to(root):
-            hint = f"Name one relative to {root}; a command may still name files elsewhere."
+            hint = f"Use a folder inside {root}. The command itself may use files elsewhere."
             raise ToolError(f"The folder {folder!r:.200} isn't below the working folder.", hint=hint)
         inner = path.relative_to(root)
         if named not in (root / inner, Path(os.path.normpath(given)) / inner):
             # The link could be changed while the user is asked.
-            raise ToolError(f"The folder {folder!r:.200} is behind a link.", hint=f"Name it {str(inner)!r:.200}.")
+            raise ToolError(
+                f"The folder {folder!r:.200} is behind a link.", hint=f"Use its real path: {str(inner)!r:.200}."
+            )
         opened = _opened_below(root, inner.parts)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        hint = "Run ls to see which folders there are; without a folder, it is the working folder."
+        hint = "Run ls to see the folders. Leave out folder to use the working folder."
         raise ToolError(f"The folder {folder!r:.200} can't be entered: {reason}.", hint=hint) from None
     # The only way to enter a folder that is safe from links and runs no code in a fork; not on all systems.
     entry = f"/proc/self/fd/{opened}" if Path("/proc/self/fd").is_dir() else str(path)

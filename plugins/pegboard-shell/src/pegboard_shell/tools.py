@@ -48,7 +48,9 @@ _MARGIN: Final = 120.0  # seconds of a tool's time limit beyond that of its comm
 _LIMITS: Final = ResultLimits(keep="middle")
 _UNSANDBOXED: Final = "shell_unsandboxed"
 _PATCHERS: Final = ("apply_patch", "applypatch")  # models trained on codex run it as a command, too
-_NO_COMMAND: Final = "apply_patch is a tool, where there is one, and no command: call it with the patch as its input."
+_NO_COMMAND: Final = (
+    "apply_patch is not a command. If you have a tool apply_patch, call it with the patch as its input."
+)
 _NOT_FOUND: Final = 127
 
 
@@ -95,19 +97,18 @@ class ShellTools:
         until: Marker | None = None,
         call: ToolContext,
     ) -> ToolResult:
-        """Runs a command: a line for the shell, or a list of a program and its arguments.
+        """Run a command: a shell line, or a list of a program and its arguments.
 
-        Gives what it writes to standard output and standard error, in its order, and in brackets at the end its exit
-        code and what else is to know. The input of the command is empty. What it leaves running is ended with it; to
-        let something run on, such as a server, pass background=true instead of "&".
+        Returns stdout and stderr, interleaved, then [exit code and notes]. The command has no stdin. Child processes
+        are killed when the command ends. For a server, set background=true; don't use "&".
 
         Args:
-            command: Such as "make test 2>&1 | tail -20", or ["python", "-m", "pytest"] without a shell.
-            folder: The folder to run it in, relative to the working folder.
-            timeout: Seconds that it may take; then it is ended, and its exit code is 124.
-            background: Lets it run on as a session, which has an input, after "wait" seconds at most.
-            wait: With background: how many seconds to wait for its end.
-            until: With background: waits no longer than until it has written this text, such as "ready".
+            command: A shell line, such as "make test 2>&1 | tail -20"; or ["python", "-m", "pytest"], without a shell.
+            folder: Folder to run in, relative to the working folder.
+            timeout: Time limit in seconds. At the limit the command is killed, and its exit code is 124.
+            background: Keep the command running as a session. Returns its output so far and the session id.
+            wait: With background: seconds to wait for the command to end before returning.
+            until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
         return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=True)
@@ -123,17 +124,18 @@ class ShellTools:
         until: Marker | None = None,
         call: ToolContext,
     ) -> ToolResult:
-        """Runs a command as shell does, but outside of the sandbox; the user is asked first.
+        """Run a command outside of the sandbox. The user is asked first.
 
-        Only for what failed in the sandbox and can't be done there, such as an access to the network.
+        Use it only for a command that the sandbox doesn't allow, such as one that needs the network. Returns the same
+        as shell.
 
         Args:
-            command: A line for the shell, or a list of a program and its arguments.
-            folder: The folder to run it in, relative to the working folder.
-            timeout: Seconds that it may take; then it is ended, and its exit code is 124.
-            background: Lets it run on as a session, which has an input, after "wait" seconds at most.
-            wait: With background: how many seconds to wait for its end.
-            until: With background: waits no longer than until it has written this text, such as "ready".
+            command: A shell line, or a list of a program and its arguments.
+            folder: Folder to run in, relative to the working folder.
+            timeout: Time limit in seconds. At the limit the command is killed, and its exit code is 124.
+            background: Keep the command running as a session. Returns its output so far and the session id.
+            wait: With background: seconds to wait for the command to end before returning.
+            until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
         return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=False)
@@ -148,14 +150,16 @@ class ShellTools:
         close: bool = False,
         call: ToolContext,
     ) -> ToolResult:
-        r"""Writes to the input of a command that runs as a session, and gives what it has written since.
+        r"""Write text to the stdin of a session.
+
+        Returns the output since the last call, then [exit code if it has ended, and notes].
 
         Args:
-            session: The session, as shell has named it.
-            text: What to write, as it is: end a line with "\n".
-            wait: How many seconds to wait for its end.
-            until: Waits no longer than until it has written this text, such as a prompt.
-            close: Closes the input behind the text.
+            session: The session id, from the result of shell.
+            text: The text to write. End each line with "\n".
+            wait: Seconds to wait for the command to end before returning.
+            until: Return as soon as the output contains this text, such as a prompt.
+            close: Close stdin after the text.
             call: The running call.
         """
         known = self.sessions.get(session, owner_of(call))
@@ -163,13 +167,13 @@ class ShellTools:
         try:
             written = known.command.write(data)
         except BrokenPipeError:
-            hint = f'Read what it has written with poll_session(session="{session}").'
-            raise ToolError(f"The command of session {session!r} reads no input any more.", hint=hint) from None
+            hint = f'Read its output with poll_session(session="{session}").'
+            raise ToolError(f"Session {session!r} has closed its stdin.", hint=hint) from None
         known.unended = unended(known.unended + data[:written].decode(errors="replace"))
         notes: list[str] = []
         if written < len(data):
             notes.append(
-                f"Only {written:,} of {len(data):,} bytes were written: it doesn't read. Go on behind them later."
+                f"Only {written:,} of {len(data):,} bytes were written: the command isn't reading. Send the rest later."
             )
         elif close:
             known.command.close_input()
@@ -178,21 +182,25 @@ class ShellTools:
     async def poll_session(
         self, session: Key, wait: Wait = 10.0, until: Marker | None = None, *, call: ToolContext
     ) -> ToolResult:
-        """Gives what a command that runs as a session has written since the last call, and its exit code at its end.
+        """Read the new output of a session.
+
+        Returns the output since the last call, then [exit code if it has ended, and notes].
 
         Args:
-            session: The session, as shell has named it.
-            wait: How many seconds to wait for its end.
-            until: Waits no longer than until it has written this text, such as "ready".
+            session: The session id, from the result of shell.
+            wait: Seconds to wait for the command to end before returning.
+            until: Return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
         return await self._answer(call, self.sessions.get(session, owner_of(call)), wait, until, [])
 
     async def end_session(self, session: Key, *, call: ToolContext) -> ToolResult:
-        """Ends a command that runs as a session, with all that it has started, and gives the rest of its output.
+        """Stop a session: its command and all child processes are killed.
+
+        Returns the output since the last call, then [exit code and notes].
 
         Args:
-            session: The session, as shell has named it.
+            session: The session id, from the result of shell.
             call: The running call.
         """
         known = self.sessions.get(session, owner_of(call))
@@ -220,12 +228,12 @@ class ShellTools:
     def preview(self, arguments: Mapping[str, Any]) -> Preview:
         """The command, its folder and its sandbox."""
         lack = self.sandbox.lack
-        where = self._walls(arguments) if lack is None else f"without a sandbox, with all that you may do: {lack}"
+        where = self._walls(arguments) if lack is None else f"without a sandbox, with all your rights: {lack}"
         return _previewed(arguments, where)
 
     def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
         """The preview of a command outside of the sandbox."""
-        return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all that you may do")
+        return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all your rights")
 
     def input_judged(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
         """The input for rules, after the incomplete line of earlier ones, as a word may come in pieces."""
@@ -236,7 +244,7 @@ class ShellTools:
         """The input, and the command that it is for."""
         key = str(arguments.get("session"))
         begun, shown = self.sessions.begun(key), self.sessions.shown(key)
-        where = f" behind {begun[-200:]!r}" if begun else ""
+        where = f" after {begun[-200:]!r}" if begun else ""
         return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
 
     async def offered(self, request: ModelRequest) -> ModelRequest | None:
@@ -324,7 +332,8 @@ class ShellTools:
             self.sessions.remove(session)
             return self._result(command, await _taken(command), notes, inside=session.in_sandbox)
         key = session.key
-        notes.append(f'Session {key} runs on: poll_session(session="{key}") reads on, end_session ends it.')
+        calls = f'poll_session(session="{key}") reads more, end_session(session="{key}") stops it'
+        notes.append(f"Session {key} is still running: {calls}.")
         facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
         return _with_notes(await _taken(command), notes, facts)
 
@@ -333,33 +342,34 @@ class ShellTools:
     ) -> ToolResult:
         """The result of a command that has ended, or should have; `most` is the longest limit possible."""
         if command.pid is None:
-            raise ToolError(f"The command can't be started: {_reason(command.failure)}.") from command.failure
+            raise ToolError(f"The command couldn't be started: {_reason(command.failure)}.") from command.failure
         left = command.leftovers
         if not command.is_over:
-            notes.append(f"Process {command.pid} could not be ended.")
+            notes.append(f"Process {command.pid} couldn't be killed.")
         if left.ended and not inside:
-            notes.append(f"What it had left running was ended: {_processes(left.ended)}.")
+            notes.append(f"{_processes(left.ended)} that it had left running {_was(left.ended)} killed.")
         if left.running:
-            notes.append(f"{_processes(len(left.running))} of it can't be ended: {', '.join(map(str, left.running))}.")
+            ids = ", ".join(map(str, left.running))
+            notes.append(f"{_processes(len(left.running))} that it started can't be killed: {ids}.")
         if left.holds_output:
-            notes.append("Something that it has started runs on and can't be ended from here.")
+            notes.append("A process that it started is still running and can't be killed from here.")
         in_time = command.is_over and not command.timed_out
         code = command.exit_code if in_time else TIMED_OUT
         notes.insert(0, f"Exit code {code}{_by_signal(command.exit_code) if in_time else ''}, {command.seconds:.1f} s.")
         if not in_time:
             limit = command.limit or 0.0
-            notes.insert(1, f"It was ended after its limit of {limit:g} s.")
+            notes.insert(1, f"It was killed at its time limit of {limit:g} s.")
             if most is None:
-                notes.append("Without a timeout, a session has no limit.")
+                notes.append("Start it without a timeout to let it run without a limit.")
             elif limit < most:
-                notes.append(f"Ask for a longer timeout ({most:g} s at most), or pass background=true.")
+                notes.append(f"Set a longer timeout (at most {most:g} s), or background=true.")
             else:
-                notes.append("No call may take longer here: pass background=true.")
+                notes.append("No longer timeout is possible; set background=true.")
         elif inside and code and may_be_refused(output.text):
             where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
-            net = "" if self.settings.network else " and reaches no network"
-            notes.append(f"It ran in a sandbox with a /tmp of its own, where it changes nothing{where}{net}.")
-            notes.append(f"{_UNSANDBOXED} runs it outside, once the user has agreed.")
+            net = "" if self.settings.network else " and no network"
+            notes.append(f"It ran in a sandbox with its own /tmp{net}, and can't change files{where}.")
+            notes.append(f"If that is why it failed, call {_UNSANDBOXED}; the user is asked first.")
         facts = {"exit_code": code, "seconds": round(command.seconds, 3)}
         return _with_notes(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})
 
@@ -382,9 +392,9 @@ def _found(argv: Sequence[str], path: str, folder: str) -> list[str]:
     program = argv[0]
     found = os.path.join(folder, program) if "/" in program else shutil.which(program, path=path)  # noqa: PTH118
     if not program or found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
-        hint = "A list is a program and its arguments; pass a text to have a shell run it."
+        hint = "A list is a program and its arguments. Pass a string to run a shell line."
         hint = _NO_COMMAND if program in _PATCHERS else hint
-        raise ToolError(f"There is no program {program!r:.200} to run.", hint=hint)
+        raise ToolError(f"The program {program!r:.200} was not found.", hint=hint)
     return [found, *argv[1:]]
 
 
@@ -403,11 +413,11 @@ async def _taken(command: RunningCommand) -> Output:
 
 def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
     """A result of the output, and the notes in brackets."""
-    notes = [*notes, f"{output.lost:,} bytes of its output, in the middle, were dropped."] if output.lost else notes
+    notes = [*notes, f"{output.lost:,} bytes in the middle of the output were dropped."] if output.lost else notes
     if facts.get("exit_code") == _NOT_FOUND and any(f"{name}: " in output.text[-500:] for name in _PATCHERS):
         notes = [*notes, _NO_COMMAND]
     if output.odd:
-        notes = [*notes, f"{output.odd:,} characters that aren't text are shown as U+FFFD."]
+        notes = [*notes, f"{output.odd:,} characters are not text and are shown as U+FFFD."]
     end = "" if not output.text or output.text.endswith("\n") else "\n"
     text = f"{output.text}{end}[{' '.join(notes)}]"
     lost = {"lost_bytes": output.lost} if output.lost else {}
@@ -422,6 +432,10 @@ def _by_signal(code: int | None) -> str:
 
 def _processes(number: int) -> str:
     return "1 process" if number == 1 else f"{number} processes"
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _reason(failure: BaseException | None) -> str:
