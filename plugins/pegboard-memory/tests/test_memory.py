@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -159,6 +160,30 @@ def test_a_search_makes_no_database(memory, database):
     assert Blocks(database).all(None, None) == {}
     assert SqliteTexts(database).load("a", session=None) is None
     assert not database.path.parent.exists()
+
+
+def test_a_search_ends_in_its_thread_when_it_is_cancelled(memory, database, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def search_without_end(*arguments):
+        try:
+            with database.work(stop=arguments[-1]) as connection:
+                begun.set()
+                numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+                connection.execute(numbers).fetchone()
+        finally:
+            ended.set()
+
+    async def cancel():
+        search = asyncio.create_task(memory.search("a"))
+        assert await asyncio.to_thread(begun.wait, 60)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert await asyncio.to_thread(ended.wait, 60)
+
+    monkeypatch.setattr(SqliteMemory, "_found", search_without_end)
+    asyncio.run(cancel())
 
 
 # Whole texts

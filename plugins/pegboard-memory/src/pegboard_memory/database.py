@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 import zlib
 from collections.abc import Generator
@@ -40,7 +41,10 @@ _FAULTS: Final = {
     sqlite3.SQLITE_FULL: "can't grow: the disk is full",
     sqlite3.SQLITE_READONLY: "can't be written",
     sqlite3.SQLITE_CANTOPEN: "can't be opened",
+    sqlite3.SQLITE_INTERRUPT: "wasn't searched to the end: the call was cancelled",
 }
+_STEPS: Final = 10_000
+"""Instructions of SQLite's virtual machine after each of which work may be stopped."""
 _PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -77,17 +81,20 @@ class Database:
                 raise self._fault(sqlite3.SQLITE_CORRUPT, result)
 
     @contextmanager
-    def work(self, *, write: bool = False) -> Generator[sqlite3.Connection]:
+    def work(self, *, write: bool = False, stop: threading.Event | None = None) -> Generator[sqlite3.Connection]:
         """A transaction: committed at the end, rolled back where it fails.
 
         Args:
             write: Whether it writes; then no other program can write at the same time.
+            stop: Ends the statement that runs once it is set.
 
         Raises:
-            ToolError: The file is locked, damaged or can't be used; nothing was changed.
+            ToolError: The file is locked, damaged or can't be used, or the work was stopped; nothing was changed.
         """
         try:
             with closing(self._connected()) as connection:
+                if stop is not None:
+                    connection.set_progress_handler(stop.is_set, _STEPS)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection
                 connection.execute("COMMIT")

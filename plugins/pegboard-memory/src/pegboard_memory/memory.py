@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 import zlib
 from collections.abc import Mapping
@@ -186,7 +187,11 @@ class SqliteMemory(Memory):
             limit: How many at most.
             agent: Leaves out what other agents of the user have archived; `None` leaves out nothing.
         """
-        return await off_loop(self._found, query, user, session, limit, agent)
+        stop = threading.Event()
+        try:
+            return await off_loop(self._found, query, user, session, limit, agent, stop)
+        finally:
+            stop.set()  # a cancelled search ends in its thread, too
 
     async def add(
         self,
@@ -209,8 +214,14 @@ class SqliteMemory(Memory):
                 "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
             )
 
-    def _found(
-        self, query: str, user: str | None, session: str | None, limit: int, agent: str | None
+    def _found(  # noqa: PLR0913, PLR0917  (as of search)
+        self,
+        query: str,
+        user: str | None,
+        session: str | None,
+        limit: int,
+        agent: str | None,
+        stop: threading.Event,
     ) -> tuple[MemoryEntry, ...]:
         words = list(dict.fromkeys(re.findall(r"\w+", plain(query[:MOST_CHARACTERS]).casefold())))[:_MOST_WORDS]
         if not words or limit < 1 or not self.database.exists:
@@ -223,7 +234,7 @@ class SqliteMemory(Memory):
             own = "(author IS ? OR json_extract(metadata, '$.block') IS NULL)"
             conditions, values = f"{conditions} AND {own}", [*values, agent]
         select = "SELECT e.text, user, session, author, time, metadata FROM words JOIN entries e ON e.id = words.rowid"
-        with self.database.work() as connection:
+        with self.database.work(stop=stop) as connection:
             rows = connection.execute(f"{select} WHERE {conditions} ORDER BY rank, e.id DESC LIMIT ?", (*values, limit))
             return tuple(MemoryEntry(*row[:5], metadata=json.loads(row[5])) for row in rows)
 
