@@ -523,12 +523,13 @@ def test_a_patch_of_which_a_part_can_not_be_done_changes_nothing(top, write, app
     assert sorted((str(path), path.is_file() and path.read_bytes()) for path in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("name", ["link", "./link", "link/", "folder/../link/."])
 @pytest.mark.parametrize("target", ["a", "missing", "../secret.txt", "folder", "second"])
-def test_a_patch_that_deletes_a_link_deletes_the_link(top, write, apply, target):
+def test_a_patch_that_deletes_a_link_deletes_the_link(top, write, apply, target, name):
     write({"a": "x\n", "folder/b": "y\n"})
     (top / "second").symlink_to("a")
     (top / "link").symlink_to(target)
-    result = apply("*** Delete File: link", "*** Add File: new", "+z")
+    result = apply(f"*** Delete File: {name}", "*** Add File: new", "+z")
     assert result.text.endswith("A new\nD link")
     assert f"--- a/link\n+++ /dev/null\n@@ -1 +0,0 @@\n-{target}\n" in result.metadata["diff"]
     assert sorted(path.name for path in top.iterdir()) == ["a", "folder", "new", "second"]

@@ -126,10 +126,11 @@ def test_an_escaped_backslash_before_an_n_is_no_line_end():
     assert matching(r"a\n", "a\\n\n", literal=True) == ["a\\n"]
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "*", r"(?=a)", r"(a)\1", "a{1001}", r"\Z", "\ud800"])
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", r"(?=a)", r"(a)\1", "a{1001}", r"\Z", "\ud800", r"\bд("])
 def test_an_invalid_pattern_is_refused_with_the_reason(pattern):
-    with pytest.raises(ToolError, match=r"not a valid regular expression: .+RE2"):
+    with pytest.raises(ToolError, match=r"not a valid regular expression: .+RE2") as caught:
         line_pattern(pattern, literal=False, case="sensitive")
+    assert "(?m)" not in caught.value.text
 
 
 def test_a_pattern_that_compiles_to_too_much_is_refused():

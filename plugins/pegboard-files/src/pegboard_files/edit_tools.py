@@ -223,7 +223,7 @@ class EditTools:
         """
         patch = read_patch(arguments["input"])
         root = self._folder(arguments, context)
-        deleted = (file.path for file in patch if file.kind == "delete")
+        deleted = (file.path.rstrip("/") for file in patch if file.kind == "delete")
         folders = [path.rpartition("/")[0] or "." for path in deleted if os.path.islink(os.path.join(root, path))]  # noqa: PTH114, PTH118
         return {"path": [*(path for file in patch for path in file.paths), *folders]}
 

@@ -409,7 +409,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
                     return _new_parts(root, (*done, part, *below), asked)
                 _check_allowed(root, (*done, part), asked)
                 raise
-            if target is None or not (follow or todo):
+            if target is None or not (follow or any(part not in {"", "."} for part in todo)):
                 done.append(name)
                 continue
             links += 1

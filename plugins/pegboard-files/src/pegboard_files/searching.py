@@ -120,6 +120,8 @@ def _ignores_case(pattern: str, *, literal: bool, case: Case) -> bool:
 def _refused(pattern: str, error: Exception) -> ToolError:
     reason = error.args[0] if error.args else error
     words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    what, _, part = words.partition(": ")
+    words = words if part in pattern else what  # it may be of the pattern as it is compiled
     return ToolError(
         f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2: no look-around, no "
         "backreferences. To search for plain text, set literal=true."
