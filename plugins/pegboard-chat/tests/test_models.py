@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from installed import own_keyring
 from json_page import faults
+from pegboard.errors import ModelError
 from pegboard_chat.plugin import Chat
 
 
@@ -74,3 +76,27 @@ def test_a_provider_that_can_not_list_its_models(run, registry):
 def test_settings_are_checked(settings, error, text):
     with pytest.raises(error, match=text):
         Chat(settings)
+
+
+class Keyed(Lister):
+    """A model that needs a key."""
+
+    def __init__(self, name, api_key=None):
+        super().__init__(name)
+        if api_key != "stored":
+            text = "there is no API key: set the environment variable DEMO_API_KEY, or pass api_key=..."
+            raise ModelError(text, provider="demo-api", code="missing_api_key")
+
+    async def models(self):
+        raise ModelError("it is down", provider="demo-api")
+
+
+def test_a_missing_key_is_explained_in_the_commands_words_and_may_be_stored(run, stdin, registry, monkeypatch):
+    own_keyring(monkeypatch)
+    registry.add("models", "keyed", Keyed)
+    for argv, name in ((("models", "keyed"), "keyed"), (("chat", "-m", "keyed/x", "hi"), "keyed/x")):
+        text = "there is no API key: set the environment variable DEMO_API_KEY, or run: registry keys set DEMO_API_KEY"
+        assert run(*argv)[2] == f"error: {name}: {text}\n"
+    stdin(b"stored")
+    run("keys", "set", "DEMO_API_KEY")
+    assert run("models", "keyed") == (1, "", "error: keyed: it is down\n")

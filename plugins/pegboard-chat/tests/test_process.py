@@ -155,7 +155,7 @@ def test_without_a_prompt_a_conversation_starts(terminal, tmp_path):
         at.until("Hello.")
         at.until("> ")
         at.type("Remove a.txt\rn\r")  # what was typed before the question answers nothing
-        at.until("[l]ater: ")
+        at.until("  l  later\n> ")
         at.type("y\r")
         at.until("It is gone.")
         at.until("> ")

@@ -8,6 +8,8 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -173,6 +175,15 @@ def test_a_date_is_counted_from_now():
 def test_the_text_of_an_error_has_its_cause(error, cause, text):
     error.__cause__ = cause
     assert with_cause(error) == text
+
+
+@pytest.mark.parametrize("by_cause", [False, True])
+def test_the_text_of_a_lost_connection_has_the_address_without_a_password(by_cause):
+    lost: Any = OSError("refused")  # as those of httpx, which has its request
+    lost.request = SimpleNamespace(url="http://user:secret@127.0.0.1:9/v1?key=x")
+    error = OSError("refused") if by_cause else lost
+    error.__cause__ = lost if by_cause else None
+    assert with_cause(error) == "request to http://127.0.0.1:9: refused"
 
 
 @given(st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "x-should-retry"]), st.text()))

@@ -109,7 +109,7 @@ class InteractiveChat:
             try:
                 question = next(asking)
                 while True:
-                    shown = question.replace(", or n and why", ", n and why, or [l]ater")
+                    shown = question.replace("\n> ", "\n  l  later\n> ")
                     line = await self.prompts.ask(shown)
                     if shown != question and line.strip().lower() in ("l", "later"):
                         return Later()

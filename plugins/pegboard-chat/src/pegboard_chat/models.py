@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import open_session
+from pegboard.config.config import key_names, with_secrets
 from pegboard.errors import PACKAGES, ModelError
 from pegboard.tools.visible import visible
 from pegboard_chat.conversation import closing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
     from click.shell_completion import CompletionItem
 
-    from pegboard import Model
+    from pegboard import Model, ModelRequest, ModelResponse
     from pegboard.cli.session import Session
 
 
@@ -52,16 +56,66 @@ def complete_model(context: click.Context, parameter: click.Parameter, incomplet
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
-def client_of(session: Session, name: str) -> Model:
-    """The client of a model.
+class NamedModel:
+    """Model whose errors begin with the name by which the user asked for it.
+
+    Args:
+        model: The model; it has all other attributes.
+        name: Its name, such as `"openai/gpt-5"`.
+    """
+
+    def __init__(self, model: Model, name: str) -> None:
+        self._model, self._name = model, name
+        if (stream := getattr(model, "stream", None)) is not None:  # where `isinstance(..., StreamingModel)` finds it
+            self.stream = partial(self._stream, stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        """As the model does."""
+        with self.worded():
+            return await self._model.respond(request)
+
+    async def _stream(self, stream: Any, request: ModelRequest) -> AsyncIterator[Any]:
+        with self.worded():
+            async with aclosing(stream(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    @contextmanager
+    def worded(self) -> Generator[None]:
+        """Context manager: rewords a `ModelError` raised within it."""
+        try:
+            yield
+        except ModelError as error:
+            error.args = (f"{self._name}: {error.message}",)
+            raise
+
+
+def client_of(session: Session, name: str) -> Any:
+    """The client of a model; its key may also be stored under the name of its environment variable.
 
     Raises:
         click.ClickException: No plugin provides it, or it lacks a setting, such as a key.
     """
+    shown = name.removesuffix("/-")  # to list its models
     try:
-        return session.registry.model(name)
+        return NamedModel(session.registry.model(name), shown)
     except ModelError as error:
-        raise click.ClickException(str(error)) from error
+        key = _KEY.search(error.message) if error.code == "missing_api_key" else None
+        if key is None:
+            raise click.ClickException(f"{shown}: {error.message}" if error.provider else str(error)) from error
+        missing: list[str] = []
+        stored = [each for each in key_names() if each in error.message]
+        settings = with_secrets({"api_key": {"keyring": stored[0]}}, missing, []) if stored else {}
+        if settings:
+            return NamedModel(session.registry.model(name, **settings), shown)
+        text = f"{error.message.partition(', or pass ')[0]}, or run: registry keys set {key[0]}"
+        raise click.ClickException("; ".join([f"{shown}: {text}", *missing])) from error
+
+
+_KEY: Final = re.compile(r"\b[A-Z]\w*_KEY\b")
 
 
 @click.command("models")
@@ -112,4 +166,5 @@ async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
     async with closing(client_of(session, f"{provider}/-")) as model:
         if not hasattr(model, "models"):
             raise click.ClickException(f"{provider} can't list its models; its documentation names them")
-        return [{"name": f"{provider}/{name}"} for name in sorted(await model.models())]
+        with model.worded():
+            return [{"name": f"{provider}/{name}"} for name in sorted(await model.models())]

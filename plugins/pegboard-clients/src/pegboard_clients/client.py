@@ -16,13 +16,14 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import partial
 from inspect import Parameter, signature
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
@@ -127,10 +128,16 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def with_cause(error: BaseException) -> str:
-    """The text of an error and its cause: for lost connections, the SDKs' own texts say too little."""
+    """The text of an error, its cause and the server's address: of lost connections the SDKs' texts say too little."""
     text = str(error) or type(error).__name__
     cause = error.__cause__
-    return text if cause is None or str(cause) == text else f"{text} ({type(cause).__name__}: {cause})"
+    text = text if cause is None or str(cause) == text else f"{text} ({type(cause).__name__}: {cause})"
+    for each in (error, cause):
+        with suppress(AttributeError, RuntimeError):  # httpx raises the second where there was no request
+            request: Any = cast("Any", each).request
+            url = urlsplit(str(request.url))
+            return f"request to {url.scheme}://{url.netloc.rpartition('@')[2]}: {text}"
+    return text
 
 
 without_secrets: Final = partial(hide, mark="***")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.typing import JsonObject
-from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key
+from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
 from pegboard_google._gemini import DEFAULT_LIMITS, error_of
 from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments
 
@@ -41,7 +41,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
     status, code, message = (getattr(facts, name, None) for name in ("code", "status", "message"))
     known = type(status) is int
     made = http_error(
-        message if isinstance(message, str) and message else str(error) or type(error).__name__,
+        message if isinstance(message, str) and message else with_cause(error),
         provider=provider,
         status=status if known else None,
         headers=_headers(error),

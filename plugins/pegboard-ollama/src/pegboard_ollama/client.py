@@ -127,7 +127,7 @@ class OllamaModel(ProviderModel):
         if isinstance(error, ConnectError):
             url = self._http().base_url
             where = f"{url.scheme}://{url.netloc.decode()}"
-            text = f"no server answers at {where}: start it ('ollama serve'), or set OLLAMA_HOST ({text})"
+            text = f"no server answers at {where}: start it ('ollama serve'), or set OLLAMA_HOST ({error})"
         return http_error(text, provider=self.provider, code=type(error).__name__, retryable=passes)
 
 
