@@ -7,12 +7,13 @@ import io
 import json
 import logging
 import sys
+import time
 
 import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from pegboard import ImageContent, ToolError
+from pegboard import ImageContent, ToolContext, ToolError
 from pegboard_files import contents
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -83,6 +84,12 @@ def test_a_page_of_a_pdf_that_would_take_too_long_is_left_out(write, files, monk
     write({"a.pdf": pdf("x" * 100, "short")})
     text = files.read_file("a.pdf").text
     assert "2\t[This page is too complex to be read.]\n3\t[Page 2 of 2]\n4\tshort" in text
+
+
+def test_reading_a_pdf_ends_at_the_deadline(write, files):
+    write({"a.pdf": pdf("x")})
+    with pytest.raises(ToolError, match=r"Reading the PDF 'a\.pdf' took longer than 0 seconds"):
+        files.read_file("a.pdf", call=ToolContext(deadline=time.monotonic()))
 
 
 def test_a_pdf_without_text_says_so(write, files):
