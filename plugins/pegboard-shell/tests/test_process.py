@@ -54,9 +54,7 @@ async def test_very_long_output_is_read_and_truncated(make_registry):
     assert result.metadata["output_bytes"] == 20_000_005
     assert result.metadata["lost_bytes"] > 19_000_000
     assert "end\n[Exit code 0" in result.text
-    assert result.text.endswith(
-        f" {result.metadata['lost_bytes']:,} bytes in the middle of the output were dropped.]"
-    )
+    assert result.text.endswith(f" {result.metadata['lost_bytes']:,} bytes in the middle of the output were dropped.]")
 
 
 async def test_endless_output_ends_at_the_limit(make_registry):

@@ -194,7 +194,10 @@ async def test_closing_the_registry_ends_its_sessions(start, is_running):
 async def test_a_session_is_ended_at_its_limit(start):
     _, ended = await start("exec sleep 10000", timeout=0.3, wait=60)
     assert ended.metadata["exit_code"] == 124
-    assert "It was killed at its time limit of 0.3 s. Start it without a timeout to let it run without a limit." in ended.text
+    assert (
+        "It was killed at its time limit of 0.3 s. Start it without a timeout to let it run without a limit."
+        in ended.text
+    )
 
 
 async def test_input_without_a_sandbox_asks_and_the_prompt_shows_the_command(start, make_registry):

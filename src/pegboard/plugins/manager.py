@@ -602,7 +602,18 @@ def gathered(
 
     Raises:
         TimeoutError: It took longer.
-        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's.
+        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's. The
+            text of one that only a thread causes says what to do.
     """
     with observed(notes):
-        return run_in_thread(seconds, lambda: gather(origin, fetch(), settings))
+        try:
+            return run_in_thread(seconds, lambda: gather(origin, fetch(), settings))
+        except (ValueError, RuntimeError) as error:
+            if "main thread" in str(error) or "no current event loop" in str(error):
+                error.args = (f"{error}; {_IN_A_THREAD}",)
+            raise
+
+
+_IN_A_THREAD: Final = (
+    "plugins are loaded in a thread, without an event loop: its author has to do this when a tool runs"
+)
