@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from pegboard.lazy import lazy_call
+
 if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext
 
@@ -56,12 +58,6 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, callback=_store, expose_value=False, **settings)
 
 
-def _complete_setting(context: click.Context, parameter: click.Parameter, incomplete: str) -> Any:
-    from pegboard.cli.session import complete_setting  # `registry --help` doesn't load it
-
-    return complete_setting(context, parameter, incomplete)
-
-
 def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -86,7 +82,7 @@ def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
             "settings",
             metavar="PLUGIN.KEY=VALUE",
             multiple=True,
-            shell_complete=_complete_setting,
+            shell_complete=lazy_call("pegboard.cli.session:complete_setting"),
             hidden=hidden,
             help="Override a plugin's setting for this run; also K:=JSON.",
         ),
