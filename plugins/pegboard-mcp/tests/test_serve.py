@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from pegboard_mcp.serving.log import BoundedHandler
@@ -66,6 +67,48 @@ async def test_a_client_lists_and_calls_over_standard_input_and_output(words, tm
         result = await client.call_tool("add", {"a": 1, "b": 2})
         assert (result.structured_content, result.is_error) == ({"result": 3}, False)
         assert (await client.call_tool("read_input", {})).content[0].text == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ((), {"add"}),
+        (("--all",), {"add", "plan", "poll"}),
+        (("--where", "name:p* or name:add"), {"add", "plan", "poll"}),
+        (("-T", "plan"), {"plan"}),
+    ],
+)
+async def test_tools_that_need_a_turn_or_a_missing_tool_are_left_out(tmp_path, options, served):
+    (tmp_path / "own.py").write_text(NEEDY)
+    words = ["-m", "pegboard", "serve", "--functions", str(tmp_path / "own.py"), *options]
+    with (tmp_path / "log").open("w") as log:
+        parameters = StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
+        async with Client(stdio_client(parameters, log), read_timeout_seconds=120) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+    assert names & {"add", "plan", "poll"} == served
+    log = (tmp_path / "log").read_text()
+    assert ("plan" in log, "poll" in log) == ((False, False) if options else (True, True))
+
+
+NEEDY = """
+from pegboard import tool
+
+@tool(tags=["needs-turn"])
+def plan() -> str:
+    "Plans."
+    return ""
+
+@tool(tags=["needs-tool:missing"])
+def poll() -> str:
+    "Polls."
+    return ""
+
+@tool(tags=["needs-tool:missing", "needs-tool:add"])
+def add() -> str:
+    "Adds."
+    return ""
+"""
 
 
 class Raw:

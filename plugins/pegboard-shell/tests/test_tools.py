@@ -23,7 +23,7 @@ def test_annotations_and_permissions_of_the_tools(make_registry):
     specs = {tool.name: tool.spec for tool in make_registry().tools()}
     assert sorted(specs) == TOOLS
     for name, spec in specs.items():
-        assert spec.tags == ("shell",)
+        assert "shell" in spec.tags
         assert spec.title
         assert spec.annotations.open_world_hint is True
         assert spec.annotations.read_only_hint is (True if name == "poll_session" else None)

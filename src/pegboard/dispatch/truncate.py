@@ -605,4 +605,5 @@ def kept_result_tool(
 
     if isinstance(kept, ResultStore):
         kept.reader = name
-    return Tool.from_function(read_result, name=name, title="Read on", read_only=True, idempotent=True)
+    options: Any = {"read_only": True, "idempotent": True, "tags": ("needs-turn",)}
+    return Tool.from_function(read_result, name=name, title="Read on", **options)

@@ -31,7 +31,7 @@ class BatchCall:
     parameters: dict[str, Any] = Factory(dict[str, Any])
 
 
-@tool(title="Run several calls", read_only=True)
+@tool(title="Run several calls", read_only=True, tags=("needs-turn",))
 async def batch(
     context: ToolContext, tool_calls: Annotated[list[BatchCall], "The calls, at most 25.", {"minItems": 1}]
 ) -> ToolResult:

@@ -51,7 +51,7 @@ class Question:
     multiple: bool = False
 
 
-@tool(title="Ask the user", read_only=True, open_world=False)
+@tool(title="Ask the user", read_only=True, open_world=False, tags=("needs-turn",))
 async def ask_user(
     context: ToolContext, questions: Annotated[list[Question], "1 to 4 questions.", {"minItems": 1, "maxItems": 4}]
 ) -> ToolResult:
@@ -136,7 +136,7 @@ class Todo:
     priority: Literal["high", "medium", "low"] = "medium"
 
 
-@tool(title="Write the todo list", read_only=True, idempotent=True, open_world=False)
+@tool(title="Write the todo list", read_only=True, idempotent=True, open_world=False, tags=("needs-turn",))
 def write_todos(
     context: ToolContext, todos: Annotated[list[Todo], "The whole list, in order.", {"maxItems": 100}]
 ) -> ToolResult:

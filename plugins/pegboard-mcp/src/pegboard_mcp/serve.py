@@ -32,6 +32,9 @@ PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex",
 
 @click.command("serve")
 @click.option("--where", metavar="PREDICATE", help="Only tools that match: 'read_only and not tag:network'.")
+@click.option(
+    "--all", "every", is_flag=True, help="Also tools that only make sense in a turn of a host (ask_user, ...)."
+)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
 @click.option("--token-env", metavar="NAME", help="With --http: the environment variable of the token for clients.")
 @click.option("--search", is_flag=True, help="List only a search tool, and what it has found (pegboard-search).")
@@ -46,6 +49,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     run: click.Context,
     *,
     where: str | None,
+    every: bool,
     address: str | None,
     token_env: str | None,
     search: bool,
@@ -63,6 +67,9 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     A client starts this command and uses its standard input and output; with --http, any number of clients connect
     over HTTP. Tools are resolved for each request. Approvals are asked for through the client. Output of tools goes to
     standard error. On shutdown, running calls have 10 seconds to finish, and are answered.
+
+    Tools that only make sense in a turn of a host (tag needs-turn), or together with another tool that isn't offered
+    (needs-tool:NAME), are left out unless --all, --where or -T is given.
 
     With --install it doesn't serve: the other options go into the command or the URL in the configuration.
     """
@@ -84,6 +91,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
             "approver": approver_for(yes=yes, no=no) if yes or no else None,
             "timeout": timeout,
             "search": search,
+            "left_out": not (every or where is not None or options.only),
         }
         if address is None:
             _serve_stdio(session, settings)
@@ -193,9 +201,13 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
 
 
 def _server(session: Session, settings: dict[str, Any]) -> ToolServer:
-    from pegboard_mcp.serving.server import ToolServer  # loads the SDK
+    from pegboard_mcp.serving.server import ToolServer, senseless_alone  # loads the SDK
 
     server = ToolServer(session.registry, **settings)
+    if settings["left_out"] and (names := senseless_alone(session.registry.tools())):
+        remark(
+            f"not served, as they need a turn of a host or another tool: {', '.join(sorted(names))} (--all serves them)"
+        )
     gc.freeze()  # with many sessions, scanning the loaded modules took a third of the time of a call
     gc.set_threshold(*_COLLECT)
     gc.enable()

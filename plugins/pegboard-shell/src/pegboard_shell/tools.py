@@ -454,7 +454,12 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         "work_dir": tools.root,
         "timeout": MOST_SECONDS + _MARGIN,
     }
-    of_session: dict[str, Any] = {"concurrency": Concurrency("key", ("session",)), "timeout": 300 + _MARGIN}
+    of_session: dict[str, Any] = {
+        **common,
+        "concurrency": Concurrency("key", ("session",)),
+        "timeout": 300 + _MARGIN,
+        "tags": (*common["tags"], "needs-tool:shell", "needs-tool:shell_unsandboxed"),
+    }
     make = Tool.from_function
     outside = make(
         tools.shell_unsandboxed,
@@ -472,7 +477,6 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         permission_arguments={"text": "command"},
         permission_values=tools.input_judged,
         preview=tools.preview_input,
-        **common,
         **of_session,
     )
     return (
@@ -487,6 +491,6 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         # Rules for `shell` that deny or ask also apply to these two tools; those that allow don't.
         outside.evolve(former_permissions=("shell",)),
         writes.evolve(former_permissions=("shell",)),
-        make(tools.poll_session, title="Read a running command's output", read_only=True, **common, **of_session),
-        make(tools.end_session, title="End a running command", **common, **of_session),
+        make(tools.poll_session, title="Read a running command's output", read_only=True, **of_session),
+        make(tools.end_session, title="End a running command", **of_session),
     )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from itertools import count
@@ -57,6 +57,9 @@ from pegboard_mcp.serving.elicitation import ClientApprover
 from pegboard_mcp.serving.sessions import CLIENT, Request, Session, Sessions, connection_of
 from pegboard_mcp.serving.tasks import EXTENSION, RESULT_TOOL, TaskParams, Tasks, takes_tasks
 
+NEEDS_TURN: Final = "needs-turn"
+NEEDS_TOOL: Final = "needs-tool:"
+
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
 
@@ -93,6 +96,8 @@ class ToolServer:
         approver: Asks for approvals instead of the client.
         timeout: Maximum seconds of a call, also for tools that declare more.
         most_listed: The number of tools on a page of the list.
+        left_out: Whether to leave out tools that make no sense alone: those with the tag `needs-turn` need a turn of a
+            host, and those with `needs-tool:NAME` need one of these tools, which isn't offered.
         search: Whether clients list only a search tool and what it has found for them: for clients that support few
             tools. It is the registry's own, or that of `pegboard-search`.
 
@@ -109,6 +114,7 @@ class ToolServer:
         approver: AnyApprover | None = None,
         timeout: float | None = None,
         most_listed: int = MOST_LISTED,
+        left_out: bool = False,
         search: bool = False,
     ) -> None:
         self.server: Final[Server[Any]] = _Server(
@@ -141,6 +147,7 @@ class ToolServer:
         self._deferring = ToolMapper(lambda spec: spec.with_spec(deferred=True)) if search else None
         if search:
             self._where = _with_search(registry, where)
+        self._leaves_out = left_out
         self._sessions = Sessions(context)
         self._approver = approver
         self._timeout = timeout
@@ -296,6 +303,8 @@ class ToolServer:
 
     async def _resolve_own(self, context: ReadonlyContext) -> ResolvedTools:
         resolved = await self._registry.resolve(context, where=self._where)
+        if self._leaves_out:
+            resolved = resolved.without("serve", senseless_alone(resolved.tools))
         deferred = [tool for tool in resolved if tool.spec.deferred]
         if self._deferring is not None:
             found = {*found_names(context.state), *(tool.name for tool in resolved if SEARCHES in tool.spec.meta)}
@@ -305,6 +314,19 @@ class ToolServer:
             searches = [tool.name for tool in resolved if SEARCHES in tool.spec.meta]
             return resolved.without("search", dict.fromkeys(searches, "there is nothing for it to find"))
         return resolved.without("search", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
+
+
+def senseless_alone(tools: Iterable[Tool]) -> dict[str, str]:
+    """The names of the tools that make no sense without a host's turn or without another tool, each with the reason."""
+    offered = tuple(tools)
+    names, reasons = {tool.name for tool in offered}, dict[str, str]()
+    for tool in offered:
+        needed = [tag.removeprefix(NEEDS_TOOL) for tag in tool.spec.tags if tag.startswith(NEEDS_TOOL)]
+        if NEEDS_TURN in tool.spec.tags:
+            reasons[tool.name] = "it needs a turn of a host"
+        elif needed and names.isdisjoint(needed):
+            reasons[tool.name] = f"it needs the tool {' or '.join(needed)}"
+    return reasons
 
 
 def _with_search(registry: ToolRegistry, where: Where) -> Where:
