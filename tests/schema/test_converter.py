@@ -573,3 +573,49 @@ def test_a_hook_for_a_new_type_is_used():
 def test_a_hook_for_a_new_type_may_have_its_own_schema():
     converter().register_structure_hook(Price, lambda value, _: f"{value} EUR")
     assert structure("5", Annotated[Price, {"type": "string"}]) == "5 EUR"
+
+
+class Plain(pydantic.BaseModel):
+    size: int
+
+
+class Ignoring(Plain, extra="ignore"): ...
+
+
+class Allowing(Plain, extra="allow"): ...
+
+
+class Forbidding(Plain, extra="forbid"): ...
+
+
+class Struct(msgspec.Struct):
+    size: int
+
+
+class Closed(Struct, forbid_unknown_fields=True): ...
+
+
+class Plains(pydantic.BaseModel):
+    parts: list[Plain] = []
+    forbidding: list[Forbidding] = []
+
+
+@pytest.mark.parametrize(
+    ("cls", "value", "is_refused"),
+    [
+        (Plain, {"size": 1, "other": 2}, True),
+        (Forbidding, {"size": 1, "other": 2}, True),
+        (Ignoring, {"size": 1, "other": 2}, False),
+        (Allowing, {"size": 1, "other": 2}, False),
+        (Plains, {"parts": [{"size": 1, "other": 2}]}, False),
+        (Plains, {"forbidding": [{"size": 1, "other": 2}]}, True),
+        (Struct, {"size": 1, "other": 2}, False),
+        (Closed, {"size": 1, "other": 2}, True),
+    ],
+)
+def test_whether_an_unknown_key_is_refused_depends_on_the_model(cls, value, is_refused):
+    if is_refused:
+        with pytest.raises(StructureError, match=r"unknown key|unexpected"):
+            structure(value, cls)
+    else:
+        assert ("other" in str(structure(value, cls))) is (cls is Allowing)

@@ -499,3 +499,15 @@ def test_a_declaration_that_isnt_used_is_refused(default, reason):
     with pytest.raises(DefinitionError, match=reason) as caught:
         Tool.from_function(function)
     assert caught.value.parameter == "x"
+
+
+class Declared(TypedDict):
+    count: Annotated[int, pydantic.Field(default=3, ge=1)]
+
+
+def test_a_default_that_pydantic_declares_for_an_unpacked_key_is_used():
+    def function(**given: Unpack[Declared]) -> str:
+        return f"{given}"
+
+    assert text_of(Tool.from_function(function)) == "{'count': 3}"
+    assert text_of(Tool.from_function(function), count=1) == "{'count': 1}"

@@ -5,9 +5,10 @@ import functools
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, TypedDict, TypeVar
 
 import attrs
+import pydantic
 import pytest
 
 from pegboard.errors import DefinitionError, SchemaError
@@ -377,3 +378,12 @@ def test_options_given_to_as_tool_override_those_of_the_class():
     assert made.check({"city": "Oslo"}) == ("Oslo",)
     with pytest.raises(DefinitionError, match="unknown option 'read_onyl'"):
         Weather().as_tool(read_onyl=True)
+
+
+def test_a_default_declared_for_the_whole_input_is_refused():
+    class Counter(TypedTool[Annotated[int, pydantic.Field(default=3)], str]):
+        def call(self, context: ToolContext, count: int) -> str:
+            return f"{count}"
+
+    with pytest.raises(DefinitionError, match="its input can't have a default"):
+        Counter().as_tool()

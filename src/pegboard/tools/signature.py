@@ -280,7 +280,7 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
     annotation = written.annotation
     annotation = Any if annotation is EMPTY else resolved(annotation, function, tool=tool, parameter=written.name)
-    annotation, default, make_default = _with_default(annotation, written, tool)
+    annotation, default, make_default = with_default(annotation, written.default, written.name, tool)
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
@@ -298,9 +298,12 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     return Parameter(written.name, annotation, default, written.kind, service, make_default)
 
 
-def _with_default(annotation: Any, written: inspect.Parameter, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
-    """The annotation, with pydantic's `Field(...)` in it; the default, and what makes the declared one."""
-    default = written.default
+def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
+    """A parameter's annotation, with pydantic's `Field(...)` in it; its default, and what makes one that is declared.
+
+    Raises:
+        DefinitionError: The default is declared in a way that isn't used.
+    """
     try:
         if declared := declared_by(default):
             if declared != "pydantic.Field":
@@ -309,7 +312,7 @@ def _with_default(annotation: Any, written: inspect.Parameter, tool: str) -> tup
         declared, make = default_in(annotation)
     except ValueError as error:
         hint = "Write the default itself, or pydantic.Field(...) with it."
-        raise DefinitionError(f"{error}.", tool=tool, parameter=written.name, hint=hint) from None
+        raise DefinitionError(f"{error}.", tool=tool, parameter=name, hint=hint) from None
     if make is None or default is not EMPTY:
         return annotation, default, None
     return annotation, OMITTED if declared is MISSING else declared, make
@@ -343,7 +346,9 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
             what = f"its type {each.annotation} isn't Unpack of a TypedDict."
             raise DefinitionError(what, tool=tool, parameter=each.name, annotation=each.annotation)
         for key in fields:
-            yield Parameter(key.key, key.annotation, EMPTY if key.required else OMITTED, Kind.KEYWORD_ONLY)
+            default = EMPTY if key.required else OMITTED
+            annotation, default, make = with_default(key.annotation, default, key.key, tool)
+            yield Parameter(key.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make)
 
 
 def _bound_names(function: Any) -> frozenset[str]:

@@ -15,7 +15,7 @@ from pegboard.schema.json import JsonText, StructureError, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, input_schema_of, takes_context
 from pegboard.tools.options import CommonOptions, checked_options
-from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved
+from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved, with_default
 from pegboard.tools.spec import NO_INPUT
 from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, made_tool, snake_case
 from pegboard.typing import JsonSchema
@@ -107,6 +107,9 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
+    if with_default(takes, EMPTY, parameters[1], name)[2] is not None:
+        hint = "Remove it, or give it to a field of a class."
+        raise DefinitionError("its input can't have a default.", tool=name, parameter=parameters[1], hint=hint)
     context, one = (
         Parameter(each, annotation, EMPTY, Kind.POSITIONAL_ONLY)
         for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
