@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import attrs
+import pytest
+from hypothesis import given, strategies as st
+
+import pegboard
+from pegboard import ImageContent, Limits, Permissions
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
     ExpressionError,
     InvalidNameError,
+    PegboardError,
     PluginError,
     UnknownToolError,
     cause_of,
@@ -91,3 +98,40 @@ def test_the_cause_is_one_line() -> None:
     assert cause_of(ValueError()) == "ValueError"
     assert cause_of(MuteError()) == "MuteError"
     assert cause_of(ValueError("x" * 10_000)) == "ValueError: " + "x" * 500
+
+
+def attrs_classes():
+    """The public attrs classes with attributes that are checked or converted."""
+    for name in pegboard.__all__:
+        cls = getattr(pegboard, name)
+        if isinstance(cls, type) and attrs.has(cls):
+            checked = [each for each in attrs.fields(cls) if each.init and (each.validator or each.converter)]
+            yield from (pytest.param(cls, each, id=f"{name}.{each.name}") for each in checked)
+
+
+@pytest.mark.parametrize(("cls", "attribute"), [*attrs_classes()])
+@given(value=st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just([1]))
+def test_a_wrong_attribute_is_refused_in_plain_words(cls, attribute, value):
+    required = {each.alias: "x" for each in attrs.fields(cls) if each.init and each.default is attrs.NOTHING}
+    try:
+        cls(**{**required, attribute.alias: value})
+        raised = None
+    except (TypeError, ValueError, PegboardError) as error:
+        raised = error
+    assert raised is None or [type(each) for each in raised.args] == [str]
+    assert re.search(r"<class |Attribute\(|NOTHING|must be [<>]|not supported between|has no len", f"{raised}") is None
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Limits(timeout=-1), "timeout must be a number of at least 0, got -1"),
+        (lambda: Limits(depth="x"), "depth must be a number of at least 1, got 'x'"),
+        (lambda: Permissions([1]), "rules must be of type Rule, got 1"),
+        (lambda: ImageContent("x", "image/png"), "data must be of type bytes or bytearray or memoryview, got 'x'"),
+    ],
+)
+def test_an_error_names_the_attribute_and_what_it_takes(make, reason):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make()
+    assert str(caught.value) == reason

@@ -5,6 +5,7 @@ Facts are in attributes, so that a program never has to parse a message.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -66,6 +67,37 @@ def one_of(*known: str | None) -> Callable[[Any, attrs.Attribute[Any], Any], Non
         if value not in known:
             near = near_or_known(value, filter(None, known))
             raise ValueError(f"{attribute.name}: unknown value {value!r:.100}.{near}")
+
+    return check
+
+
+def instance_of(*kinds: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Validator for attrs: an instance of one of these classes, else a `TypeError`."""
+
+    def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kinds):
+            names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise TypeError(f"{attribute.name} must be of type {names}, got {value!r:.100}")
+
+    return check
+
+
+def at_least(
+    least: float, *, or_none: bool = False, exclusive: bool = False
+) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Validator for attrs: a number from `least` on, else a `ValueError`; `exclusive` leaves out `least` itself."""
+
+    def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and or_none:
+            return
+        number: Any = math.nan if value is None or isinstance(value, bool) else value
+        try:
+            fits: bool = number > least if exclusive else number >= least
+        except TypeError:
+            fits = False
+        if not fits:
+            wanted = f"above {least:,}" if exclusive else f"of at least {least:,}"
+            raise ValueError(f"{attribute.name} must be a number {wanted}, got {value!r:.100}")
 
     return check
 

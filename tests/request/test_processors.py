@@ -434,7 +434,7 @@ def test_a_note_says_how_much_is_left_out_and_what_to_do():
     text = _shortened("a" * 500 + "b" * 500, 400, "read")
     assert text.startswith("aaa")
     assert text.endswith("bbb")
-    assert "characters of this old result are left out; call read again to see them" in text
+    assert "characters of this old result are omitted; call read again to see them" in text
 
 
 @given(st.text(min_size=LEAST + 1, max_size=2_000), st.integers(LEAST, 400), st.text(max_size=100))
@@ -765,7 +765,7 @@ def test_generated_results_tell_the_model_what_to_do():
     _, made = repaired([calls("a")])
     assert made.results[0].result.text == "a was not run, or its result was lost. Call it again if it is still needed."
     _, made = repaired([calls("a").evolve(metadata={"complete": False})])
-    assert made.results[0].result.text == "a was not run: the answer that called it was cut off."
+    assert made.results[0].result.text == "a was not run: your message was cut off after this call."
 
 
 def test_long_histories_take_no_longer_for_their_length():

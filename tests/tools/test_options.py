@@ -93,7 +93,7 @@ async def wait(arguments):
     ("options", "message"),
     [
         ({"readonly": True}, "unknown option 'readonly'. Did you mean 'read_only'?"),
-        ({"timeout": 0}, "'timeout' must be > 0"),
+        ({"timeout": 0}, "timeout must be a number above 0"),
         ({"timeout": "5"}, "timeout must be a number of seconds, got '5'"),
         ({"retries": True}, "retries must be a whole number, got True"),
         ({"preview": 5}, "preview must be a function, got 5"),

@@ -57,14 +57,14 @@ def test_artifacts_belong_to_a_conversation_and_some_to_its_user():
     assert run(of("ann", None, services).artifacts.list()) == ("user:b.txt",)
     assert run(of("bob", "1", services).artifacts.list()) == ()
     assert run(of(None, None, services).artifacts.list()) == ()
-    with pytest.raises(ArtifactError, match=r"there is no artifact 'a.txt'"):
+    with pytest.raises(ArtifactError, match=r"There is no artifact 'a.txt'"):
         run(of("ann", "2", services).artifacts.load("a.txt"))
 
 
 def test_a_missing_version_is_named():
     context = of()
     run(context.artifacts.save("a.txt", "one"))
-    with pytest.raises(ArtifactError, match=r"there is no version 2 of artifact 'a.txt'") as caught:
+    with pytest.raises(ArtifactError, match=r"There is no version 2 of artifact 'a.txt'") as caught:
         run(context.artifacts.load("a.txt", 2))
     assert caught.value.name == "a.txt"
 

@@ -18,13 +18,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
-from attrs import asdict, evolve, field, frozen
-from attrs.validators import and_, instance_of, max_len, optional
+from attrs import Attribute, asdict, evolve, field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config.config import normalised
-from pegboard.errors import ManifestError, PegboardError
+from pegboard.errors import ManifestError, PegboardError, instance_of
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.json import MAX_VALUES, plain_copy, strict_json
@@ -77,6 +76,11 @@ def _as_texts(value: Any, place: str) -> tuple[str, ...]:
     return tuple(_as_text(item, f"{place}[{index}]") for index, item in enumerate(_as_list(value, place, _MOST_NAMES)))
 
 
+def _check_length(_facts: RequestFacts, attribute: Attribute[Any], value: str | None) -> None:
+    if value is not None and len(value) > _MOST_INSTRUCTIONS:
+        raise ValueError(f"{attribute.name} must have at most {_MOST_INSTRUCTIONS:,} characters, got {len(value):,}")
+
+
 @frozen
 class RequestFacts:
     """Facts of a tool that concern requests, known before its plugin's code is imported.
@@ -90,9 +94,7 @@ class RequestFacts:
 
     offered: bool = field(default=True, validator=instance_of(bool))
     processes: bool = field(default=False, validator=instance_of(bool))
-    instructions: str | None = field(
-        default=None, validator=optional(and_(instance_of(str), max_len(_MOST_INSTRUCTIONS)))
-    )
+    instructions: str | None = field(default=None, validator=(instance_of(str, type(None)), _check_length))
     may_read_only: bool = field(default=False, validator=instance_of(bool))
 
     @classmethod

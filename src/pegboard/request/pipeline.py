@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 from attrs import Factory, field, frozen
+from attrs.validators import deep_iterable
 
 from pegboard.callbacks import Callback, by_name, settle
-from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
+from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, instance_of, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
@@ -166,7 +167,9 @@ class Pipeline:
         RegistrationError: Two have the same name.
     """
 
-    processors: tuple[Processor, ...] = field(default=(), converter=tuple[Processor, ...])
+    processors: tuple[Processor, ...] = field(
+        default=(), converter=tuple[Processor, ...], validator=deep_iterable(instance_of(Processor))
+    )
     timeout: float | None = _TIMEOUT
     removed: frozenset[str] = field(default=frozenset(), repr=False)
 

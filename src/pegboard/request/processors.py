@@ -12,7 +12,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, by_name, quick
-from pegboard.errors import RegistrationError
+from pegboard.errors import RegistrationError, at_least
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
@@ -164,7 +164,7 @@ class BudgetTools:
 
 
 LEAST: Final = 200
-_NOTE: Final = "\n[... {:,} characters of this old result are left out; call {} again to see them ...]\n"
+_NOTE: Final = "\n[... {:,} characters of this old result are omitted; call {} again to see them ...]\n"
 _MOST_OF_A_NAME: Final = 64
 
 
@@ -183,9 +183,9 @@ class LimitResults:
         stride: Rounds by which the boundary moves, at least 1.
     """
 
-    keep: int = field(default=20, validator=attrs.validators.ge(0))
-    most: int | None = field(default=8_000, validator=attrs.validators.optional(attrs.validators.ge(LEAST)))
-    stride: int = field(default=10, validator=attrs.validators.ge(1))
+    keep: int = field(default=20, validator=at_least(0))
+    most: int | None = field(default=8_000, validator=at_least(LEAST, or_none=True))
+    stride: int = field(default=10, validator=at_least(1))
 
     @quick
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
@@ -408,7 +408,7 @@ def _results(answer: _Answer) -> Message:
 
 def _missing(call: ToolCall, *, complete: bool) -> ToolResult:
     if not complete:
-        return ToolResult.error("cut_off", f"{call.name} was not run: the answer that called it was cut off.")
+        return ToolResult.error("cut_off", f"{call.name} was not run: your message was cut off after this call.")
     if call.error is not None:
         return ToolResult.error(call.error.kind, call.error.text)
     text = f"{call.name} was not run, or its result was lost. Call it again if it is still needed."

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 import attrs
 from attrs import define, field, frozen
-from attrs.validators import instance_of, optional
 
+from pegboard.errors import instance_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.schema.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
 from pegboard.tools.content import ErrorKind, ToolResult
@@ -392,7 +392,7 @@ class StateView(Mapping[str, Any]):
         return repr(self._state)
 
 
-_TEXT: Final = optional(instance_of(str))
+_TEXT: Final = instance_of(str, type(None))
 
 
 @define(eq=False)

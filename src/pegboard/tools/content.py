@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import converters, field, frozen, validators
+from attrs import converters, field, frozen
 
-from pegboard.errors import one_of
+from pegboard.errors import instance_of, one_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
 from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
@@ -49,9 +49,8 @@ def writable(text: str) -> str:
 
 
 _optionally_writable: Final = converters.optional(writable)
-_is_mapping: Final[Any] = validators.instance_of(Mapping)  # pyright: ignore[reportUnknownVariableType]
-_is_bytes: Final[Any] = validators.instance_of((bytes, bytearray, memoryview))
-_is_text_or_bytes: Final[Any] = validators.instance_of((str, bytes, bytearray, memoryview))
+_is_bytes: Final = instance_of(bytes, bytearray, memoryview)
+_is_text_or_bytes: Final = instance_of(str, bytes, bytearray, memoryview)
 
 
 @frozen
@@ -310,11 +309,11 @@ class ToolResult(SayableRecord):
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content, metadata=ALWAYS)
     structured_content: Any = None
-    is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=ALWAYS)
+    is_error: bool = field(default=False, validator=instance_of(bool), metadata=ALWAYS)
     kind: ErrorKind | None = field(default=None, validator=one_of(None, *get_args(ErrorKind)))
     display: str | None = field(default=None, converter=_optionally_writable)
     title: str | None = field(default=None, converter=_optionally_writable)
-    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=_is_mapping)
+    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=instance_of(Mapping))
     detail: str | None = field(default=None, converter=_optionally_writable)
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.errors import InvalidNameError, one_of
+from pegboard.errors import InvalidNameError, at_least, one_of
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -21,17 +21,20 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]  # the tokens of a text: at most one per byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
-_at_least_one: Final[Any] = attrs.validators.optional(attrs.validators.ge(1))
-_not_negative: Final[Any] = attrs.validators.optional(attrs.validators.ge(0))
+_at_least_one: Final = at_least(1, or_none=True)
+_not_negative: Final = at_least(0, or_none=True)
 
 
 def _small(limits: ResultLimits) -> int:
     lines, most, tokens = limits.lines, limits.bytes, limits.tokens
-    return min(
-        sys.maxsize if lines is None else lines,
-        sys.maxsize if most is None else most // _MOST_BYTES_A_CHARACTER,
-        sys.maxsize if tokens is None else tokens // _MOST_BYTES_A_CHARACTER,
-    )
+    try:
+        return min(
+            sys.maxsize if lines is None else lines,
+            sys.maxsize if most is None else most // _MOST_BYTES_A_CHARACTER,
+            sys.maxsize if tokens is None else tokens // _MOST_BYTES_A_CHARACTER,
+        )
+    except TypeError:  # of a value that its validator refuses next
+        return 0
 
 
 @frozen
@@ -100,6 +103,11 @@ HOST: Final = Origin()
 LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 
+def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"executor must be the name of an executor, or None, got {value!r:.100}")
+
+
 @frozen
 class Policy:
     """Policy for calls of a tool, by the options of the same names; `None` means the registry's default.
@@ -109,17 +117,15 @@ class Policy:
             little for Python itself), negative `retries`, or an empty `executor`.
     """
 
-    timeout: float | None = field(default=None, validator=attrs.validators.optional(attrs.validators.gt(0)))
+    timeout: float | None = field(default=None, validator=at_least(0, or_none=True, exclusive=True))
     coerce: bool | None = None
     skip_patterns: bool | None = None
     expose_errors: bool | None = None
-    retries: int = field(default=0, validator=attrs.validators.ge(0))
+    retries: int = field(default=0, validator=at_least(0))
     max_concurrency: int | None = field(default=None, validator=_at_least_one)
     result_limits: ResultLimits | None = None
-    executor: str | None = field(default=None, validator=attrs.validators.optional(attrs.validators.min_len(1)))
-    memory_limit: int | None = field(
-        default=None, validator=attrs.validators.optional(attrs.validators.ge(LEAST_MEMORY))
-    )
+    executor: str | None = field(default=None, validator=_check_executor)
+    memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
 
 
 DEFAULT_POLICY: Final = Policy()
@@ -188,7 +194,7 @@ def is_valid_name(name: str) -> bool:
 
 def check_name(name: str) -> str:
     """`name` unchanged; raises `InvalidNameError` if it isn't valid."""
-    if not is_valid_name(name):
+    if not isinstance(name, str) or not is_valid_name(name):  # pyright: ignore[reportUnnecessaryIsInstance]  a caller may pass anything
         raise InvalidNameError(name)
     return name
 

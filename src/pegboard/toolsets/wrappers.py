@@ -280,7 +280,7 @@ _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
-    return {name: json_text(value) for name, value in values.items()}
+    return {name: json_text(value) for name, value in dict(values).items()}
 
 
 @frozen

@@ -157,7 +157,7 @@ def test_a_line_of_which_everything_is_inside_is_only_allowed_as_any_other():
 
 
 def test_rules_are_rules():
-    with pytest.raises(TypeError, match="'rules' must be"):
+    with pytest.raises(TypeError, match="rules must be of type Rule"):
         PermissionRules(["deny"])
     assert len(PermissionRules([Rule("a", "*", "ask")]).rules) == 1
 

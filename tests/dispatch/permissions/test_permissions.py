@@ -301,7 +301,7 @@ def test_the_model_reads_why_a_rule_refuses(forbid):
         permissions=Permissions([Rule("probe", "*", "deny", forbid=forbid, reason="Use the other.")])
     )
     registry.register(PLAIN)
-    assert "the permission 'probe' isn't given for this call (Use the other)." in registry.call_sync("probe", {}).text
+    assert "the permission 'probe' is denied for this call (Use the other)." in registry.call_sync("probe", {}).text
 
 
 # --- modes ---

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 from attrs import field, frozen
+from attrs.validators import deep_iterable
 
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.request import (
@@ -23,7 +24,7 @@ from pegboard.dispatch.approval.request import (
     parsed,
 )
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import PendingError, ToolError
+from pegboard.errors import PendingError, ToolError, instance_of
 from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
 from pegboard.schema.json import canonical_json, digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -228,13 +229,11 @@ class PendingCall(ApprovalRequest):
 read_by(PendingCall, PendingCall.from_json)
 
 
-def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
-    calls = tuple(given)
+def _check_unique(_calls: PendingCalls, _attribute: Any, calls: tuple[PendingCall, ...]) -> None:
     if len({call.id for call in calls}) < len(calls):
         raise PendingError("two pending calls have the same id")
     if len(calls) > MOST_CALLS:
         raise PendingError(f"{len(calls):,} pending calls; at most {MOST_CALLS:,} are taken together")
-    return calls
 
 
 @frozen
@@ -247,7 +246,11 @@ class PendingCalls(SignedRecord):
 
     called: ClassVar = "pending calls"
     most_bytes: ClassVar = 16 * 1024 * 1024
-    calls: tuple[PendingCall, ...] = field(default=(), converter=_unique)
+    calls: tuple[PendingCall, ...] = field(
+        default=(),
+        converter=tuple[PendingCall, ...],
+        validator=(deep_iterable(instance_of(PendingCall)), _check_unique),
+    )
 
     def __iter__(self) -> Iterator[PendingCall]:
         return iter(self.calls)

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
-from attrs.validators import deep_iterable, instance_of
+from attrs.validators import deep_iterable
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
@@ -26,6 +26,7 @@ from pegboard.dispatch.permissions.rule import (
     UnreadableError,
     refuse_nulls,
 )
+from pegboard.errors import instance_of
 from pegboard.schema.converter import read_table
 from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.spec import ArgumentKind

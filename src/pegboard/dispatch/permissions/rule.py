@@ -18,9 +18,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
-from attrs.validators import instance_of, optional
 
-from pegboard.errors import one_of
+from pegboard.errors import instance_of, one_of
 from pegboard.schema.converter import json_key, read_table
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
 from pegboard.tools.visible import looks_of
@@ -176,7 +175,7 @@ class Rule:
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))
     literal: bool = attrs.field(default=False, kw_only=True, metadata=json_key(""))
-    owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
+    owner: str | None = attrs.field(default=None, kw_only=True, validator=instance_of(str, type(None)))
     reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
