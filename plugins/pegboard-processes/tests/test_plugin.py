@@ -57,8 +57,8 @@ def test_settings_reach_the_pool():
     ("settings", "cause"),
     [
         ({"mots": 1}, "plugins.processes.mots: unknown key. Did you mean 'most'?"),
-        ({"most": 0}, "'most' must be >= 1"),
-        ({"memory": 1000}, "'memory' must be >= 67108864"),
+        ({"most": 0}, "most must be a number of at least 1, got 0"),
+        ({"memory": 1000}, "memory must be a number of at least 67,108,864"),
     ],
 )
 def test_wrong_settings_are_named(settings, cause):

@@ -267,7 +267,7 @@ def test_endless_output_is_read_and_ended_at_the_limit(pool, tmp_path):
 def test_exceeding_the_memory_limit_fails_one_call(fresh, call):
     response = do(call, HOG.format(256), memory_limit=128 * MEBIBYTE)
     assert response.kind == "crashed"
-    assert response.error == "do needed more memory than it may have (128 MiB) and was ended. Ask it for less."
+    assert response.error == "do exceeded its memory limit (128 MiB) and was stopped. Request less."
     assert do(call, HOG.format(32), memory_limit=128 * MEBIBYTE).output == f"{32 * MEBIBYTE}"
     assert do(call, HOG.format(256)).output == f"{256 * MEBIBYTE}"
     assert do(call, HOG.format(256), pool=fresh(memory=128 * MEBIBYTE)).kind == "crashed"
@@ -405,7 +405,7 @@ def test_a_child_that_disconnects_or_exits_fails_one_call(call, monkeypatch, cod
 def test_a_function_that_cant_be_sent_is_not_executed(call, tool, reason):
     response = call(tool)
     assert (response.kind, response.not_executed) == ("not_executed", True)
-    assert response.error == f"{tool.name} can't be run in a child process; the host has to change that."
+    assert response.error == f"{tool.name} was not run: it can't run in a child process. Continue without it."
     assert response.detail.startswith(reason)
     assert "top level of a module" in response.detail
     assert "executor='thread'" in response.detail

@@ -9,7 +9,7 @@ import sys
 import isolated_tools
 import pytest
 from isolated_tools import tool_named
-from running import execute
+from running import PATIENCE, execute, skip_time, timed_out, written
 
 from pegboard import tool_of
 from pegboard_processes import task as module
@@ -80,7 +80,7 @@ def test_code_that_has_changed_is_not_run(fresh, plain_file, tmp_path):
     response = run(fresh(), tool)
     assert (response.kind, response.error) == (
         "tool_failure",
-        "greet has changed since it was loaded and was not run.",
+        "greet was not run: it has changed since it was loaded.",
     )
     assert "has changed since the parent loaded it; start the program again" in response.detail
 
@@ -98,7 +98,7 @@ def test_a_module_that_fails_in_the_child_fails_the_call(fresh, plain_file, tmp_
     response = run(pool, tool)
     assert (response.kind, response.error) == (
         "tool_failure",
-        "greet can't be run: its module failed to load in its process.",
+        "greet was not run: its module failed to load in its process.",
     )
     assert "SystemExit: broken" in response.detail
     assert asyncio.run(execute(pool, "add", a=1)).structured_content == {"result": 3}
@@ -136,12 +136,48 @@ def test_a_program_that_would_run_again_in_the_child_is_refused_at_once(tmp_path
 @pytest.mark.slow
 def test_a_program_that_never_finishes_importing_in_the_child_times_out(tmp_path):
     """Such as a server that its own file starts."""
-    text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ").replace("result.detail or result.text", "result.text")
+    text = PROGRAM.replace("ChildProcesses()", "ChildProcesses(import_timeout=1.5)")
+    text = text.replace("result.detail or result.text", "result.text")
     endless = "import sys, time\nif __name__ == '__mp_main__':\n    time.sleep(60)\nasyncio.run(main())"
     (tmp_path / "app.py").write_text(text.replace('if __name__ == "__main__":\n    asyncio.run(main())', endless))
     done = program(tmp_path, "app.py")
     assert done.stdout.startswith("greet was not run: importing its module took longer than 1.5 s.")
     assert '`if __name__ == "__main__":`' in done.stdout
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+folder = Path({folder!r})
+if os.getpid() != {parent}:
+    with (folder / "begun").open("a") as file:
+        file.write("x")
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+"""
+
+
+def test_the_limit_of_a_call_begins_after_the_import_which_is_kept(fresh, plain_file, tmp_path):
+    pool, begun = fresh(import_timeout=10 * PATIENCE), tmp_path / "begun"
+    tool = plain_file(SLOW.format(folder=f"{tmp_path}", parent=os.getpid()) + GREET.format(word="hello"))
+
+    async def main():
+        response = asyncio.ensure_future(execute(pool, tool, name="Ann"))
+        await asyncio.to_thread(written, begun)
+        skip_time()
+        await asyncio.sleep(0)
+        (tmp_path / "go").touch()
+        return [(await response).output, (await execute(pool, tool, name="Bob")).output]
+
+    assert asyncio.run(main()) == ["hello Ann", "hello Bob"]
+    assert begun.read_text() == "x"
+
+
+def test_an_import_that_takes_too_long_is_ended_and_named(fresh, plain_file, tmp_path):
+    tool = plain_file(SLOW.format(folder=f"{tmp_path}", parent=os.getpid()) + GREET.format(word="hello"))
+    response = timed_out(fresh(import_timeout=5), tool, tmp_path / "begun", name="Ann")
+    assert (response.kind, "importing its module took longer than 5 s" in response.error) == ("timeout", True)
+    assert "import_timeout" in response.error
 
 
 def test_code_without_a_file_is_refused(tmp_path):

@@ -214,7 +214,7 @@ class Server:
         except MessageTooLongError as error:
             text = (
                 f"{request.tool} ran, but its result is too long: {error.length:,} bytes, the limit is "
-                f"{self.connection.most:,}. Ask for less."
+                f"{self.connection.most:,}. Request less."
             )
             self.connection.send({"response": ExecutionResponse.failed("limit", text).to_json()})
         except (ValueError, RecursionError) as error:
@@ -226,7 +226,7 @@ def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: 
     if isinstance(error, MemoryError) and request.memory_limit is not None:
         error.__traceback__ = None  # it may reference most of the memory
         mib = request.memory_limit / (1 << 20)
-        text = f"{request.tool} needed more memory than it may have ({mib:,.0f} MiB) and was ended. Ask it for less."
+        text = f"{request.tool} exceeded its memory limit ({mib:,.0f} MiB) and was stopped. Request less."
         return ExecutionResponse.failed("crashed", text)
     return ExecutionResponse.of_error(tool, context, error, expose=request.expose_errors)
 
@@ -234,7 +234,7 @@ def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: 
 def _unloadable(request: ExecutionRequest, error: BaseException) -> ExecutionResponse:
     import traceback
 
-    text = f"{request.tool} can't be run: its module failed to load in its process."
+    text = f"{request.tool} was not run: its module failed to load in its process."
     detail = "".join(traceback.format_exception(error, limit=50))[:20_000]
     return ExecutionResponse.failed("tool_failure", text, detail=detail)
 

@@ -16,7 +16,8 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
 
     Args:
         register: Registers an executor by its name.
-        settings: `[plugins.processes]`: `most`, `memory`, `grace`, `calls` and `message_bytes`, see `ChildProcesses`.
+        settings: `[plugins.processes]`: `most`, `memory`, `grace`, `calls`, `message_bytes` and `import_timeout`, see
+            `ChildProcesses`.
 
     Raises:
         ValueError: A setting is unknown or out of range.

@@ -16,18 +16,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from attrs import Factory, define, field
-from attrs.validators import ge, gt, instance_of, optional
 
 from pegboard import ExecutionRequest, ExecutionResponse, ExecutorCall, FatalToolError
+from pegboard.errors import at_least, instance_of
 from pegboard_processes.process import ChildProcess, exit_status
-from pegboard_processes.session import Ended, Ending, Session
+from pegboard_processes.session import START_SECONDS, Ended, Ending, Session
 from pegboard_processes.task import UnsendableError, check_reentry, task_for
 
 T = TypeVar("T")
 LEAST_MEMORY: Final = 64 << 20
 """Bytes that a child needs for Python itself and what a tool imports."""
 
-_COUNT: Final = (instance_of(int), ge(1))
+_COUNT: Final = (instance_of(int), at_least(1))
 
 
 @define(eq=False, kw_only=True)
@@ -51,14 +51,19 @@ class ChildProcesses:
         grace: Seconds between `SIGTERM` and `SIGKILL`.
         calls: After how many calls a child is replaced; `None` is never. With 1, no call sees what another left behind.
         message_bytes: The most bytes of one message of a child, such as a result.
+        import_timeout: Seconds for importing a tool's module, at the first call in each child. The time limit of a call
+            begins after that.
         name: The executor's name.
     """
 
     most: int = field(default=4, validator=_COUNT)
-    memory: int | None = field(default=None, validator=optional((instance_of(int), ge(LEAST_MEMORY))))
-    grace: float = field(default=0.5, validator=(instance_of((int, float)), ge(0)))
-    calls: int | None = field(default=None, validator=optional(_COUNT))
-    message_bytes: int = field(default=8 << 20, validator=(instance_of(int), gt(1000)))
+    memory: int | None = field(
+        default=None, validator=(instance_of(int, type(None)), at_least(LEAST_MEMORY, or_none=True))
+    )
+    grace: float = field(default=0.5, validator=(instance_of(int, float), at_least(0)))
+    calls: int | None = field(default=None, validator=(instance_of(int, type(None)), at_least(1, or_none=True)))
+    message_bytes: int = field(default=8 << 20, validator=(instance_of(int), at_least(1_000, exclusive=True)))
+    import_timeout: float = field(default=60.0, validator=(instance_of(int, float), at_least(0, exclusive=True)))
     name: str = "process"
     _places: _Semaphore = field(default=Factory(lambda self: _Semaphore(self.most), takes_self=True), init=False)
     _idle: list[ChildProcess] = field(factory=list[ChildProcess], init=False)
@@ -66,6 +71,11 @@ class ChildProcesses:
     _threads: ThreadPoolExecutor | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _owner: int = field(factory=os.getpid, init=False)
+
+    @property
+    def start_seconds(self) -> float:
+        """How long a child may take to start and to import the tool's module, before the call's time limit counts."""
+        return START_SECONDS + self.import_timeout
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
         """Runs a call of any tool whose function a child can find.
@@ -78,7 +88,7 @@ class ChildProcesses:
         tool, request = call.tool, call.request
         if os.name != "posix" or call.handler is None:
             reason = "has no handler here" if os.name == "posix" else "needs a POSIX system to run in a process"
-            return ExecutionResponse.failed("not_executed", f"{tool.name} {reason}; the host has to run it.")
+            return ExecutionResponse.failed("not_executed", f"{tool.name} was not run: it {reason}.")
         if os.getpid() != self._owner:
             self._start_anew()
         if request.memory_limit is None and self.memory is not None:
@@ -87,9 +97,9 @@ class ChildProcesses:
         try:
             task = task_for(call, request, args, kwargs)
         except UnsendableError as error:
-            text = f"{tool.name} can't be run in a child process; the host has to change that."
+            text = f"{tool.name} was not run: it can't run in a child process. Continue without it."
             return ExecutionResponse.failed("not_executed", text, detail=str(error))
-        session = Session(call, task)
+        session = Session(call, task, self.import_timeout)
         self._sessions.add(session)
         try:
             return await self._in_turn(session, request)
@@ -172,9 +182,9 @@ class ChildProcesses:
     async def _settled(self, child: ChildProcess, ended: Ended, request: ExecutionRequest) -> ExecutionResponse:
         response = ended.response
         if response is None:
-            has_time = ended.ending in (Ending.TIMED_OUT, Ending.STOPPED)
+            has_time = ended.ending in (Ending.TIMED_OUT, Ending.NOT_IMPORTED, Ending.STOPPED)
             code = await self._in_thread(child.end, self.grace if has_time else 0.0)
-            return _unanswered(ended, request, code, child)
+            return _unanswered(ended, request, code, child, self.import_timeout)
         printed = child.printed
         if child.calls == self.calls or response.kind == "crashed":
             await self._in_thread(child.end, self.grace)
@@ -211,7 +221,7 @@ class ChildProcesses:
         self._idle, self._sessions, self._owner = [], set(), os.getpid()
 
 
-SETTINGS: Final = ("most", "memory", "grace", "calls", "message_bytes")
+SETTINGS: Final = ("most", "memory", "grace", "calls", "message_bytes", "import_timeout")
 """The settings of `[plugins.processes]`."""
 
 
@@ -256,10 +266,12 @@ class _Semaphore:
 
 
 # Responses -----------------------------------------------------------------------------------------------------------
-_GUARD: Final = 'The host has to put what the program runs below `if __name__ == "__main__":`.'
+_GUARD: Final = 'put the code that starts the program below `if __name__ == "__main__":`'
 
 
-def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child: ChildProcess) -> ExecutionResponse:
+def _unanswered(
+    ended: Ended, request: ExecutionRequest, code: int | None, child: ChildProcess, import_timeout: float
+) -> ExecutionResponse:
     """The response for a call whose child did not answer.
 
     Args:
@@ -267,12 +279,14 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child
         request: The call.
         code: The child's exit code, below 0 the number of a signal; `None` if it had to be killed.
         child: The child.
+        import_timeout: How long it could import the tool's module, in seconds.
     """
     name, output = request.tool, f"\nIts last output:\n{child.printed}" if child.printed else ""
-    if ended.ending is Ending.TIMED_OUT:
+    if ended.ending in (Ending.TIMED_OUT, Ending.NOT_IMPORTED):
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
-        if child.is_importing:
-            text = f"{name} was not run: importing its module took longer than {request.timeout:g} s. {_GUARD}"
+        if ended.ending is Ending.NOT_IMPORTED:
+            text = f"{name} was not run: importing its module took longer than {import_timeout:g} s."
+            text += f" Raise import_timeout of the executor 'process', or {_GUARD}."
         return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
@@ -280,10 +294,10 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child
         text = f"{name} was not run: its process could not be started."
         return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{output}")
     if ended.ending is Ending.STALE:
-        text = f"{name} has changed since it was loaded and was not run."
+        text = f"{name} was not run: it has changed since it was loaded."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
     if ended.ending is Ending.REENTERED:
-        text = f"{name} was not run: its process would have run the whole program again. {_GUARD}"
+        text = f"{name} was not run: its process would have run the whole program again. To prevent that, {_GUARD}."
         return ExecutionResponse.failed("not_executed", text)
     text = f"{name} crashed. Its effects so far may remain; the same call may crash again."
     cause = f"the child process {exit_status(code)}"

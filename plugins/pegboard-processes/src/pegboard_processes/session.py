@@ -40,6 +40,7 @@ class Ending(enum.Enum):
     GARBLED = "the child broke the protocol"
     NOT_STARTED = "the child didn't start in time"
     TIMED_OUT = "the time limit was exceeded"
+    NOT_IMPORTED = "importing the tool's module took too long"
     STOPPED = "the pool is closed"
 
 
@@ -69,6 +70,7 @@ class Session:
     Attributes:
         call: The call, which answers the tool's questions.
         task: The message to the child.
+        import_timeout: Seconds for importing the tool's module, which the call's own limit doesn't count.
         loop: The caller's event loop.
         is_stopped: Whether the pool was closed.
         over: Set by a pool that waits for the session's end, perhaps in another thread; or `None`.
@@ -76,6 +78,7 @@ class Session:
 
     call: ExecutorCall
     task: Task
+    import_timeout: float
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop)
     is_stopped: bool = field(default=False, init=False)
     over: concurrent.futures.Future[None] | None = field(default=None, init=False)
@@ -110,9 +113,12 @@ class Session:
         timers = [loop.call_later(QUIET_SECONDS, self._read_output)]
         if not child.is_ready:
             timers.append(loop.call_later(START_SECONDS, self._check_start))
-        self._start_timer()
         try:
             child.begin(self.task)
+            if child.is_importing:
+                timers.append(loop.call_later(self.import_timeout, self._check_import))
+            else:
+                self._start_timer()
             loop.add_reader(child.link, self._receive)
             self._flush()
             return await ended
@@ -167,6 +173,16 @@ class Session:
         if self._child is not None and not self._child.is_ready:
             self._end(Ended(Ending.NOT_STARTED))
 
+    def _begin_time(self, child: ChildProcess) -> None:
+        """Starts the call's time after the import; a child can't do that twice."""
+        if child.is_importing:
+            child.is_importing, self._since = False, self.loop.time()
+            self._start_timer()
+
+    def _check_import(self) -> None:
+        if self._child is not None and self._child.is_importing:
+            self._end(Ended(Ending.NOT_IMPORTED))
+
     # Messages and output ---------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
@@ -219,7 +235,7 @@ class Session:
         elif "stale" in message:
             self._end(Ended(Ending.STALE, reason=f"{message['stale']}"))
         elif "imported" in message:
-            child.is_importing = False
+            self._begin_time(child)
         elif "reentered" in message:
             self._end(Ended(Ending.REENTERED))
         elif "ready" in message:

@@ -177,7 +177,7 @@ class ToolExecutor(Protocol):
     """Executor that receives the tool itself, and whose running tool can use its context.
 
     It enforces the request's time limit itself, not counting the time that the user takes to answer. If it takes more
-    than twice the limit plus a minute, it is cancelled.
+    than twice the limit plus `start_seconds` (an optional attribute; a minute by default), it is cancelled.
     """
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
@@ -318,14 +318,15 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
     """
     seconds, grace, whole = call.request.timeout, state.services.limits.grace, time_limit(state, call.tool)
     if hasattr(executor, "execute_tool"):
-        answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + _START_SECONDS
+        starting = getattr(executor, "start_seconds", _START_SECONDS)
+        answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + starting
     else:
         answering, longest = _asked(call, executor), None if seconds is None else seconds + grace
     state.deadline = Deadline(running_task(), longest, _CLEANUP_SECONDS, None, call.tool.name, call.context)
     try:
         return await within(state.deadline, answering)
     except LimitExpiredError:
-        text = f"{call.tool.name} gave no result within {whole:g} s. Its work may still be going on."
+        text = f"{call.tool.name} gave no result within {whole:g} s. It may still be running."
         raise CallError("timeout", text) from None
 
 
