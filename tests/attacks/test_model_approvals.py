@@ -156,7 +156,7 @@ QUERIES = ['x"', "* OR *", "NEAR(a b)", "content:*", "'; DROP TABLE entries; --"
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_no_query_of_the_memory_is_more_than_words(query, everything):
-    assert attempt(everything, "load_memory", {"query": query}).text == "Nothing is remembered that fits."
+    assert attempt(everything, "load_memory", {"query": query}).structured_content == {"memories": []}
 
 
 # -- The user's programs and hooks

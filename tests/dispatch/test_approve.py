@@ -84,8 +84,8 @@ def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
     error = caught.value
     assert error.kind == "denied"
     assert error.text == (
-        "shell was not run: the permission 'bash' isn't given for this call. "
-        "Go on without it, or tell the user what you need."
+        "shell was not run: the permission 'bash' is denied for this call. "
+        "Continue without it, or tell the user what you need."
     )
     assert "rm /srv/*" in error.detail
 
@@ -109,17 +109,17 @@ def test_a_refused_line_says_why_no_rule_allows_it(prepared, line, why):
 def test_a_denial_by_the_mode_says_why(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
         permit(prepared("ls", mode="plan"))
-    with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
+    with pytest.raises(CallError, match="the permission 'bash' is required, and the user isn't asked in this mode"):
         permit(prepared("ls", mode="never_ask"))
-    with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
+    with pytest.raises(CallError, match="the permission 'bash' is required, and the user isn't asked in this mode"):
         permit(prepared("ls", Rule("bash", "*", "ask"), mode="never_ask"))
 
 
 def test_a_denial_may_name_another_permission_than_the_tools_own():
     plain = Tool(ToolSpec("plain"))
     decision = Decision("deny", Rule("net", "*", "deny"))
-    assert "the permission 'net' isn't given" in denial(Permissions(), plain, decision, "net").text
-    assert "the permission 'plain' isn't given" in denial(Permissions(), plain, decision).text
+    assert "the permission 'net' is denied" in denial(Permissions(), plain, decision, "net").text
+    assert "the permission 'plain' is denied" in denial(Permissions(), plain, decision).text
 
 
 @pytest.mark.parametrize("line", ["ls " + "a" * MOST_AT_ONCE, ["ls", "a" * MOST_AT_ONCE], ["ls", *"a" * MOST_AT_ONCE]])
@@ -136,7 +136,7 @@ def test_what_is_denied_in_a_thread_is_denied(prepared):
     async def ask():
         await permit(prepared("rm " + "a" * MOST_AT_ONCE, Rule("bash", "rm *", "deny")))
 
-    with pytest.raises(CallError, match="isn't given"):
+    with pytest.raises(CallError, match="is denied"):
         asyncio.run(ask())
 
 
@@ -250,7 +250,7 @@ def test_without_an_approver_a_call_is_denied():
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
             "denied",
-            "delete needs approval (marked destructive), and there is no approver. It was denied; go on without it.",
+            "delete needs approval (marked destructive), and there is no approver. It was denied. Continue without it.",
         )
 
 
@@ -287,7 +287,7 @@ def test_an_answer_may_come_later():
     state = a_work(call_services(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
     assert error.kind == "confirmation_required"
-    assert "Don't call it again before that" in error.text
+    assert "Don't call it again until then" in error.text
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
     again = a_work(call_services(ScriptedApprover([])), tool, user="ann")
@@ -336,7 +336,7 @@ def test_rules_come_first():
     asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
     error = refused(asks, a_call(rules=[Rule("edit", "*.txt", "deny")]))
     assert error.kind == "denied"
-    assert "the permission 'edit' isn't given" in error.text
+    assert "the permission 'edit' is denied" in error.text
     asks(a_call(permissions=Permissions(mode="bypass")))
     assert refused(asks, a_call(permissions=Permissions(mode="never_ask"))).kind == "denied"
 

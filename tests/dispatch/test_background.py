@@ -58,7 +58,8 @@ def test_a_pending_result_has_a_note_with_its_operation_id(state):
     operation = operations.begin(call)
     assert call.result.content[0] == TextContent("job 7")
     assert call.result.content[1].text == (
-        f"This is pending as operation {operation.id}. Its result will follow by itself: don't call build again for it."
+        f"This is pending as operation {operation.id}. The result will follow automatically. "
+        "Don't call build again for it."
     )
     assert call.result.metadata == {"pending": True, "operation": operation.id}
     assert (operation.call_id, operation.tool, operation.session) == ("c1", "build", "s1")
@@ -347,8 +348,8 @@ def test_the_description_of_a_long_running_tool_forbids_repeated_calls():
 
     (made,) = as_tools(bake)
     assert made.spec.description == (
-        "Bakes a cake.\n\nThis takes long: its first result says that it is pending, and the real one comes later by "
-        "itself. Do not call it again for the same thing meanwhile."
+        "Bakes a cake.\n\nThis tool takes a long time. Its first result only says that it is pending; the final result "
+        "comes later, automatically. Do not call it again for the same task in the meantime."
     )
     assert "pending" not in SHORT.spec.description
 

@@ -126,8 +126,8 @@ def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (StaleSpecError("files", "probe differs"), "probe has changed since it was listed and was not run."),
-        (PluginError("files", "ImportError: no module x"), "probe can't be run: its plugin failed to load."),
+        (StaleSpecError("files", "probe differs"), "probe was not run: it has changed since it was listed."),
+        (PluginError("files", "ImportError: no module x"), "probe was not run: its plugin failed to load."),
         (RuntimeError("no module x"), "probe failed: RuntimeError."),
     ],
 )
@@ -468,7 +468,7 @@ def test_a_mended_name_is_validated(state_of):
 
 def test_a_repaired_call_to_an_unknown_tool_fails(state_of):
     left = prepare_call(state_of(ToolCall("x"), repairers=[lambda *_: ToolCall(3)]))
-    assert (left.kind, left.text) == ("unknown_tool", "The call names no tool: its name isn't a string.")
+    assert (left.kind, left.text) == ("unknown_tool", "The call has no tool name: its name isn't a string.")
 
 
 @pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No."), RuntimeError("no")])

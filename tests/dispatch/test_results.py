@@ -420,7 +420,7 @@ def test_a_text_of_another_class_is_its_text(result):
         (lambda: {"n": {"a": 1, 1: "a", "1": 2}}, "invalid_output", "n: two keys are both written as '1'"),
         (lambda: ToolResult("a", [float("nan")]), "invalid_output", "[0]: nan is not a JSON number"),
         (lambda: ToolResult("a", {"a": Mute()}), "invalid_output", "a: "),
-        (lambda: ToolResult("a", [0] * 1_100_000), "limit", "holds more than 1,000,000 values"),
+        (lambda: ToolResult("a", [0] * 1_100_000), "limit", "contains more than 1,000,000 values"),
     ],
     ids=range(11),
 )
@@ -505,7 +505,7 @@ def test_too_many_values_are_refused_however_they_are_held(make, send, monkeypat
     monkeypatch.setattr("pegboard.dispatch.results.MOST_VALUES", 10_000)
     got = send(make(lambda: value, blocking=False)).result
     assert got.kind == "limit"
-    assert got.text == "probe ran, but its result holds more than 10,000 values. Ask for less at once."
+    assert got.text == "probe ran, but its result contains more than 10,000 values. Request less at once."
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ def test_a_thread_past_its_limit_runs_on_and_the_result_says_so(make, send, thre
     tool = make(generator if generates else plain, binder=once_begun(begun))
     result = send(tool, limits=TINY, context=ToolContext(listener=seen.append)).result
     assert result.kind == "timeout"
-    assert result.text == "probe gave no result within 0.001 s. Its work may still be going on."
+    assert result.text == "probe gave no result within 0.001 s. It may still be running."
     assert threads.abandoned == 1
     gate.set()
     assert ended.wait(PATIENCE)
@@ -410,7 +410,7 @@ def test_items_of_a_generator_are_counted_while_it_runs(make, send, monkeypatch,
     result = send(make(endless if kind == "generator" else endless_async)).result
     assert result.kind == "limit"
     assert result.text == (
-        "The tool gave more than 100 values, of which 64 characters are one, and was stopped. Ask for less."
+        "The tool was stopped: it returned more than 100 values (64 characters count as one). Request less."
     )
     assert len(given) == most
 
@@ -573,7 +573,7 @@ async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_en
     monkeypatch.setattr(time, "monotonic", lambda: clock() + PATIENCE)  # the time is up
     first = await running
     assert first.kind == "timeout"
-    assert first.text.endswith("Its work may still be going on, and conflicting calls wait for its end.")
+    assert first.text.endswith("It may still be running; conflicting calls wait until it ends.")
     waiting = asyncio.ensure_future(held.registry.call("quick"))
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -590,7 +590,7 @@ async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_
     batch.interrupt()
     outcome = await running
     assert [result.kind for result in outcome.results] == ["aborted", "skipped"]
-    assert outcome.results[0].text.endswith("wait for its end.")
+    assert outcome.results[0].text.endswith("wait until it ends.")
     waiting = asyncio.ensure_future(held.registry.call("quick"))
     await asyncio.sleep(0.01)
     assert not waiting.done()

@@ -69,24 +69,24 @@ def test_2000_lines_or_50_kib_stay_by_default():
     [
         ("head", "1\n2\n3\n[Only the first 3 of 10 lines are shown (6 bytes of 21 bytes). {}]"),
         ("tail", "[Only the last 3 of 10 lines are shown (7 bytes of 21 bytes). {}]\n8\n9\n10\n"),
-        ("middle", "1\n2\n[Lines 3 to 9 of 10 are left out here; 7 bytes of 21 bytes are shown. {}]\n10\n"),
+        ("middle", "1\n2\n[Lines 3 to 9 of 10 are omitted here; 7 bytes of 21 bytes are shown. {}]\n10\n"),
     ],
 )
 def test_the_text_describes_what_was_omitted(keep, text):
-    note = "The rest was not stored; ask for less at once."
+    note = "The rest is not stored. Request less at once."
     assert text_of(NUMBERS, lines=3, keep=keep) == text.format(note)
 
 
 @pytest.mark.parametrize(
     ("keep", "text"),
     [
-        ("head", "xxxxxxxxxx\n[Only the beginning is shown: 10 bytes of 100 bytes, 1 line in all. {}]"),
-        ("tail", "[Only the end is shown: 10 bytes of 100 bytes, 1 line in all. {}]\nxxxxxxxxxx"),
-        ("middle", "xxxxx\n[A part of 1 line is left out here; 10 bytes of 100 bytes are shown. {}]\nxxxxx"),
+        ("head", "xxxxxxxxxx\n[Only the beginning is shown: 10 bytes of 100 bytes, 1 line in total. {}]"),
+        ("tail", "[Only the end is shown: 10 bytes of 100 bytes, 1 line in total. {}]\nxxxxxxxxxx"),
+        ("middle", "xxxxx\n[A part of 1 line is omitted here; 10 bytes of 100 bytes are shown. {}]\nxxxxx"),
     ],
 )
 def test_of_one_enormous_line_a_part_stays(keep, text):
-    note = "The rest was not stored; ask for less at once."
+    note = "The rest is not stored. Request less at once."
     assert text_of("x" * 100, bytes=10, keep=keep) == text.format(note)
 
 
@@ -97,7 +97,7 @@ def test_sizes_are_shown_in_a_suitable_unit():
 
 def test_where_nothing_at_all_fits_only_the_words_stay():
     assert text_of("漢字", bytes=2) == (
-        "[Only the end is shown: 0 bytes of 6 bytes, 1 line in all. The rest was not stored; ask for less at once.]"
+        "[Only the end is shown: 0 bytes of 6 bytes, 1 line in total. The rest is not stored. Request less at once.]"
     )
 
 
@@ -108,7 +108,7 @@ def test_the_full_text_is_stored_in_a_file_that_the_text_names(store):
     result = truncated(ToolResult(NUMBERS), THREE_LINES, store)
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
-    assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
+    assert result.text.endswith(f"The full text is in {path}; the omitted part begins at line 4.]")
 
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
@@ -185,7 +185,7 @@ def test_pictures_beyond_their_limit_become_attachments():
     result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits)
     assert result.content[:3] == (PICTURE, PICTURE, small)
     assert result.attachments == (small, PICTURE)
-    assert result.text == "[Left out here: 1 file (100 bytes). A result takes 1000 pieces of at most 250 bytes.]"
+    assert result.text == "[Not shown: 1 file (100 bytes). A result can contain 1000 items of at most 250 bytes.]"
     assert result.metadata == {"truncated": True}
 
 
@@ -209,7 +209,7 @@ def test_too_many_pieces_become_attachments():
     assert not is_within(result, limits)
     short = truncated(result, limits)
     assert (len(short.content), len(short.attachments)) == (MOST_ITEMS + 1, 2)
-    assert short.text == "[Left out here: 2 files (4 bytes). A result takes 1000 pieces.]"
+    assert short.text == "[Not shown: 2 files (4 bytes). A result can contain 1000 items.]"
 
 
 # The look on the event loop -------------------------------------------------------------------------------------------
@@ -265,10 +265,10 @@ def test_a_stored_text_belongs_to_its_calls_session(prepare, make, store):
     ("text", "limits", "short"),
     [
         ("short", {}, "short"),
-        ("1\n2\n3\n4", {"lines": 2}, "1\n2\n[The rest is left out.]"),
-        ("x" * 100, {"bytes": 10}, "x" * 10 + "\n[The rest is left out.]"),
-        ("x" * 100, {"bytes": 10, "keep": "tail"}, "x" * 10 + "\n[The rest is left out.]"),
-        ("é\udcff" * 10, {"bytes": 10}, "é\ufffdé\ufffd\n[The rest is left out.]"),
+        ("1\n2\n3\n4", {"lines": 2}, "1\n2\n[The rest is omitted.]"),
+        ("x" * 100, {"bytes": 10}, "x" * 10 + "\n[The rest is omitted.]"),
+        ("x" * 100, {"bytes": 10, "keep": "tail"}, "x" * 10 + "\n[The rest is omitted.]"),
+        ("é\udcff" * 10, {"bytes": 10}, "é\ufffdé\ufffd\n[The rest is omitted.]"),
         ("x" * 100, {"lines": None, "bytes": None, "tokens": 100}, "x" * 100),
     ],
 )
@@ -287,7 +287,7 @@ def test_the_text_of_any_error_is_truncated(make, send, error):
         raise error
 
     result = send(make(failing, blocking=False)).result
-    assert result.text == "line\n" * 2_000 + "[The rest is left out.]"
+    assert result.text == "line\n" * 2_000 + "[The rest is omitted.]"
     assert result.kind in ("tool_failure", "denied")
 
 
@@ -651,22 +651,22 @@ def test_creating_the_tool_sets_the_stores_reader(store):
 def test_the_model_reads_on_to_the_end(store, read):
     one = store.keep("1\n2\n3\n4\n5\n")
     first = read({"id": one.id})
-    assert first.text == f'1\n2\n3\n[There are 5 lines. Read on with read_result(id="{one.id}", line=4).]'
+    assert first.text == f'1\n2\n3\n[The result has 5 lines. Read more with read_result(id="{one.id}", line=4).]'
     assert first.metadata == {"truncated": True}
     rest = read({"id": one.id, "line": 4})
-    assert (rest.text, rest.metadata) == ("4\n5\n[The end.]", {"truncated": False})
+    assert (rest.text, rest.metadata) == ("4\n5\n[End of the result.]", {"truncated": False})
 
 
 def test_it_may_ask_for_fewer_lines_and_gets_no_more_than_there_may_be(store, read):
     one = store.keep("1\n2\n3\n4\n5\n")
-    assert read({"id": one.id, "lines": 1}).text.startswith("1\n[There are 5 lines. Read on")
+    assert read({"id": one.id, "lines": 1}).text.startswith("1\n[The result has 5 lines. Read more")
     assert read({"id": one.id, "lines": 100}).text.startswith("1\n2\n3\n[")
 
 
 def test_a_line_that_is_too_long_is_read_in_parts_by_the_tool(store, read):
     one = store.keep("x" * 30)
-    assert f'Read on with read_result(id="{one.id}", line=1, byte=20).' in read({"id": one.id}).text
-    assert read({"id": one.id, "byte": 20}).text == "x" * 10 + "\n[The end.]"
+    assert f'Read more with read_result(id="{one.id}", line=1, byte=20).' in read({"id": one.id}).text
+    assert read({"id": one.id, "byte": 20}).text == "x" * 10 + "\n[End of the result.]"
 
 
 @pytest.mark.parametrize("arguments", [{"id": "unknown"}, {"id": "unknown", "line": 7}])
@@ -674,7 +674,7 @@ def test_an_unknown_id_is_an_error_with_a_hint(read, arguments):
     result = read(arguments)
     assert (result.kind, result.is_error) == ("tool_failure", True)
     assert result.text == (
-        "there is no stored result 'unknown'.\nCall the tool that gave the result again, and ask it for less."
+        "there is no stored result 'unknown'.\nCall the original tool again and request less at once."
     )
 
 
@@ -726,7 +726,7 @@ def test_texts_in_a_persistent_store_are_read_in_another_process():
     assert f'Read the rest with read_result(id="{key}", line=4).]' in result.text
     later = reading(DictTexts(texts))
     page = later.call_sync("read_result", {"id": key, "line": 4, "lines": 2}, ANN)
-    assert page.text == f'4\n5\n[There are 10 lines. Read on with read_result(id="{key}", line=6).]'
+    assert page.text == f'4\n5\n[The result has 10 lines. Read more with read_result(id="{key}", line=6).]'
     for context in (ReadonlyContext(session="bob"), ReadonlyContext()):
         refused = later.call_sync("read_result", {"id": key}, context)
         assert (refused.is_error, "no stored result" in refused.text) == (True, True)
@@ -747,4 +747,4 @@ def test_without_the_reader_tool_the_text_says_so():
     registry.register(Tool.from_function(lambda: NUMBERS, name="count"))
     registry.provide(ResultTexts, DictTexts({}))
     result = registry.call_sync("count")
-    assert f"stored as {result.metadata['kept']}, but no tool here reads it; ask for less at once.]" in result.text
+    assert f"stored as {result.metadata['kept']}, but no tool can read it. Request less at once.]" in result.text

@@ -270,7 +270,7 @@ def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> No
     (site.folder / "one_made_up.py").write_text("import nosuch_module")
     registry = pegboard.load()
     result = registry.call_sync("greet_one")
-    assert result.text == "greet_one can't be run: its plugin failed to load."
+    assert result.text == "greet_one was not run: its plugin failed to load."
     assert "nosuch_module" in result.detail
     assert statuses(registry) == {"one": "quarantined"}
 

@@ -145,12 +145,12 @@ def test_its_input_and_its_answer_may_have_types_of_their_own():
 
 def test_an_answer_of_another_type_is_an_error():
     (result,) = call(registry_of(agent_tool(agent("2.50", "2.50"), gives=Receipt))).results
-    assert "it failed (ModelError)" in result.text
+    assert "failed (ModelError)" in result.text
 
 
 def test_without_a_model_of_its_own_it_has_the_hosts():
     registry = registry_of(agent_tool(Agent(name="helper")))
-    assert "gives it no model" in call(registry).results[0].text
+    assert "has no model" in call(registry).results[0].text
     registry.provide(Model, ScriptedModel(["from the host"]))
     assert call(registry).results[0].text == "from the host"
 
@@ -210,7 +210,7 @@ def test_one_that_calls_itself_ends_at_the_depth():
     registry = registry_of(agent_tool(Agent(name="helper", model=model), depth=3))
     (result,) = call(registry).results
     assert result.text == "one"
-    assert "agents call agents 3 deep" in model.requests[3].messages[-1].results[0].result.text
+    assert "nested only 3 deep" in model.requests[3].messages[-1].results[0].result.text
 
 
 @pytest.mark.parametrize("wrong", [{"depth": 0}, {"session": "new"}])
@@ -369,7 +369,7 @@ def test_a_kept_session_takes_one_call_at_a_time():
         first.cancel()
         return second
 
-    assert "works on an earlier call" in asyncio.run(main()).text
+    assert "working on an earlier call" in asyncio.run(main()).text
 
 
 # Confirmations -------------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_without_anybody_to_ask_its_call_is_denied_and_it_goes_on():
 
 def test_a_rejection_without_a_word_stops_it_and_its_caller_learns_so():
     (result,) = call(registry_of(wipe, agent_tool(wiper())), approver=lambda *_: Reject()).results
-    assert (result.kind, "rejected a call that helper made" in result.text) == ("rejected", True)
+    assert (result.kind, "user rejected one of its calls" in result.text) == ("rejected", True)
 
 
 class Session:
@@ -497,7 +497,7 @@ def test_an_answer_counts_once():
 def test_an_agent_that_was_changed_meanwhile_does_not_go_on():
     session = restarted([ToolCall("wipe", {"place": "attic"})], [], change={"instructions": "Wipe all."})
     outcome = session.resume(session.start(), Once())
-    assert "it was changed since its call was suspended" in answer_of(outcome).text
+    assert "it was changed after its call was suspended" in answer_of(outcome).text
 
 
 def test_a_tool_of_its_that_was_changed_meanwhile_is_not_run():

@@ -46,7 +46,7 @@ def test_the_agent_that_is_handed_over_to_has_the_whole_conversation():
     assert (outcome.agent, outcome.turn.text, outcome.handovers) == ("boss", "I decide.", 1)
     seen = team[1].model.requests[0].messages
     assert [message.role for message in seen] == ["user", "assistant", "tool"]
-    assert seen[-1].results[0].result.text == "boss goes on."
+    assert seen[-1].results[0].result.text == "Transferred to boss."
 
 
 def test_exit_loop_returns_to_the_agent_that_handed_over():

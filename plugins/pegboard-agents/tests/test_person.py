@@ -73,8 +73,8 @@ def test_the_answers_are_for_the_model_by_question():
     ("answer", "text", "answered"),
     [
         (Reject("green, please"), "The user answered in other words: green, please.", True),
-        (Reject(), "The user didn't want to answer.", False),
-        (Once(), "The user said yes to the first of your options:\nWhich colour?\nred", True),
+        (Reject(), "The user declined to answer.", False),
+        (Once(), "The user said yes, which stands for your first options:\nWhich colour?\nred", True),
     ],
 )
 def test_free_text_no_answer_and_a_plain_yes_are_answers(answer, text, answered):
@@ -87,12 +87,12 @@ def test_a_plain_yes_takes_the_first_options():
     many = ask(Once(), COLOUR, {**COLOUR, "question": "Which else?", "multiple": True})
     assert many.structured_content["answers"] == {"Which colour?": "red", "Which else?": ["red"]}
     assert ask(Once(), {"question": "May I?"}).text == "The user answered: yes."
-    assert "isn't one to these questions" in ask(Once(), COLOUR, NAME).text
+    assert "doesn't match the questions" in ask(Once(), COLOUR, NAME).text
 
 
 @pytest.mark.parametrize("payload", [{"answer1": "green"}, {"answer2": "red"}, "red", {"answer1": ["red"]}, {}])
 def test_an_invalid_answer_is_refused(payload):
-    assert "isn't one to these questions" in ask(Once(payload), COLOUR).text
+    assert "doesn't match the questions" in ask(Once(payload), COLOUR).text
 
 
 @pytest.mark.parametrize("permissions", [Permissions(), Permissions(mode="never_ask")])
@@ -105,7 +105,7 @@ def test_without_a_user_to_ask_the_model_gets_advice(permissions):
 
 
 def test_options_have_labels_of_their_own_and_questions_are_few():
-    assert "label of its own" in ask(Once(), {"question": "?", "options": [{"label": "a"}, {"label": "a"}]}).text
+    assert "different label" in ask(Once(), {"question": "?", "options": [{"label": "a"}, {"label": "a"}]}).text
     assert ask(Once()).kind == "invalid_arguments"
     assert ask(Once(), *[NAME] * 5).kind == "invalid_arguments"
 
@@ -131,7 +131,7 @@ def test_the_todo_list_is_stored_in_the_state_and_displayed():
         {"content": "write", "status": "pending", "priority": "medium"},
     ]
     (result,) = outcome.results
-    assert (result.text, result.title) == ("The list is written: 1 completed, 1 pending.", "1 of 2 done")
+    assert (result.text, result.title) == ("Task list updated: 1 completed, 1 pending.", "1 of 2 done")
     assert outcome.actions.state_delta == {"todos": written}
     assert result.metadata["todos"] == written
 
@@ -139,7 +139,7 @@ def test_the_todo_list_is_stored_in_the_state_and_displayed():
 def test_several_in_progress_are_remarked_and_an_unknown_status_is_refused():
     context = ToolContext()
     doing = [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "in_progress"}]
-    assert "work at one at a time" in asyncio.run(registry().call("write_todos", {"todos": doing}, context)).text
+    assert "work on one at a time" in asyncio.run(registry().call("write_todos", {"todos": doing}, context)).text
     bad = asyncio.run(registry().call("write_todos", {"todos": [{"content": "a", "status": "done"}]}))
     assert bad.kind == "invalid_arguments"
-    assert asyncio.run(registry().call("write_todos", {"todos": []})).text == "The list is written: empty."
+    assert asyncio.run(registry().call("write_todos", {"todos": []})).text == "Task list updated: empty."

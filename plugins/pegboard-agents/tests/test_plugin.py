@@ -135,4 +135,4 @@ def test_it_works_installed_as_a_wheel(tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
     env = {**kept, "HOME": str(tmp_path), "PYTHONPATH": str(site)}
     done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == "The list is written: 1 pending.\n", done.stderr
+    assert done.stdout == "Task list updated: 1 pending.\n", done.stderr

@@ -66,8 +66,8 @@ def run(guard, context, times=1, arguments=None):
 
 
 TEXT = (
-    "this is call number 3 in a row of look with the same arguments. "
-    "Change the arguments, use another tool, or say what is missing."
+    "this is call 3 in a row of look with the same arguments. "
+    "Change the arguments, use another tool, or tell the user what is missing."
 )
 
 

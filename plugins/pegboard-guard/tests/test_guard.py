@@ -209,7 +209,7 @@ def test_everything_on(tmp_path):
     expected = ["denied", None, None, "denied", None, None, None]
     assert kinds(registry, *calls) == expected
     result = registry.call_sync("look", {"at": "d"}, SESSION)
-    assert "5 calls may be made in one session" in result.text
+    assert "5 calls in one session" in result.text
     journal = registry.catalogue.callbacks("after_tool")[0].function.__self__.journal
     assert journal.close()
     outcomes = [json.loads(line).get("outcome") for line in path.read_bytes().splitlines()]
@@ -220,7 +220,7 @@ def test_everything_on(tmp_path):
 def test_no_person_is_asked_about_a_call_beyond_a_limit():
     registry, _ = make_registry(limits=[{"calls": 2}])
     assert kinds(registry, *[("look", {})] * 5) == [None, None, "denied", "denied", "denied"]
-    assert "2 calls may be made" in registry.call_sync("look", {}, SESSION).text
+    assert "limit of 2 calls" in registry.call_sync("look", {}, SESSION).text
 
 
 def test_a_call_denied_by_the_doom_loop_guard_does_not_count_for_limits():

@@ -153,21 +153,21 @@ NEEDS = ComesAfter("deploy", ["test", "log_in"], within="session")
 @pytest.mark.parametrize(
     ("rules", "script", "text"),
     [
-        ([NEEDS], "deploy!", "only after test and log_in succeeded in this session. Call test first, and wait for its"),
-        ([NEEDS], "test deploy!", "only after log_in succeeded in this session. Call log_in first, and wait for its"),
-        ([Exclusive("search_*")], "search_web search_docs!", "of search_* only one may be used in a turn, and it was"),
-        ([Exclusive("search_*")], "search_web search_docs!", "Go on with search_web; search_docs may be called in the"),
-        ([Exclusive("search_*", "session")], "search_web turn2: search_docs!", "may be called in another session."),
+        ([NEEDS], "deploy!", "test and log_in must succeed first in this session. Call test, wait for its"),
+        ([NEEDS], "test deploy!", "log_in must succeed first in this session. Call log_in, wait for its"),
+        ([Exclusive("search_*")], "search_web search_docs!", "only one of search_* can be used in a turn, and"),
+        ([Exclusive("search_*")], "search_web search_docs!", "Continue with search_web; search_docs can be called in"),
+        ([Exclusive("search_*", "session")], "search_web turn2: search_docs!", "can be called in another session."),
         (
             [Cooldown("test", 30)],
             "test +10.5 test!",
-            "it needs a pause between two calls. It may be called again in 20 s.",
+            "it was called too soon after its last call. Call it again in 20 s.",
         ),
-        ([Cooldown("test", calls=2)], "test log_in test!", "It may be called again after 1 call of other tools."),
+        ([Cooldown("test", calls=2)], "test log_in test!", "Call it again after 1 call of other tools."),
         ([Cooldown("test", 10, 2)], "test test!", "again in 10 s and after 2 calls of other tools."),
         ([Cooldown("test", 10, 2)], "test log_in log_in test!", "again in 10 s."),
-        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "only after test succ"),
-        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "only one may be used"),
+        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "test must succ"),
+        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "can be used in a"),
     ],
 )
 def test_the_refusal_names_all_that_is_broken_and_what_to_do(rules, script, text):

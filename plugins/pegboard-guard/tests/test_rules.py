@@ -205,32 +205,32 @@ TURN = "session=s,invocation=i,user=u: web_search web_search!"
         (
             Limit(1, "web_*", per="turn"),
             TURN,
-            "1 call of web_* may be made in one turn",
-            "again in the next turn, after the user's next message; until then, go on without it",
+            "1 call of web_* in one turn",
+            "Call it again in the next turn, after the user's next message; until then, continue without it",
         ),
         (
             Limit(1, ["web_search", "web_read"]),
             TURN,
-            "1 call of web_search or web_read may be made in one session",
-            "no more in this session; go on without it",
+            "1 call of web_search or web_read in one session",
+            "Don't call it again in this session; continue without it",
         ),
         (
             Limit(1, "web_*", per="user", each=True),
             TURN,
-            "1 call of web_search may be made for one user",
-            "no more for this user; go on without it",
+            "1 call of web_search for one user",
+            "Don't call it again for this user; continue without it",
         ),
-        (Limit(1, per="registry"), TURN, "1 call may be made", "no more; go on without it"),
+        (Limit(1, per="registry"), TURN, "1 call", "Don't call it again; continue without it"),
         (
             Limit(2, seconds=60),
             "note web_search +59.2 web_search!",
-            "2 calls may be made in one session within 60 s",
-            "again in 1 s; until then, go on without it",
+            "2 calls in one session within 60 s",
+            "Call it again in 1 s; until then, continue without it",
         ),
     ],
 )
 def test_the_refusal_states_when_the_call_may_be_made_again(limit, script, allowed, again):
-    text = f"web_search was denied: {allowed}, and that is used up. It may be called {again}."
+    text = f"web_search was denied: the limit of {allowed} is used up. {again}."
     assert play([limit], script) == text
 
 

@@ -47,14 +47,14 @@ def test_users_and_conversations_never_meet(artifacts):
     assert names(artifacts, user="ann", session="s") == ("a", "user:b")
     assert names(artifacts, user="ann", session="t") == ("user:b",)
     assert names(artifacts, user="bob", session="s") == names(artifacts) == ()
-    with pytest.raises(ArtifactError, match="there is no artifact 'a'"):
+    with pytest.raises(ArtifactError, match="There is no artifact 'a'"):
         loaded(artifacts, "a", user="ann", session="t")
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "..", "a\0", "", "c:a", "user:../a"])
 def test_a_name_with_a_path_is_refused(artifacts, name):
     for act in (saved, loaded, lambda *each: asyncio.run(artifacts.delete(each[1]))):
-        with pytest.raises(ArtifactError, match="can't be called"):
+        with pytest.raises(ArtifactError, match="is not a valid name"):
             act(artifacts, name)
     assert not artifacts.folder.exists()
 
@@ -69,19 +69,19 @@ def test_long_names_and_odd_scopes_are_stored(artifacts):
 
 def test_a_missing_version_is_an_error(artifacts):
     saved(artifacts, "a")
-    with pytest.raises(ArtifactError, match="there is no version 2 of artifact 'a'"):
+    with pytest.raises(ArtifactError, match="There is no version 2 of artifact 'a'"):
         loaded(artifacts, "a", 2)
     asyncio.run(artifacts.delete("a"))
     asyncio.run(artifacts.delete("a"))
     assert names(artifacts) == ()
     assert list(artifacts.folder.glob("gone-*")) == []
-    with pytest.raises(ArtifactError, match="there is no artifact 'a'"):
+    with pytest.raises(ArtifactError, match="There is no artifact 'a'"):
         loaded(artifacts, "a")
 
 
 def test_a_large_damaged_or_unreachable_artifact_is_an_error(artifacts):
     small = DirectoryArtifacts(artifacts.folder, most_bytes=100)
-    with pytest.raises(ArtifactError, match="too large to be kept"):
+    with pytest.raises(ArtifactError, match="too large"):
         saved(small, "a", TextContent("x" * 200))
     saved(artifacts, "a")
     (version,) = artifacts.folder.glob("*/*/1.json")
@@ -91,11 +91,11 @@ def test_a_large_damaged_or_unreachable_artifact_is_an_error(artifacts):
             loaded(artifacts, "a")
     version.unlink()
     version.mkdir()
-    with pytest.raises(ArtifactError, match="can't be reached"):
+    with pytest.raises(ArtifactError, match="can't be read or written"):
         loaded(artifacts, "a")
     blocked = artifacts.folder.parent / "file"
     blocked.write_text("")
-    with pytest.raises(ArtifactError, match="can't be reached"):
+    with pytest.raises(ArtifactError, match="can't be read or written"):
         saved(DirectoryArtifacts(blocked), "a")
 
 

@@ -53,7 +53,7 @@ def test_blocks_belong_to_a_user_and_an_agent(blocks):
     "name", ["", " a", "../a", "a/b", "a\nb", "\u202ea", "a" * 65, "a'; DROP TABLE blocks; --", "\ud800"]
 )
 def test_a_name_that_is_none_is_refused(blocks, name):
-    with pytest.raises(ToolError, match="can't be called"):
+    with pytest.raises(ToolError, match="is not a valid name"):
         blocks.create(None, None, name, "x")
     with pytest.raises(ToolError, match="There is no block"):
         blocks.change(None, None, name, "x")
@@ -63,12 +63,12 @@ def test_a_name_that_is_none_is_refused(blocks, name):
 def test_what_cannot_be_done_is_said_and_changes_nothing(blocks):
     blocks.create(None, None, "a", "one two one")
     for wrong, act in (
-        ("There is a block 'a' already", lambda: blocks.create(None, None, "a", "x")),
-        ("There is no block 'b'. There are 'a'", lambda: blocks.change(None, None, "b", "x")),
-        ("stands 2 times in block 'a'", lambda: blocks.change(None, None, "a", "x", "one")),
-        ("isn't in block 'a'", lambda: blocks.change(None, None, "a", "x", "three")),
+        ("Block 'a' already exists", lambda: blocks.create(None, None, "a", "x")),
+        ("There is no block 'b'. Existing blocks: 'a'", lambda: blocks.change(None, None, "b", "x")),
+        ("occurs 2 times in block 'a'", lambda: blocks.change(None, None, "a", "x", "one")),
+        ("was not found in block 'a'", lambda: blocks.change(None, None, "a", "x", "three")),
         ("There is no block 'b'", lambda: blocks.archive(None, None, None, "b", None)),
-        ("may have 20,000", lambda: blocks.change(None, None, "a", "x" * MOST_CHARACTERS)),
+        ("the maximum is 20,000", lambda: blocks.change(None, None, "a", "x" * MOST_CHARACTERS)),
     ):
         with pytest.raises(ToolError, match=wrong):
             act()
@@ -80,7 +80,7 @@ def test_there_are_only_so_many(blocks):
         rows = [('["ann", null]', f"{number}", "x", 0.0) for number in range(MOST_BLOCKS - 1)]
         connection.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
     blocks.create("ann", None, "last", "x")
-    with pytest.raises(ToolError, match="the most that are kept"):
+    with pytest.raises(ToolError, match="the maximum"):
         blocks.create("ann", None, "more", "x")
     blocks.create("bob", None, "more", "x")
 
@@ -98,7 +98,7 @@ def test_an_archived_block_is_found_by_its_agent_alone(blocks, memory):
 
 def test_a_core_block_stays(blocks):
     blocks.create("ann", None, "persona", "Kind.")
-    with pytest.raises(ToolError, match="'persona' is always kept"):
+    with pytest.raises(ToolError, match="'persona' can't be archived"):
         blocks.archive("ann", None, None, "persona", None)
     assert blocks.all("ann", None) == {"persona": "Kind."}
 
@@ -204,5 +204,5 @@ def test_the_oldest_go_where_there_is_no_room(database):
     kept = [number for number in range(30) if texts.load(f"{number}", session=None)]
     assert kept == list(range(kept[0], 30))
     assert 10 <= len(kept) < 30
-    with pytest.raises(ToolError, match="too long to be kept"):
+    with pytest.raises(ToolError, match="too long"):
         texts.keep("huge", os.urandom(100_000).hex(), session=None)

@@ -36,7 +36,7 @@ def test_every_function_that_receives_for_a_target_gets_its_messages():
 
 def test_a_message_without_receivers_names_the_reachable_targets():
     router = LocalRouter()
-    with pytest.raises(ToolError, match=r"No one receives messages for agent:a\. Reachable: no one\."):
+    with pytest.raises(ToolError, match=r"agent:a can't be reached\. Reachable: none\."):
         sent(router, to("a"))
     router.receive("channel", "c", print)
     with pytest.raises(ToolError, match="Reachable: channel:c"):
@@ -48,7 +48,7 @@ def test_a_message_without_receivers_names_the_reachable_targets():
 def test_an_outbox_gives_each_message_until_it_is_sent(database):
     router = OutboxRouter(database)
     messages = [Message("user", "\ud800ann", f"{number}", {"a": [number]}, "bob", "cook", "s") for number in range(3)]
-    assert sent(router, *messages) == ["put into the outbox"] * 3
+    assert sent(router, *messages) == ["queued for delivery"] * 3
     first = router.take(2, seconds=-1)
     assert [message.content for message in first] == ["0", "1"]
     assert (first[0].metadata, first[0].id, first[0].user) == ({"a": [0]}, messages[0].id, "bob")

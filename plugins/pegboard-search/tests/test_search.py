@@ -78,7 +78,7 @@ def test_the_spec_of_the_search_tool():
 def test_deferred_tools_are_found_and_added_to_the_state():
     outcome = searched(with_search(MAIL, POST, FAX), "mail")
     (result,) = outcome.results
-    assert result.text.startswith("1 tool was found.")
+    assert result.text.startswith("Found 1 tool.")
     assert "send_mail: Sends a mail." in result.text
     assert (result.is_error, result.title, result.metadata) == (False, "Tools for mail", {"found": ["send_mail"]})
     assert outcome.actions.state_delta == {FOUND: ["send_mail"]}
@@ -111,7 +111,7 @@ def test_the_limit_is_the_models_or_else_the_hosts():
 def test_nothing_found_is_no_error_and_leaves_the_state_alone(query):
     outcome = searched(with_search(MAIL), query)
     assert not outcome.results[0].is_error
-    assert outcome.results[0].text.startswith("No tool fits ")
+    assert outcome.results[0].text.startswith("No tool matches ")
     assert outcome.actions.state_delta == {}
 
 
@@ -139,7 +139,7 @@ def test_the_text_of_a_result():
     (result,) = searched(registry, "dig").results
     expected = {f"{head}\n  arguments: {each}" for (_, head), each in zip(SPECS, ARGUMENTS, strict=True)}
     first, *others = result.text.split("\n\n")
-    assert first == "4 tools were found. They can be called from your next answer on."
+    assert first == "Found 4 tools. You can call them in your next message."
     assert set(others) == expected
 
 
@@ -147,7 +147,7 @@ def test_near_misses_are_reported_as_such():
     assert (
         searched(with_search(MAIL), "mial")
         .results[0]
-        .text.startswith("No tool speaks of 'mial'; these have names that are near.\n1 tool was found.")
+        .text.startswith("No tool matches 'mial'. These tools have similar names.\nFound 1 tool.")
     )
 
 

@@ -145,15 +145,15 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     if decision.rule is None and permissions.mode == "plan":
         why = "in plan mode only read-only tools run"
     elif decision.rule is None or decision.rule.action == "ask":
-        why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
+        why = f"the permission {permission!r} is required, and the user isn't asked in this mode"
     else:
-        why = f"the permission {permission!r} isn't given for this call"
+        why = f"the permission {permission!r} is denied for this call"
         if decision.rule.reason:
             why += f" ({decision.rule.reason.rstrip('.')})"
     if decision.line:
         why += f"; {decision.line}"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
-    text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
+    text = f"{tool.name} was not run: {why}. Continue without it, or tell the user what you need."
     return RefusedError("denied", text, detail=detail)
 
 
@@ -288,7 +288,7 @@ def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> 
         own_rules=state.services.current.are_own,
         kept=_stored(state) if kept is None else kept,
     )
-    text = f"{request.call.name} is waiting for the user's answer. Don't call it again before that."
+    text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
     return CallError("confirmation_required", text)
 
 
@@ -461,7 +461,7 @@ def _check_approved(state: CallState) -> None:
         raise CallError("denied", text)
     shown = () if approval is None else approval.patterns
     if state.asks is not None and shown and not {*state.asks.patterns} <= {*shown}:
-        text = f"{name} was not run: what it would access is no longer what was approved. Ask again."
+        text = f"{name} was not run: its target has changed since the approval. Ask again."
         raise CallError("denied", text)
 
 

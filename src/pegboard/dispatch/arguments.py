@@ -77,13 +77,13 @@ def parse_arguments(
     """
     if len(text) > most_bytes:  # before encoding it
         unit = "bytes" if isinstance(text, bytes) else "characters"
-        _refuse(f"{len(text):,} {unit} of JSON, at most {most_bytes:,} bytes are taken")
+        _refuse(f"{len(text):,} {unit} of JSON; the maximum is {most_bytes:,} bytes")
     try:
         data = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError:
-        _refuse("the text holds a lone surrogate")
+        _refuse("the text contains a lone surrogate")
     if len(data) > most_bytes:
-        _refuse(f"{len(data):,} bytes of JSON, at most {most_bytes:,} are taken")
+        _refuse(f"{len(data):,} bytes of JSON; the maximum is {most_bytes:,}")
     if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
@@ -158,7 +158,7 @@ def _is_too_wide(data: bytes, most_nodes: int) -> bool:
 
 
 def _too_many(most_nodes: int) -> str:
-    return f"it holds more than {most_nodes:,} values"
+    return f"it contains more than {most_nodes:,} values"
 
 
 def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError:
@@ -167,7 +167,7 @@ def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError
         listed = f" {problems[0].removeprefix('(root): ')}. "
     else:
         listed = "".join(f"\n- {each}" for each in problems) + "\n"
-    text = f"The arguments were refused:{listed}Send one JSON object that fits the tool's schema."
+    text = f"The arguments were refused:{listed}Send one JSON object that matches the tool's schema."
     return CallError("invalid_arguments", text, detail=detail, problems=tuple(problems))
 
 
@@ -280,7 +280,7 @@ _HOLDERS: Final = ("function", "custom", "functionCall", "toolUse")
 
 _A_CALL: Final = "a call is an object with name, arguments and id."
 _NO_CALL: Final = CallFault("unknown_tool", f"This is not a tool call: {_A_CALL}")
-_NO_NAME: Final = CallFault("unknown_tool", f"The call names no tool: {_A_CALL}")
+_NO_NAME: Final = CallFault("unknown_tool", f"The call has no tool name: {_A_CALL}")
 
 
 def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAULT_LIMITS) -> ToolCall:

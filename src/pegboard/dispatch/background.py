@@ -191,8 +191,8 @@ class Operations:
             return None
         first = state.result or ToolResult()
         note = (
-            f"This is pending as operation {operation.id}. Its result will follow by itself: "
-            f"don't call {operation.tool} again for it."
+            f"This is pending as operation {operation.id}. The result will follow automatically. "
+            f"Don't call {operation.tool} again for it."
         )
         metadata = {**first.metadata, "pending": True, "operation": operation.id}
         state.result = attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
@@ -304,7 +304,7 @@ class Operations:
         return operation
 
     def _full(self) -> str:
-        return f"{self.most:,} operations are already running, which is the limit. Wait for one to end."
+        return f"{self.most:,} operations are already running, which is the limit. Wait until one ends."
 
     def _pop(self, name: str) -> tuple[Operation, CallState]:
         with self._lock:

@@ -380,7 +380,7 @@ class Batch:
 
     async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
-            text = f"{state.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
+            text = f"{state.call.name} was not run: your message was cut off in this call. Make the whole call again."
             state.error = CallError("cut_off", text)
         elif self._stopped:
             state.error = self._interrupted(state)
@@ -450,7 +450,7 @@ class Batch:
         for state in states:
             if state.pending is not None and len(taken) >= MOST_CALLS:
                 text = (
-                    f"{state.call.name} was not run: {MOST_CALLS:,} calls wait for answers. Call it again after them."
+                    f"{state.call.name} was not run: {MOST_CALLS:,} calls are waiting for answers. Call it again later."
                 )
                 state.pending, state.result = None, ToolResult.error("denied", text)
             elif state.pending is not None:

@@ -49,7 +49,7 @@ def find(state: CallState) -> Awaitable[None] | None:
     if call.provider_executed:
         raise CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        raise UnknownNameError("The call names no tool: its name isn't a string.")
+        raise UnknownNameError("The call has no tool name: its name isn't a string.")
     tool = state.services.named.get(call.name) or state.services.find(call.name)
     if isinstance(tool.handler, LateHandler):
         return _load(state, tool, tool.handler)
@@ -61,10 +61,10 @@ async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
     try:
         state.tool = late.completed(tool, await settle(await state.services.threads.run(late.load)))
     except StaleSpecError as error:
-        text = f"{state.call.name} has changed since it was listed and was not run."
+        text = f"{state.call.name} was not run: it has changed since it was listed."
         raise CallError("tool_failure", text, detail=str(error)) from error
     except PluginError as error:
-        text = f"{state.call.name} can't be run: its plugin failed to load."
+        text = f"{state.call.name} was not run: its plugin failed to load."
         raise CallError("tool_failure", text, detail=str(error)) from error
 
 

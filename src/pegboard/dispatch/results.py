@@ -95,7 +95,7 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
     value = read_out(tool, value)
     number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
     if number > MOST_VALUES:
-        text = f"{tool.name} ran, but its result holds more than {MOST_VALUES:,} values. Ask for less at once."
+        text = f"{tool.name} ran, but its result contains more than {MOST_VALUES:,} values. Request less at once."
         raise CallError("limit", text)
     return truncated(result_of(tool, value), *to_shorten)
 

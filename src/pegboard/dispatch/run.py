@@ -285,8 +285,8 @@ def _timeout_error(tool: Tool, state: CallState) -> CallError:
 
 def still_running_note(state: CallState) -> str:
     """A sentence for the model on a call whose work may still be running."""
-    waits = "" if state.thread is None else ", and conflicting calls wait for its end"
-    return f"Its work may still be going on{waits}."
+    waits = "" if state.thread is None else "; conflicting calls wait until it ends"
+    return f"It may still be running{waits}."
 
 
 def may_still_run(state: CallState) -> bool:
@@ -375,8 +375,8 @@ def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
     """Counts, stores and emits an item; returns how many values may still follow."""
     left -= 1 + number_of_values(item, _CHARACTERS)
     if left < 0:
-        most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
-        raise CallError("limit", f"The tool gave more than {most}, and was stopped. Ask for less.")
+        most = f"{MOST_VALUES:,} values ({_CHARACTERS} characters count as one)"
+        raise CallError("limit", f"The tool was stopped: it returned more than {most}. Request less.")
     items.append(item)
     context.emit(item)
     return left

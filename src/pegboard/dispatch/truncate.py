@@ -98,7 +98,7 @@ def truncated(
     if moved:
         files = f"{counted(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
-        content += (TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]"),)
+        content += (TextContent(f"[Not shown: {files}. A result can contain {MOST_ITEMS} items{most}.]"),)
     return attrs.evolve(result, content=content, metadata={**result.metadata, **facts}, attachments=attachments)
 
 
@@ -108,7 +108,7 @@ def cut_short(text: str, limits: ResultLimits) -> str:
         return text
     most = limits.bytes or _AT_ONCE
     done = cut(TextContent(text[: most + 1]).text, attrs.evolve(limits, keep="head", count_tokens=None))
-    return text if done is None else f"{done.head}{_line_end(done.head)}[The rest is left out.]"
+    return text if done is None else f"{done.head}{_line_end(done.head)}[The rest is omitted.]"
 
 
 def _text_of(item: Content) -> str | None:
@@ -159,10 +159,10 @@ def _left_out(done: Cut) -> str:
     if done.head and done.tail:
         lines = f"Lines {done.gap.line} to {done.end.line - 1} of {whole.lines} are"
         gone = f"A part of {counted(whole.lines, 'line')} is" if is_inside else lines
-        return f"{gone} left out here; {sizes} are shown."
+        return f"{gone} omitted here; {sizes} are shown."
     part = "beginning" if done.head else "end"
     if is_inside or not shown.lines:
-        return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in all."
+        return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in total."
     part = "first" if done.head else "last"
     lines = f"of {whole.lines} lines is" if shown.lines == 1 else f"{shown.lines} of {whole.lines} lines are"
     return f"Only the {part} {lines} shown ({sizes})."
@@ -170,12 +170,12 @@ def _left_out(done: Cut) -> str:
 
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
     if kept is None:
-        return "The rest was not stored; ask for less at once."
+        return "The rest is not stored. Request less at once."
     if reader is None and kept.path is None:
-        return f"The full text is stored as {kept.id}, but no tool here reads it; ask for less at once."
+        return f"The full text is stored as {kept.id}, but no tool can read it. Request less at once."
     if reader is None:
         place = f"line {gap.line}, byte {gap.byte}" if gap.byte else f"line {gap.line}"
-        return f"The full text is in {kept.path}; what is left out begins at {place}."
+        return f"The full text is in {kept.path}; the omitted part begins at {place}."
     byte = f", byte={gap.byte}" if gap.byte else ""
     return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
 
@@ -580,26 +580,26 @@ def kept_result_tool(
         byte: Annotated[int, {"minimum": 0}] = 0,
         lines: Annotated[int, {"minimum": 1}] = 2_000,
     ) -> ToolResult:
-        """Reads on in an earlier tool result of which a part was left out.
+        """Read more of an earlier result that was truncated.
 
         Args:
             context: Whose results.
-            id: The id that the earlier result names.
-            line: The first line to read, from 1.
-            byte: Where in that line to begin; only for lines that are too long to be read at once.
-            lines: How many lines to read at most.
+            id: The id in the note of the truncated result.
+            line: First line to read, from 1.
+            byte: First byte to read in that line, from 0. Only needed in the middle of a very long line.
+            lines: Maximum number of lines to read.
         """
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
         store = kept if isinstance(kept, ResultStore) else kept(context)
         try:
             page = store.read(id, line=line, byte=byte, session=reader_of(context), limits=page_limits)
         except LookupError as error:
-            hint = "Call the tool that gave the result again, and ask it for less."
+            hint = "Call the original tool again and request less at once."
             raise ToolError(f"{error}.", hint=hint) from None
-        rest = "The end."
+        rest = "End of the result."
         if page.next is not None:
             asked = f'id="{id}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")
-            rest = f"There are {page.whole.lines} lines. Read on with {name}({asked})."
+            rest = f"The result has {page.whole.lines} lines. Read more with {name}({asked})."
         text = f"{page.text}{_line_end(page.text)}[{rest}]"
         return ToolResult(TextContent(text), metadata={"truncated": page.next is not None})
 

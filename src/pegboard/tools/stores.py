@@ -71,7 +71,7 @@ def _checked_name(name: str) -> str:
         reason = "each part between slashes must be a plain file name"
     else:
         return name
-    raise ArtifactError(f"an artifact can't be called {name[:80]!a}: {reason}.", name=name)
+    raise ArtifactError(f"{name[:80]!a} is not a valid name of an artifact: {reason}.", name=name)
 
 
 @define(eq=False)
@@ -111,7 +111,7 @@ class _InMemoryArtifacts(Artifacts):
             content = stored.get((name, _latest(stored, name) if version is None else version))
         if content is None:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
-            raise ArtifactError(f"there is no {what}.", name=name)
+            raise ArtifactError(f"There is no {what}.", name=name)
         return content
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:

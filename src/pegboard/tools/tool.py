@@ -422,8 +422,8 @@ def _bound_hook(hook: Any, instance: object) -> Any:
 
 
 LONG_RUNNING: Final = (  # the end of a long-running tool's description, so that the model waits
-    "This takes long: its first result says that it is pending, and the real one comes later by itself. "
-    "Do not call it again for the same thing meanwhile."
+    "This tool takes a long time. Its first result only says that it is pending; the final result comes later, "
+    "automatically. Do not call it again for the same task in the meantime."
 )
 
 

@@ -198,7 +198,7 @@ class TurnOutput:
 
     def __attrs_post_init__(self) -> None:
         async def final_result(result: Any) -> str:
-            """Give the final answer, once nothing else is left to do."""
+            """Give the final answer. Call it once, when the task is done."""
             self.given.append(result)
             return "This is the answer."
 
@@ -223,7 +223,7 @@ class TurnOutput:
     async def read(self, text: str) -> str:
         """Reads an answer in the response format; returns a message with its faults, or `""`."""
         if not self.by_format:
-            return f"Give your answer by calling {self.tool.name}."
+            return f"Call {self.tool.name} with your answer."
         most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema
         try:
             arguments = without_added_nulls(parse_arguments(text, most_bytes=most), schema)
@@ -236,7 +236,7 @@ class TurnOutput:
             problems = error.problems or (str(error),)
         except StructureError as error:
             problems = (problem(error.path, error.reason),)
-        return "\n- ".join(("Your answer isn't what is wanted:", *problems)) + "\nGive it again, as JSON, in full."
+        return "\n- ".join(("Your answer doesn't match the schema:", *problems)) + "\nSend the complete JSON again."
 
     def miss(self, model: Model) -> None:
         """Counts an answer without a valid output.

@@ -140,12 +140,14 @@ class SentIds:
         return f"{self.refused.sub('_', own)[: self.most - 1 - _DIGITS] or 'call'}_{digest}"
 
 
-NO_NAME: Final = CallFault("unknown_tool", "The call has no tool name: call one of the tools by its name.")
-CALL_CUT_OFF: Final = CallFault("cut_off", "The answer broke off in this call, so it was not run: make it again.")
+NO_NAME: Final = CallFault("unknown_tool", "The call has no tool name. Call one of the tools by its name.")
+CALL_CUT_OFF: Final = CallFault(
+    "cut_off", "Not run: your message was cut off inside this call. Make the complete call again."
+)
 """Fault of a call within which the answer broke off."""
 
 ARGUMENTS_TOO_LONG: Final = CallFault(
-    "invalid_arguments", "The arguments are too long: make the call again with less in it."
+    "invalid_arguments", "The arguments are too long. Make the call again with shorter arguments."
 )
 """Fault of a call whose arguments exceed the size limit."""
 

@@ -180,7 +180,7 @@ def test_an_approver_that_fails_denies_and_is_logged(fault, logged, caplog):
 
     for approver in (fails, fails_plainly):
         error = denied(approver)
-        assert error.text == "delete needs approval and asking for it failed. It was denied; go on without it."
+        assert error.text == "delete needs approval and asking for it failed. It was denied. Continue without it."
         assert "the approver failed" in error.detail
         assert [who for who, _ in logged()] == ["approver"]
         caplog.clear()

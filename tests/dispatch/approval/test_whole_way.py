@@ -412,7 +412,7 @@ def test_rules_that_change_while_a_person_is_asked_hold_for_that_call(name, argu
 
     (result,) = dispatched(registry, (name, arguments), approver=approver).results
     assert result.kind == "denied"
-    assert "isn't given for this call" in result.text
+    assert "is denied for this call" in result.text
 
 
 @pytest.mark.parametrize("sequential", [True, False])
@@ -433,7 +433,7 @@ def test_rules_that_change_hold_for_calls_of_the_batch_that_havent_started(seque
         return "noted"
 
     registry.register(change, note)
-    for to, text in (("deny", "isn't given"), ("ask", "approval")):
+    for to, text in (("deny", "is denied"), ("ask", "approval")):
         registry.permissions = None
         outcome = dispatched(registry, ("note", {}), ("change", {"to": to}), ("note", {}), sequential=sequential)
         first, changed, last = outcome.results

@@ -269,7 +269,7 @@ def test_an_executor_that_exceeds_the_limit_is_cancelled(slow, monkeypatch):
     result = call(registry_with(slow, limits=Limits(timeout=0.01, grace=0.01)))
     assert (result.kind, result.text) == (
         "timeout",
-        "far gave no result within 0.01 s. Its work may still be going on.",
+        "far gave no result within 0.01 s. It may still be running.",
     )
     assert slow.was_cancelled
 

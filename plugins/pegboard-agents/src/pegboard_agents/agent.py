@@ -211,12 +211,16 @@ class _Runner:
         """
         name, enclosing = self.agent.name, _inside.get()
         if enclosing >= self.depth:
-            text = f"{name} was not run: agents call agents {self.depth} deep here. Do it without another agent."
+            text = (
+                f"{name} was not run: agents can be nested only {self.depth} deep. Do the task without another agent."
+            )
             raise ToolError(text)
         place = context.user, context.session or ""
         keeps = self.session == "kept"
         if keeps and place in self._running:
-            raise ToolError(f"{name} was not run: it works on an earlier call. Call it again after that.")
+            raise ToolError(
+                f"{name} was not run: it is still working on an earlier call. Call it again when that call is done."
+            )
         if keeps:
             self._running.add(place)
         _inside.set(enclosing + 1)
@@ -267,7 +271,7 @@ class _Runner:
             raise
         except (PegboardError, TurnAbortedError) as error:
             retryable = getattr(error, "retryable", None) is True
-            text = f"{agent.name} gave no answer: it failed ({type(error).__name__}). Go on without it, or try again."
+            text = f"{agent.name} failed ({type(error).__name__}). Try again, or continue without it."
             raise ToolError(text, retryable=retryable) from error
         finally:
             if isinstance(agent.model, str) and (close := getattr(model, "aclose", None)) is not None:
@@ -322,15 +326,16 @@ class _Runner:
         """
         name, detail = self.agent.name, f" ({outcome.detail})" if outcome.detail else ""
         if outcome.ended == "rejected":
-            text = f"The user rejected a call that {name} made, and it has stopped. Ask the user how to go on."
+            text = f"{name} stopped because the user rejected one of its calls. Ask the user how to continue."
             return ToolResult.error("rejected", text)
         if outcome.ended not in _ANSWERED:
-            so_far = f"\nUp to then it wrote: {outcome.text}" if outcome.text else ""
-            text = f"{name} ended without an answer: {outcome.ended}{detail}. Ask it for less, or go on without it."
+            so_far = f"\nIts text so far: {outcome.text}" if outcome.text else ""
+            why = f"{outcome.ended}{detail}"
+            text = f"{name} ended without an answer: {why}. Give it a smaller task, or continue without it."
             raise ToolError(text + so_far)
         if self.gives is not str:
             if outcome.output is None:
-                raise ToolError(f"{name} ended without an answer of the type that is wanted: {outcome.ended}{detail}.")
+                raise ToolError(f"{name} ended without an answer of the required type: {outcome.ended}{detail}.")
             return outcome.output
         results = outcome.messages[-1].results if outcome.messages else ()
         return outcome.text or "\n".join(part.result.text for part in results)
@@ -366,7 +371,10 @@ class _Runner:
         else:
             call = outcome.for_host[0]
             outcome, asked, request = outcome.evolve(state=changed), call.id, None
-            hint, payload = f"{agent.name} waits for a result of {call.name}: answer with it", {"call": call.to_json()}
+            hint, payload = (
+                f"{agent.name} waits for the result of {call.name}: answer with the result",
+                {"call": call.to_json()},
+            )
         kept = {
             "agent": agent.name,
             "digest": agent.digest(self.takes, self.gives),
@@ -388,15 +396,15 @@ class _Runner:
             return None
         kept = answer.kept
         if kept.get("digest") != agent.digest(self.takes, self.gives):
-            raise ToolError(f"{agent.name} doesn't go on: it was changed since its call was suspended. Call it again.")
+            raise ToolError(f"{agent.name} can't resume: it was changed after its call was suspended. Call it again.")
         try:
             outcome, asked = TurnOutcome.from_json(kept.get("outcome")), str(kept.get("asked"))
         except PendingError as error:
-            raise ToolError(f"{agent.name} doesn't go on: what was kept of it can't be read. Call it again.") from error
+            raise ToolError(f"{agent.name} can't resume: its stored state can't be read. Call it again.") from error
         session = str(kept.get("session"))
         given = None if answer.payload == kept.get("payload") else answer.payload
         if any(call.id == asked for call in outcome.for_host):
-            no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'without a word'}.")
+            no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'no reason given'}.")
             return _Suspended(outcome, session, tool_results={asked: given if answer.confirmed else no})
         reply = Once(given) if answer.confirmed else Reject(answer.feedback)
         return _Suspended(outcome, session, answers={asked: reply})
@@ -431,7 +439,7 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
         return f"{agent} asks: {pending.hint}", pending.payload
     facts = pending.to_json()
     shown = ("call", "permission", "patterns", "reason", "preview")
-    hint = f"{agent} asks for {pending.permission}, to run {pending.call.name}"
+    hint = f"{agent} asks for permission {pending.permission}, to call {pending.call.name}"
     return hint, {name: facts[name] for name in shown if facts.get(name)}
 
 
@@ -458,5 +466,5 @@ async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) 
     try:
         return await context.use(Model)
     except MissingServiceError as error:
-        text = f"{agent.name} was not run: its host gives it no model (Agent(model=...)). Go on without it."
+        text = f"{agent.name} was not run: it has no model (Agent(model=...)). Continue without it."
         raise ToolError(text) from error

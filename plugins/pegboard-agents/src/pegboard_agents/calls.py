@@ -23,8 +23,8 @@ class BatchCall:
     """One call.
 
     Attributes:
-        tool: The tool's name.
-        parameters: The tool's arguments.
+        tool: Name of the tool to call.
+        parameters: Arguments of the tool, as an object.
     """
 
     tool: str
@@ -33,28 +33,32 @@ class BatchCall:
 
 @tool(title="Run several calls", read_only=True, tags=("needs-turn",))
 async def batch(
-    context: ToolContext, tool_calls: Annotated[list[BatchCall], "The calls, at most 25.", {"minItems": 1}]
+    context: ToolContext, tool_calls: Annotated[list[BatchCall], "The calls to run, at most 25.", {"minItems": 1}]
 ) -> ToolResult:
-    """Runs several calls of other tools at once, and gives their results together.
+    """Call several tools at the same time. Returns all results, in the order of the calls.
 
-    Use it for calls that don't need each other's results. A call that fails costs no other.
+    Use it for calls that don't depend on each other. A failing call doesn't affect the others.
     """
     if _depth.get() == context.depth - 1:
-        return ToolResult.error("limit", f"{context.tool} can't stand in itself. List all calls in one.")
+        return ToolResult.error(
+            "limit", f"{context.tool} can't be called inside {context.tool}. Put all calls in one list."
+        )
     _depth.set(context.depth)  # of this call's own task or step
     first, surplus = tool_calls[:MOST_CALLS], tool_calls[MOST_CALLS:]
     given = await asyncio.gather(*(_run(context, call) for call in first), return_exceptions=True)
     for each in given:
         if isinstance(each, BaseException):
             raise each  # it ends the turn; all other calls have ended
-    late = ToolResult.error("limit", f"It was not run: {MOST_CALLS} calls are taken at once. Call it again.")
+    late = ToolResult.error(
+        "limit", f"Not run: at most {MOST_CALLS} calls are allowed in one batch. Make this call again."
+    )
     results = [*(each for each in given if isinstance(each, ToolResult)), *(late for _ in surplus)]
     return _together(tool_calls, results)
 
 
 async def _run(context: ToolContext, call: BatchCall) -> ToolResult:
     if call.tool == context.tool:
-        return ToolResult.error("limit", f"{call.tool} can't stand in itself. List its calls beside the others.")
+        return ToolResult.error("limit", f"{call.tool} can't be called inside {call.tool}. Put its calls in this list.")
     return await context.call(call.tool, call.parameters)
 
 

@@ -37,13 +37,13 @@ _VERSION: Final = 1
 
 @tool(title="Leave the loop", idempotent=True, open_world=False, read_only=True)
 def exit_loop(context: ToolContext) -> str:
-    """Ends your part of the work: the agent that called you, or handed over to you, goes on.
+    """End your part of the work. The agent that called you, or transferred to you, continues.
 
-    Call it once nothing is left to do, or where you can't go on.
+    Call it when your work is done, or when you can't continue.
     """
     context.actions.escalate = True
     context.actions.skip_summarization = True
-    return "Your part of the work has ended."
+    return "Your part of the work is finished."
 
 
 def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "transfer_to_agent") -> Tool:
@@ -65,19 +65,19 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "tran
 
     def transfer(arguments: Mapping[str, Any], context: ToolContext) -> str:
         if arguments["agent_name"] == context.agent:
-            return "You are this agent: go on yourself."
+            return "You already are this agent. Continue with the task."
         context.actions.transfer_to = arguments["agent_name"]
-        return f"{arguments['agent_name']} goes on."
+        return f"Transferred to {arguments['agent_name']}."
 
     lines = "\n".join(f"- {each}: {' '.join(text.split())}" if text else f"- {each}" for each, text in known.items())
-    who = {"type": "string", "enum": list(known), "description": "The agent that goes on."}
+    who = {"type": "string", "enum": list(known), "description": "Name of the agent to transfer to."}
     arguments = {"properties": {"agent_name": who}, "required": ["agent_name"], "additionalProperties": False}
     return Tool.from_schema(
         name,
         {"type": "object", **arguments},
         transfer,
         title="Hand over to an agent",
-        description=f"Hands the conversation over to another agent, which answers the user from then on.\n{lines}",
+        description=f"Transfer the conversation to another agent, which answers the user from now on. Agents:\n{lines}",
         read_only=True,
         idempotent=True,
         open_world=False,

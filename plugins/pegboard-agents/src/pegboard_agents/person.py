@@ -16,8 +16,8 @@ TODOS: Final = "todos"
 """The key of the list in the session's state."""
 
 NO_PERSON: Final = (
-    "No person could be asked. Go on with what you think best and say what you have assumed, "
-    "or end and say what you need to know."
+    "The user can't be asked. Continue with the most likely answer and state your assumptions, "
+    "or stop and say what you need to know."
 )
 
 ShortText = Annotated[str, {"minLength": 1, "maxLength": 500}]
@@ -25,11 +25,11 @@ ShortText = Annotated[str, {"minLength": 1, "maxLength": 500}]
 
 @frozen
 class Choice:
-    """One answer that a person may choose.
+    """One answer to choose from.
 
     Attributes:
-        label: The answer, in a few words.
-        description: What it means.
+        label: Short text of the answer. Each option needs a different label.
+        description: What choosing it means.
     """
 
     label: ShortText
@@ -41,9 +41,9 @@ class Question:
     """One question.
 
     Attributes:
-        question: The question, in full.
-        options: The answers to choose from; none for an answer in the person's own words.
-        multiple: Whether several may be chosen.
+        question: The complete question.
+        options: Answers to choose from. Leave it empty for a free text answer.
+        multiple: Set it to true to let the user choose several options.
     """
 
     question: ShortText
@@ -53,12 +53,12 @@ class Question:
 
 @tool(title="Ask the user", read_only=True, open_world=False, tags=("needs-turn",))
 async def ask_user(
-    context: ToolContext, questions: Annotated[list[Question], "1 to 4 questions.", {"minItems": 1, "maxItems": 4}]
+    context: ToolContext, questions: Annotated[list[Question], "The questions, 1 to 4.", {"minItems": 1, "maxItems": 4}]
 ) -> ToolResult:
-    """Asks the user, and waits for the answer.
+    """Ask the user up to 4 questions. Returns the answers.
 
-    Use it where you can't go on without something that only the user knows or decides. Offer the answers that you
-    expect as options, the one that you would take first. The user may always answer in other words.
+    Use it when you need information or a decision from the user. Offer likely answers as options, your recommendation
+    first. The user can always answer in other words.
     """
     form = _form(questions)
     try:
@@ -76,7 +76,7 @@ def _form(questions: Sequence[Question]) -> dict[str, Any]:
     for number, asked in enumerate(questions, 1):
         labels = [choice.label for choice in asked.options]
         if len(set(labels)) < len(labels):
-            raise ToolError(f"questions.{number - 1}.options: each option needs a label of its own.")
+            raise ToolError(f"questions.{number - 1}.options: each option needs a different label.")
         one: dict[str, Any] = {"type": "string", **({"enum": labels} if labels else {})}
         many = {"type": "array", "items": one, "uniqueItems": True}
         first: dict[str, Any] = {"default": labels[:1] if asked.multiple else labels[0]} if labels else {}
@@ -101,7 +101,7 @@ def _words(questions: Sequence[Question]) -> str:
 def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Confirmation) -> ToolResult:
     """The user's answer, for the model."""
     if not answer.confirmed:
-        words = f"answered in other words: {answer.feedback}" if answer.feedback else "didn't want to answer"
+        words = f"answered in other words: {answer.feedback}" if answer.feedback else "declined to answer"
         facts: Any = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
         return ToolResult(f"The user {words}.", facts)  # pyright: ignore[reportArgumentType]  converted
     given: Any = answer.payload
@@ -113,22 +113,22 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
     text = json_text(dict(form))
     problems = validator_of(text).problems(given) if isinstance(given, dict) else ("(root): must be an object",)
     if problems:
-        raise ToolError(f"The answer that came isn't one to these questions ({problems[0]}). Ask again.")
+        raise ToolError(f"The answer doesn't match the questions ({problems[0]}). Ask again.")
     answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
     lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
     facts: Any = {"answers": answers, "words": "yes" if is_plain else None, "answered": True}
-    head = "The user said yes to the first of your options:" if is_plain else "The user answered:"
+    head = "The user said yes, which stands for your first options:" if is_plain else "The user answered:"
     return ToolResult(f"{head}\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
 
 
 @frozen
 class Todo:
-    """One thing to do.
+    """One task.
 
     Attributes:
-        content: What is to be done.
-        status: How far it is.
-        priority: How much it matters.
+        content: What to do.
+        status: State of the task.
+        priority: Priority of the task.
     """
 
     content: ShortText
@@ -138,17 +138,17 @@ class Todo:
 
 @tool(title="Write the todo list", read_only=True, idempotent=True, open_world=False, tags=("needs-turn",))
 def write_todos(
-    context: ToolContext, todos: Annotated[list[Todo], "The whole list, in order.", {"maxItems": 100}]
+    context: ToolContext, todos: Annotated[list[Todo], "The complete list, in order.", {"maxItems": 100}]
 ) -> ToolResult:
-    """Keeps a list of what is to be done, which the user sees; each call replaces the whole list.
+    """Create or replace the task list shown to the user. Returns the number of tasks by status.
 
-    Write it for work of three steps or more, and again whenever a step begins or ends. Have one thing in progress at a
-    time, and mark it completed as soon as it is.
+    Use it for work of three or more steps. Call it again with the complete list when you start or finish a task. Keep
+    one task in progress at a time, and mark it completed as soon as it is done.
     """
     counts = Counter(todo.status for todo in todos)
     listed = [{"content": each.content, "status": each.status, "priority": each.priority} for each in todos]
     context.state[TODOS] = listed
     context.metadata(f"{counts['completed']} of {len(todos)} done", todos=listed)
     summary = ", ".join(f"{number} {status}" for status, number in counts.items()) or "empty"
-    more = "" if counts["in_progress"] < 2 else " More than one is in progress: work at one at a time."
-    return ToolResult(f"The list is written: {summary}.{more}", {"todos": listed})  # pyright: ignore[reportArgumentType]  converted
+    more = "" if counts["in_progress"] < 2 else " More than one task is in progress: work on one at a time."
+    return ToolResult(f"Task list updated: {summary}.{more}", {"todos": listed})  # pyright: ignore[reportArgumentType]  converted

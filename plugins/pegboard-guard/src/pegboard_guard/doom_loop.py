@@ -82,8 +82,8 @@ class DoomLoop:
         from pegboard import CallError, Deny
 
         refusal = Deny(
-            f"this is call number {times} in a row of {tool.name} with the same arguments. "
-            "Change the arguments, use another tool, or say what is missing."
+            f"this is call {times} in a row of {tool.name} with the same arguments. "
+            "Change the arguments, use another tool, or tell the user what is missing."
         )
         if self.action == "deny" or context.host is None:
             return refusal

@@ -128,8 +128,8 @@ class AfterTracker(_Successes):
         if not missing:
             return None
         return (
-            f"it may be called only after {listed(missing, 'and')} succeeded in this {self.within}. "
-            f"Call {missing[0]} first, and wait for its result."
+            f"{listed(missing, 'and')} must succeed first in this {self.within}. "
+            f"Call {missing[0]}, wait for its result, then call this tool again."
         )
 
 
@@ -181,7 +181,7 @@ class CooldownTracker(Tracker):
         waits = [f"in {wait_text(wait)}"] if wait > 0 else []
         if calls > 0:
             waits.append(f"after {calls} call{'' if calls == 1 else 's'} of other tools")
-        return f"it needs a pause between two calls. It may be called again {' and '.join(waits)}." if waits else None
+        return f"it was called too soon after its last call. Call it again {' and '.join(waits)}." if waits else None
 
     def begin(self, call: Call) -> _Begun:
         """Counts the call; a tool with a pause starts it."""
@@ -249,8 +249,8 @@ class ExclusiveTracker(Tracker):
             return None
         again = "in the next turn" if self.rule.within == "turn" else "in another session"
         return (
-            f"of {self.rule.names} only one may be used in a {self.rule.within}, and it was {choice.first.name}. "
-            f"Go on with {choice.first.name}; {call.name} may be called {again}."
+            f"only one of {self.rule.names} can be used in a {self.rule.within}, and {choice.first.name} was used. "
+            f"Continue with {choice.first.name}; {call.name} can be called {again}."
         )
 
     def begin(self, call: Call) -> _Choice | None:

@@ -251,10 +251,10 @@ class Rules:
 MOST_CALLS: Final = 100_000
 _MOST_TIMES: Final = 1_000_000  # stored by one limit, over all sessions
 _AGAIN: Final = {
-    "turn": "again in the next turn, after the user's next message; until then, go on without it",
-    "session": "no more in this session; go on without it",
-    "user": "no more for this user; go on without it",
-    "registry": "no more; go on without it",
+    "turn": "Call it again in the next turn, after the user's next message; until then, continue without it",
+    "session": "Don't call it again in this session; continue without it",
+    "user": "Don't call it again for this user; continue without it",
+    "registry": "Don't call it again; continue without it",
 }
 
 
@@ -320,10 +320,7 @@ class LimitTracker(Tracker):
         named = call.name if limit.each else "" if limit.tools == ("*",) else str(self._names)
         allowed = f"{limit.calls} call{'' if limit.calls == 1 else 's'}{f' of {named}' if named else ''}"
         within = "" if limit.seconds is None else f" within {limit.seconds:g} s"
-        return (
-            f"{allowed} may be made{_WHERE[limit.per]}{within}, and that is used up. "
-            f"It may be called {self._again(tally, call.now)}."
-        )
+        return f"the limit of {allowed}{_WHERE[limit.per]}{within} is used up. {self._again(tally, call.now)}."
 
     def begin(self, call: Call) -> tuple[_Tally, float] | None:
         """Counts the call."""
@@ -365,7 +362,7 @@ class LimitTracker(Tracker):
         if self.limit.seconds is None:
             return _AGAIN[self.limit.per]
         wait = tally.times[0] + self.limit.seconds - now
-        return f"again in {wait_text(wait)}; until then, go on without it"
+        return f"Call it again in {wait_text(wait)}; until then, continue without it"
 
 
 def wait_text(wait: float) -> str:

@@ -65,7 +65,7 @@ class DirectoryArtifacts(Artifacts):
     def _save(self, name: str, content: Content, user: str | None, session: str | None) -> int:
         data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")
         if len(data) > self.most_bytes:
-            raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
+            raise ArtifactError(f"{name} is too large: over {self.most_bytes:,} bytes.", name=name)
         place = self._place(_checked_name(name), user, session)
         with _as_artifact_errors(name):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
@@ -84,7 +84,7 @@ class DirectoryArtifacts(Artifacts):
                 return ToolResult.from_data({"content": [part]}).content[0]
         except FileNotFoundError:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
-            raise ArtifactError(f"there is no {what}.", name=name) from None
+            raise ArtifactError(f"There is no {what}.", name=name) from None
         except (ValueError, TypeError, KeyError) as error:
             raise ArtifactError(f"{name}, version {wanted}, is damaged and can't be read.", name=name) from error
 
@@ -159,5 +159,5 @@ def _as_artifact_errors(name: str) -> Generator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        what = f"artifact {name[:80]!a}" if name else "the artifacts"
-        raise ArtifactError(f"{what} can't be reached: {error.strerror}.", name=name) from error
+        what = f"Artifact {name[:80]!a}" if name else "The artifacts"
+        raise ArtifactError(f"{what} can't be read or written: {error.strerror}.", name=name) from error

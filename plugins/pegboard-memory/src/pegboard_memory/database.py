@@ -142,5 +142,7 @@ class Database:
     def _fault(self, code: int, cause: object) -> ToolError:
         """The error for users and models; only `registry doctor` shows the path of the file."""
         what = _FAULTS.get(code, f"can't be used: {cause}").format(seconds=self.seconds)
-        hint = "Try again later." if code in _PASSING else "Go on without it, and tell the user to run registry doctor."
+        hint = (
+            "Try again later." if code in _PASSING else "Continue without it, and tell the user to run: registry doctor"
+        )
         return ToolError(f"The memory {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint)

@@ -64,15 +64,15 @@ class Blocks:
             ToolError: The name isn't allowed or is taken, or there are too many blocks, or too much text.
         """
         if _NAME.fullmatch(name) is None:
-            what = "has 1 to 64 letters, digits, '_', '.', ':', '-' or inner spaces, and begins with one of the first 3"
-            raise ToolError(f"A block can't be called {name[:80]!a}: a name {what}.")
+            what = "1 to 64 letters, digits, '_', '.', ':', '-' or inner spaces; the first is a letter, a digit or '_'"
+            raise ToolError(f"{name[:80]!a} is not a valid name of a block. A name has {what}.")
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
             own = {looks_of(row[0]).casefold(): row[0] for row in rows}
             if (taken := own.get(looks_of(name).casefold())) is not None:  # two such blocks look alike
-                raise ToolError(f"There is a block {taken!r} already.", hint="Append to it, or replace what it says.")
+                raise ToolError(f"Block {taken!r} already exists.", hint='Use operation "append" or "replace".')
             if len(own) >= MOST_BLOCKS:
-                raise ToolError(f"There are {MOST_BLOCKS} blocks, the most that are kept.", hint="Archive one first.")
+                raise ToolError(f"There are already {MOST_BLOCKS} blocks, the maximum.", hint="Archive one first.")
             text = _bounded(name, content)
             connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (_scope(user, agent), name, text, time.time()))
             return text
@@ -104,7 +104,7 @@ class Blocks:
             ToolError: There is no such block, or it can't be archived.
         """
         if name in self.core:
-            raise ToolError(f"Block {name!r} is always kept, and can't be archived.", hint="Replace what it says.")
+            raise ToolError(f"Block {name!r} can't be archived.", hint="Replace its text instead.")
         with self.database.work(write=True) as connection:
             text = self._text(connection, user, agent, name)
             now = time.time()
@@ -125,7 +125,8 @@ class Blocks:
             return row[0]
         rows = connection.execute("SELECT name FROM blocks WHERE scope = ? ORDER BY name", (scope,))
         there = ", ".join(repr(row[0]) for row in rows)
-        raise ToolError(f"There is no block {name[:80]!a}. There are {there or 'none'}.", hint="Create it first.")
+        known = f"Existing blocks: {there}." if there else "There are no blocks."
+        raise ToolError(f"There is no block {name[:80]!a}. {known}", hint="Create it first.")
 
 
 def changed(before: str, name: str, content: str, old: str | None) -> str:
@@ -139,16 +140,16 @@ def changed(before: str, name: str, content: str, old: str | None) -> str:
     if old == "":
         return content
     if (times := before.count(old)) != 1:
-        where = "isn't" if times == 0 else f"stands {times} times"
-        hint = "Give it exactly as it is there, with enough round it to be there once."
-        raise ToolError(f"The text to replace {where} in block {name!r}.", hint=hint)
+        what = "was not found" if times == 0 else f"occurs {times} times"
+        hint = "Copy it exactly from the block, with enough of the text around it to be unique."
+        raise ToolError(f"old_content {what} in block {name!r}.", hint=hint)
     return before.replace(old, content)
 
 
 def _bounded(name: str, text: str) -> str:
     if len(text) > MOST_CHARACTERS:
-        what = f"would have {len(text):,} characters, and may have {MOST_CHARACTERS:,}"
-        raise ToolError(f"Block {name!r} {what}.", hint="Say it shorter, or archive what isn't needed.")
+        what = f"would have {len(text):,} characters; the maximum is {MOST_CHARACTERS:,}"
+        raise ToolError(f"Block {name!r} {what}.", hint="Shorten the text, or archive blocks that you don't need.")
     return plain(text)
 
 
@@ -258,7 +259,7 @@ class SqliteTexts(ResultTexts):
         """Stores a text; deletes the oldest to make room."""
         data = zlib.compress(text.encode(errors="surrogatepass"), 1)
         if len(data) > self.most_bytes:
-            raise ToolError(f"The text is too long to be kept: over {self.most_bytes:,} bytes.")
+            raise ToolError(f"The text is too long to store: over {self.most_bytes:,} bytes.")
         with self.database.work(write=True) as connection:
             total = "SELECT coalesce(sum(length(data)), 0) FROM texts"
             while connection.execute(total).fetchone()[0] + len(data) > self.most_bytes:

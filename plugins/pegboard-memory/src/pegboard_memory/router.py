@@ -106,7 +106,7 @@ class LocalRouter(MessageRouter):
         receivers = self._receivers.get(message.target, ())
         if not receivers:
             there = ", ".join(sorted(target for target, each in self._receivers.items() if each))
-            raise ToolError(f"No one receives messages for {message.target}. Reachable: {there or 'no one'}.")
+            raise ToolError(f"{message.target} can't be reached. Reachable: {there or 'none'}.")
         for each in receivers:
             answer = each(message)
             if inspect.isawaitable(answer):
@@ -130,7 +130,7 @@ class OutboxRouter(MessageRouter):
     async def send(self, message: Message) -> str:
         """Stores a message durably before it returns."""
         await off_loop(self._put, message)
-        return "put into the outbox"
+        return "queued for delivery"
 
     def take(self, limit: int = 100, *, seconds: float = _LEASE) -> tuple[Message, ...]:
         """Leases messages to deliver, the oldest first: for so many seconds, no other program gets them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -41,11 +42,13 @@ Content_ = Annotated[str, MaxLen(MOST_CHARACTERS)]
 MOST_LOADED: Final = 20
 MOST_ARTIFACT: Final = 1 << 20
 _MOST_ENTRY: Final = 2_000  # characters of one entry in an answer
+_MOST_NAMES: Final = 100  # artifacts that a request names
 _MOST_PRELOADED: Final = 30_000  # characters of blocks, and of entries
 _INSTRUCTIONS: Final = (
-    "You have a memory beyond this conversation: what stands in <MEMORY> is yours to keep up to date by update_memory; "
-    "search for anything else with load_memory before you say that you don't know."
+    "You have a memory of earlier conversations. <MEMORY> contains your memory blocks: keep them up to date with "
+    "update_memory. Search the rest with load_memory before you say that you don't know something."
 )
+_ARTIFACTS: Final = "Saved files. Read a file with load_artifacts before you answer questions about it."
 
 
 @frozen
@@ -54,7 +57,8 @@ class Settings:
 
     Attributes:
         folder: Where everything is stored.
-        preload: Whether the blocks, and entries that match the user's words, are added to requests.
+        preload: Whether the blocks, entries that match the user's words, and the names of artifacts are added to
+            requests.
         entries: How many entries are added to a request at most.
         core: The names of blocks that can't be archived.
     """
@@ -119,20 +123,21 @@ class MemoryTools:
         *,
         call: ToolContext | None = None,
     ) -> ToolResult:
-        """Changes one of the memory blocks that you always have before you.
+        """Edit one of the memory blocks in your instructions. You see the changed block in your next request.
 
         Args:
-            operation: "create" a block; "append" to one, behind a blank line; "replace" old_content in one by content,
-                or all of it; "archive" one: it is then found by load_memory alone.
-            name: The block, such as "user" or "project plan".
-            content: What is written; for "archive", the label that it is found by, or nothing.
-            old_content: For "replace": the text in the block, exactly as it is, which has to be there once; nothing
-                replaces all of it.
+            operation: "create": add a new block. "append": add content at the end of a block, after a blank line.
+                "replace": replace old_content with content. "archive": remove a block from your instructions;
+                load_memory still finds it.
+            name: Name of the block, such as "user" or "project plan".
+            content: The text to write. For "archive": an optional label for the archived block.
+            old_content: Only for "replace": the exact text to replace. It must occur once in the block. Leave it empty
+                to replace the whole block.
             call: The running call.
         """
         call = call or ToolContext()
         if not content and operation != "archive" and not (operation == "replace" and old_content):
-            raise ToolError(f'"{operation}" needs content.')
+            raise ToolError(f'operation "{operation}" requires content.')
         if operation == "archive":
             label = self.blocks.archive(call.user, call.agent, call.session, name, content or None)
             return ToolResult(f"Archived block {name!r} as {label!r}.", metadata={"block": name, "label": label})
@@ -151,18 +156,18 @@ class MemoryTools:
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Finds what is remembered from earlier conversations, and what was archived.
+        """Search memory from earlier conversations and archived blocks. Returns the best matches first.
 
         Args:
-            query: What to look for, in plain words.
-            limit: How many at most.
+            query: Words to search for. There is no search syntax.
+            limit: Maximum number of results.
             context: The running call.
         """
         memory = await context.use_or(Memory, lambda: self.memory)
         more = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
         found = await memory.search(query, user=context.user, limit=limit, **more)
         if not found:
-            return ToolResult("Nothing is remembered that fits.", structured_content={"memories": []})
+            return ToolResult("No memories match. Try other words.", structured_content={"memories": []})
         memories = [
             {"text": each.text[:_MOST_ENTRY], "author": each.author, "time": _time(each), "session": each.session}
             for each in found
@@ -207,17 +212,31 @@ class MemoryTools:
     async def save_artifact(
         self, name: Name, content: Annotated[str, MaxLen(MOST_ARTIFACT)], *, context: ToolContext
     ) -> ToolResult:
-        """Keeps a text as a file, in a new version; earlier versions stay.
+        """Save a text as a file. Saving under an existing name adds a version; old versions are kept.
 
         Args:
-            name: Such as "report.md" or "charts/2026.csv"; "user:report.md" is there in all conversations of the user.
-            content: All of it.
+            name: File name, such as "report.md" or "charts/2026.csv". Files belong to this conversation; a name that
+                begins with "user:", such as "user:report.md", is shared by all conversations of the user.
+            content: The complete text of the file.
             context: The running call.
         """
         artifacts = await self._artifacts(context)
         version = await artifacts.save(name, TextContent(content), user=context.user, session=context.session)
         context.actions.saved(name, version)
         return ToolResult(f"Saved {name!r} as version {version}.", metadata={"name": name, "version": version})
+
+    async def _announce_artifacts(self, request: ModelRequest, services: ToolContext) -> ModelRequest | None:
+        """Adds the names of the artifacts to the request."""
+        if not self.settings.preload:
+            return None
+        artifacts = await self._artifacts(services)
+        names = await artifacts.list(user=services.user, session=services.session)
+        if not names:
+            return None
+        more = len(names) - _MOST_NAMES
+        rest = f"\nThere are {more} more: call load_artifacts without names to list them." if more > 0 else ""
+        listed = json.dumps(names[:_MOST_NAMES], ensure_ascii=False)
+        return request.with_instructions(f"{_ARTIFACTS}\n{listed}{rest}")
 
     @tool(
         title="Load artifacts",
@@ -226,6 +245,7 @@ class MemoryTools:
         open_world=False,
         tags=("artifacts",),
         concurrency=Concurrency("shared"),
+        process_request=_announce_artifacts,
     )
     async def load_artifacts(
         self,
@@ -234,17 +254,19 @@ class MemoryTools:
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Gives kept files, or the names of all of them.
+        """Read saved files, or list all of them.
 
         Args:
-            artifact_names: Which; none lists the names.
-            version: Which version; the latest by default.
+            artifact_names: Names of the files to read. Leave it empty to list the names of all files.
+            version: Version to read, from 1. The default is the newest.
             context: The running call.
         """
         artifacts = await self._artifacts(context)
         if not artifact_names:
             names = await artifacts.list(user=context.user, session=context.session)
-            return ToolResult("\n".join(names) or "There are no artifacts.", structured_content={"artifacts": [*names]})
+            return ToolResult(
+                "\n".join(names) or "There are no saved files.", structured_content={"artifacts": [*names]}
+            )
         parts: list[Content] = []
         missing: list[str] = []
         for name in dict.fromkeys(artifact_names):
@@ -255,8 +277,8 @@ class MemoryTools:
             else:
                 parts += [TextContent(f"{name}:"), content]
         if not parts:
-            newest = "" if version is None else " Without a version, it gives the newest."
-            raise ToolError(" ".join(missing), hint=f"Without names, this lists what there is.{newest}")
+            newest = "" if version is None else " Leave out version to read the newest."
+            raise ToolError(" ".join(missing), hint=f"Call load_artifacts without names to list all files.{newest}")
         return ToolResult([*parts, *map(TextContent, missing)])
 
     async def _artifacts(self, context: ToolContext) -> Any:
@@ -295,20 +317,20 @@ class MemoryTools:
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Sends a message to a user, another agent, a group or a channel; an answer comes later, if at all.
+        """Send a message to a user, another agent, a group or a channel. Returns at once; don't wait for an answer.
 
         Args:
-            target_type: Whom it is for.
-            content: The message.
-            target_id: Which user, agent, group or channel; for "user", the one that you speak to by default.
-            metadata: Facts beside it.
+            target_type: Type of the recipient.
+            content: Text of the message.
+            target_id: Id of the recipient. Required, except for "user": there, the default is the current user.
+            metadata: Additional data as a JSON object.
             context: The running call.
         """
         target = target_id or (context.user if target_type == "user" else None)
         if not target:
-            raise ToolError(f"A message to target_type {target_type!r} needs a target_id.")
+            raise ToolError(f"target_id is required for target_type {target_type!r}.")
         if visible(target_id) != target_id or target_id.strip() != target_id:  # it would look like another's
-            raise ToolError(f"target_id {target_id!a} has hidden characters, line breaks, or spaces around it.")
+            raise ToolError(f"target_id {target_id!a} must not contain hidden characters, line breaks or outer spaces.")
         facts = dict(metadata), context.user, context.agent, context.session
         message = Message(target_type, target, content, *facts)
         router = await context.use_or(MessageRouter, lambda: self.outbox)
@@ -325,7 +347,7 @@ def _time(entry: MemoryEntry) -> str:
 
 
 def _entry_text(entry: MemoryEntry) -> str:
-    cut = "" if len(entry.text) <= _MOST_ENTRY else f" [... {len(entry.text) - _MOST_ENTRY:,} more characters]"
+    cut = "" if len(entry.text) <= _MOST_ENTRY else f" [{len(entry.text) - _MOST_ENTRY:,} more characters omitted]"
     return f"{entry.author or 'unknown'}: {entry.text[:_MOST_ENTRY]}{cut}"
 
 
@@ -345,7 +367,7 @@ def _within(texts: Iterable[str]) -> str:
     for text in texts:
         left -= len(text)
         if left < 0:
-            taken.append("[The rest is left out: load_memory finds it, or archive what isn't needed.]")
+            taken.append("[The rest is omitted. Find it with load_memory, or archive blocks that you don't need.]")
             break
         taken.append(text)
     return "\n".join(taken)

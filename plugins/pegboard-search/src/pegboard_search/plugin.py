@@ -23,4 +23,4 @@ def needed(request: ModelRequest) -> ModelRequest | None:
     others = [tool.spec for tool in tools if tool.name != "find_tools"]
     if any(spec.deferred for spec in others) and not any("pegboard/searches" in spec.meta for spec in others):
         return None
-    return request.evolve(tools=tools.without("search", {"find_tools": "there is nothing for it to find"}))
+    return request.evolve(tools=tools.without("search", {"find_tools": "there are no hidden tools"}))

@@ -38,8 +38,8 @@ _MOST_SHOWN: Final = 400  # how many characters of a description are shown
 _MOST_ARGUMENTS: Final = 20  # how many of a tool's arguments are shown
 _MOST_WORD: Final = 80
 _DESCRIPTION: Final = (
-    "Finds tools. Most tools are not listed until they are found: say in a few words what you need (what is to be "
-    "done, and to what), or a tool's name. What is found can be called from your next answer on."
+    "Search for tools by task. Most tools are hidden until you search. Returns the names, descriptions and arguments "
+    "of the tools that match best. You can call them in your next message."
 )
 
 
@@ -57,13 +57,13 @@ def search_tool(name: str = "search_tools", *, limit: int = 5) -> Tool:
     if not 1 <= limit <= _MOST_RESULTS:
         raise ValueError(f"limit has to be from 1 to {_MOST_RESULTS}, not {limit!r}")
     properties = {
-        "query": {"type": "string", "description": "What the tool is to do, or its name."},
+        "query": {"type": "string", "description": "What you want to do, in a few words, or the name of a tool."},
         "limit": {
             "type": "integer",
             "minimum": 1,
             "maximum": _MOST_RESULTS,
             "default": limit,
-            "description": "At most so many.",
+            "description": "Maximum number of tools to return.",
         },
     }
     return Tool.from_schema(
@@ -217,12 +217,12 @@ def _predicate(always: Always) -> Callable[[Tool, ReadonlyContext], bool]:
 def _found_text(query: str, found: Sequence[Found]) -> str:
     query = _cut(query, _MOST_WORD)
     if not found:
-        return f"No tool fits {query!r}. Try other words: what the tool does, or what it works on."
+        return f"No tool matches {query!r}. Try other words: what the tool does, or what it works on."
     near = any(each.near for each in found)
-    words = f"No tool speaks of {query!r}; these have names that are near.\n" if near else ""
-    head = "1 tool was found. It" if len(found) == 1 else f"{len(found)} tools were found. They"
+    words = f"No tool matches {query!r}. These tools have similar names.\n" if near else ""
+    head = "Found 1 tool. You can call it" if len(found) == 1 else f"Found {len(found)} tools. You can call them"
     tools = "\n\n".join(_tool_text(each.spec) for each in found)
-    return f"{words}{head} can be called from your next answer on.\n\n{tools}"
+    return f"{words}{head} in your next message.\n\n{tools}"
 
 
 def _tool_text(spec: ToolSpec) -> str:

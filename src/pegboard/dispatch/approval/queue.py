@@ -23,7 +23,7 @@ from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 
-_DENIED: Final = "It was denied; go on without it."
+_DENIED: Final = "It was denied. Continue without it."
 
 
 @runtime_checkable
