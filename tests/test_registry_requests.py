@@ -213,7 +213,7 @@ def test_predicates_apply_to_tools_that_only_process_requests():
     registry.register(Tool.processor("memory", adding("tea")))
     made = process(registry)
     assert made.instructions == ()
-    assert "- default: name:memory is so" in str(made.tools.explain("memory"))
+    assert "- excluded by the default filter: not name:memory" in str(made.tools.explain("memory"))
 
 
 def test_an_unknown_name_lists_only_offered_tools(registry):

@@ -264,19 +264,19 @@ def test_its_digest_is_over_the_digests_of_its_tools_in_order():
             "c",
             {"default": Matches("name", "?"), "where": Matches("tag", "x"), "active": ["c", "a"], "order": ["a"]},
             (
-                "c: offered\n  + offered: by the host\n  + default: name:? is so (name: c)\n"
-                "  + where: tag:x is so (tag: x)\n  + active: among the active names\n  + order: place 2 of 2"
+                "c: offered\n  + offered: by the host\n  + matches the default filter: name:? (name: c)\n"
+                "  + matches where: tag:x (tag: x)\n  + active: among the active names\n  + order: place 2 of 2"
             ),
         ),
         (
             "b",
             {"where": Matches("name", "?") & Matches("tag", "x")},
-            "b: not offered\n  + offered: by the host\n  - where: tag:x is not so (tag: none)",
+            "b: not offered\n  + offered: by the host\n  - excluded by where: tag:x (tag: none)",
         ),
         (
             "b",
             {"default": Matches("tag", "x"), "where": Matches("name", "z")},
-            "b: not offered\n  + offered: by the host\n  - default: tag:x is not so (tag: none)",
+            "b: not offered\n  + offered: by the host\n  - excluded by the default filter: tag:x (tag: none)",
         ),
         ("b", {"active": ["a"]}, "b: not offered\n  + offered: by the host\n  - active: not among the active names"),
         ("bb", {}, "bb: there is no tool of this name. Did you mean 'b'?"),
@@ -334,7 +334,7 @@ def test_added_tools_come_last_and_are_explained():
     assert str(tools.explain("files")) == (
         "files: offered\n  + offered: by plugin 'files'\n  + budget: kept\n  + order: place 2 of 2"
     )
-    assert "- where: tag:x is not so" in str(tools.explain("b"))
+    assert "- excluded by where: tag:x" in str(tools.explain("b"))
 
 
 def test_an_added_tool_cant_take_a_name_even_of_a_filtered_tool():

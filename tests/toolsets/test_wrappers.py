@@ -44,8 +44,8 @@ def test_filtered_keeps_matching_tools(predicate):
 def test_filtered_reports_dropped_tools_with_their_reason():
     offer = offered(wrap(INNER).filtered("tag:net and not name:a"))
     assert [(each.name, each.step, each.text) for each in offer.dropped] == [
-        ("a", "filtered", "name:a is so (name: a)"),
-        ("b", "filtered", "tag:net is not so (tag: none)"),
+        ("a", "filtered", "not name:a (name: a)"),
+        ("b", "filtered", "tag:net (tag: none)"),
     ]
 
 

@@ -139,7 +139,7 @@ def test_the_text_of_a_result():
     (result,) = searched(registry, "dig").results
     expected = {f"{head}\n  arguments: {each}" for (_, head), each in zip(SPECS, ARGUMENTS, strict=True)}
     first, *others = result.text.split("\n\n")
-    assert first == "Found 4 tools. You can call them in your next message."
+    assert first == "Found 4 tools. You can call them in your next response."
     assert set(others) == expected
 
 

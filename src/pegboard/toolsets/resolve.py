@@ -42,6 +42,9 @@ from pegboard.toolsets.toolset import (
 )
 
 
+_FILTERS: Final = {"default": "the default filter", "where": "where", "filtered": "the toolset's filter"}
+
+
 @frozen
 class _Reason(JsonRecord):
     """Decision of one step of a resolution on one tool.
@@ -58,7 +61,9 @@ class _Reason(JsonRecord):
     text: str
 
     def __str__(self) -> str:
-        return f"{'+' if self.verdict == 'in' else '-'} {self.step}: {self.text}"
+        sign, how = ("+", "matches ") if self.verdict == "in" else ("-", "excluded by ")
+        by = _FILTERS.get(self.step)
+        return f"{sign} {self.step if by is None else how + by}: {self.text}"
 
 
 @frozen
@@ -536,7 +541,7 @@ def _look_alikes(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _text_of(predicate: Predicate, faults: Faults, context: ReadonlyContext) -> Callable[[Tool, bool], str]:
-    return lambda tool, passed: explain_filter(predicate, tool, context, faults, passed=passed)
+    return lambda tool, _: explain_filter(predicate, tool, context, faults)
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:

@@ -20,7 +20,7 @@ from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.predicates import Not, Predicate
+from pegboard.toolsets.predicates import Predicate
 
 
 @runtime_checkable
@@ -424,20 +424,18 @@ def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[lis
     return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
 
 
-def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, faults: Faults, *, passed: bool) -> str:
+def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, faults: Faults) -> str:
     """The part of the predicate that decides for this tool, and the tool's facts; functions aren't called again."""
     if (fault := faults.get(tool.spec.name)) is not None:
         return f"{predicate} failed: {fault}"
     if predicate.calls_functions:
-        return f"{predicate} is {'' if passed else 'not '}so"
+        return str(predicate)
     try:
         part = predicate.deciding(tool, context)
-        part = ~part if isinstance(part, Not) else part  # "tag:net is so", rather than "not tag:net is not so"
         facts = part.facts(tool, context)
-        answer = "is so" if part(tool, context) else "is not so"
     except BaseException as error:  # noqa: BLE001  any error affects only the explanation
         return f"{predicate} failed: {_cause(error)}"
-    return f"{part} {answer}" + (f" ({facts})" if facts else "")
+    return f"{part} ({facts})" if facts else str(part)
 
 
 def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:

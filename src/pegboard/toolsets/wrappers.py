@@ -76,7 +76,7 @@ class ToolsetBase(ABC):
             kept, faults = await filter_tools(offer, wanted, context)
             left = set(kept)
             dropped = [
-                Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults, passed=False))
+                Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults))
                 for tool in offer
                 if tool not in left
             ]

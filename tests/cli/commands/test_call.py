@@ -222,7 +222,7 @@ def test_arguments_from_a_file(run, tmp_path):
         (["add", "a=1", "a=2"], b"", "a is given 2 times"),
         (["ad"], b"", "no tool is called 'ad'. Did you mean 'add'?"),
         (["add", "-T", "ad"], b"", "-T: no tool is called 'ad'. Did you mean 'add'?\nerror: tool 'add' isn't offered"),
-        (["add", "a=1", "-T", "w*"], b"", "tool 'add' isn't offered here: name:w* is not so (name: add)."),
+        (["add", "a=1", "-T", "w*"], b"", "tool 'add' isn't offered here: excluded by where: name:w* (name: add)."),
     ],
 )
 def test_wrong_use(run, stdin, monkeypatch, *, argv, data, message):

@@ -39,7 +39,7 @@ _MOST_ARGUMENTS: Final = 20  # how many of a tool's arguments are shown
 _MOST_WORD: Final = 80
 _DESCRIPTION: Final = (
     "Search for tools by task. Most tools are hidden until you search. Returns the names, descriptions and arguments "
-    "of the tools that match best. You can call them in your next message."
+    "of the tools that match best. You can call them in your next response."
 )
 
 
@@ -222,7 +222,7 @@ def _found_text(query: str, found: Sequence[Found]) -> str:
     words = f"No tool matches {query!r}. These tools have similar names.\n" if near else ""
     head = "Found 1 tool. You can call it" if len(found) == 1 else f"Found {len(found)} tools. You can call them"
     tools = "\n\n".join(_tool_text(each.spec) for each in found)
-    return f"{words}{head} in your next message.\n\n{tools}"
+    return f"{words}{head} in your next response.\n\n{tools}"
 
 
 def _tool_text(spec: ToolSpec) -> str:

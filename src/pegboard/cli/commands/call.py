@@ -144,7 +144,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     if resolved.was_held_back(name):
         report_misses(session, resolved)
         raise click.ClickException(
-            f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
+            f"tool {name!r} isn't offered here: {str(resolved.explain(name).reasons[-1])[2:]}.\n"
             f"'registry explain {name}' shows each step."
         )
     raise session.unknown(name, resolved)

@@ -219,7 +219,7 @@ def schema_command(options: Options, name: str) -> int:
 @tool_options
 @click.pass_obj
 def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
-    """Show why a tool is or isn't offered."""
+    """Show why a tool is or isn't offered: a line for each step, the last one decides."""
     session = open_session(options)
     asked = context_of(**context)
     offered = session.resolved(where, context=asked, live=session.needs_query(name))
@@ -237,7 +237,8 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
     write(f"{one_line(explained.name)}: {screen.styled(head, style)}\n")
     for reason in explained.reasons:
-        write(block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow"))
+        text = f"{reason}".replace(" where: ", " --where: ", reason.step == "where")
+        write(block(text, screen, indent="  ", style="" if reason.verdict == "in" else "yellow"))
     for note in explained.notes:
         write(block(f"note: {note}", screen, indent="  "))
     return 0
