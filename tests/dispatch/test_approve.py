@@ -93,7 +93,10 @@ def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("ls; for i in 1; do ls; done", "the permission .*; only the pattern '\\*' allows 'ls': the line has 'for'. Continue"),
+        (
+            "ls; for i in 1; do ls; done",
+            "the permission .*; only the pattern '\\*' allows 'ls': the line has 'for'. Continue",
+        ),
         (
             "rm 'open",
             "is denied for this call; a rule may apply: it can't be read for sure \\(a quote isn't closed\\). ",

@@ -258,9 +258,7 @@ class Broken(dict):
 def test_where_a_predicate_cant_be_bound_every_tool_is_out():
     kept, faults = filter_now(TOOLS, Matches("state.a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
-    assert "failed: " in explain_filter(
-        Matches("state.a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), {}
-    )
+    assert "failed: " in explain_filter(Matches("state.a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), {})
 
 
 def test_an_explanation_names_the_deciding_part_and_its_facts():
@@ -273,9 +271,7 @@ def test_an_explanation_names_the_deciding_part_and_its_facts():
         explain_filter(Matches("name", "a") & ~Matches("tag", "x"), tool, EMPTY_CONTEXT, {})
         == 'not tag:x (tag: x, "y z")'
     )
-    assert (
-        explain_filter(edit | Matches("name", "a"), tool, EMPTY_CONTEXT, {}) == "name:a (name: a)"
-    )
+    assert explain_filter(edit | Matches("name", "a"), tool, EMPTY_CONTEXT, {}) == "name:a (name: a)"
     assert explain_filter(edit, tool, EMPTY_CONTEXT, {}) == "edit"
     assert explain_filter(Custom(exits), tool, EMPTY_CONTEXT, {}) == "<custom>"
 

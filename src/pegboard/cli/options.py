@@ -116,10 +116,10 @@ def tool_options(function: F) -> F:
 def context_options(function: F) -> F:
     """`--user`, `--agent`, `--model`, `--provider`, `--state`: the context that predicates see."""
     return _all(
-        click.option("--user", metavar="NAME", help="For this user."),
-        click.option("--agent", metavar="NAME", help="For this agent."),
-        click.option("--model", metavar="NAME", help="For this model."),
-        click.option("--provider", metavar="NAME", help="For this model provider."),
+        click.option("--user", metavar="NAME", help="Resolve tools for this user."),
+        click.option("--agent", metavar="NAME", help="Resolve tools for this agent."),
+        click.option("--model", metavar="NAME", help="Resolve tools for this model."),
+        click.option("--provider", metavar="NAME", help="Resolve tools for this model provider."),
         click.option("--state", metavar="K=V", multiple=True, help="Set K in the session state; also K:=JSON."),
     )(function)
 

@@ -41,7 +41,6 @@ from pegboard.toolsets.toolset import (
     unknown_names,
 )
 
-
 _FILTERS: Final = {"default": "the default filter", "where": "where", "filtered": "the toolset's filter"}
 
 

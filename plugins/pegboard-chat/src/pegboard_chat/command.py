@@ -34,15 +34,15 @@ MOST_INPUT: Final = 10_000_000
     help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL, then 'model' of [plugins.chat].",
 )
 @where_option
-@click.option("--system", metavar="TEXT", help="Instructions to the model.")
+@click.option("--system", metavar="TEXT", help="Instructions for the model.")
 @click.option(
-    "--history", metavar="FILE", type=click.Path(), help="Continue the conversation in FILE, and save it there."
+    "--history", metavar="FILE", type=click.Path(), help="Continue the conversation in FILE, and save it to FILE."
 )
 @click.option(
     "--schema",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Answer with a JSON value of the JSON Schema in FILE.",
+    help="Answer with a JSON value that matches the JSON Schema in FILE.",
 )
 @click.option(
     "--rounds",
@@ -54,8 +54,8 @@ MOST_INPUT: Final = 10_000_000
 )
 @click.option("--events", is_flag=True, help="Print events as they happen, as JSON lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the turn's outcome as JSON instead of the answer.")
-@click.option("--user", metavar="NAME", help="For this user.")
-@click.option("--agent", metavar="NAME", help="For this agent.")
+@click.option("--user", metavar="NAME", help="Resolve tools for this user.")
+@click.option("--agent", metavar="NAME", help="Resolve tools for this agent.")
 @click.option("--state", metavar="K=V", multiple=True, help="Set K in the session state; also K:=JSON.")
 @call_options
 @tool_options
@@ -80,14 +80,13 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     rules: str | None,
     timeout: float | None,
 ) -> int:
-    """Ask a model that may call tools; without PROMPT, in a terminal, start a conversation.
+    """Chat with a model that can call tools.
 
-    The prompt is PROMPT or standard input. The answer is streamed to standard output, calls and their results to
-    standard error. Calls that need confirmation are asked about in a terminal. Ctrl-C ends the turn; the conversation
-    so far is saved in --history.
+    The prompt is PROMPT or standard input. Without a prompt, in a terminal, it starts a conversation; there, /help
+    lists commands. The answer is streamed to standard output, calls and their results to standard error. Calls that
+    need confirmation are asked about in a terminal. Ctrl-C ends the turn; --history saves the conversation so far.
 
-    In a conversation, /help lists commands. Models come from plugins: 'registry models' lists them. The exit code is 1
-    if there is no answer.
+    'registry models' lists the available models. Exits with 1 if there is no answer.
     """
     if events and as_json:
         raise click.UsageError("--events and --json contradict each other: give one of them")

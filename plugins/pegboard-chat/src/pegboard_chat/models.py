@@ -124,7 +124,7 @@ _KEY: Final = re.compile(r"\b[A-Z]\w*_KEY\b")
 @registry_options()
 @click.pass_obj
 def models_command(options: Options, provider: str | None, as_json: bool) -> int:
-    """List the providers of models and the packages of others; or the models of PROVIDER.
+    """List model providers, or the models of PROVIDER.
 
     PROVIDER is queried, so its key is needed. The default of 'registry chat' is PEGBOARD_MODEL, or 'model' in
     [plugins.chat] of pegboard.toml.

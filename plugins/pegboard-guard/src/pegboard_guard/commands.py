@@ -25,8 +25,8 @@ def guard_command() -> None:
 
 @guard_command.command("verify")
 @click.argument("file", type=_FILE)
-@click.option("--head", metavar="HASH", help="Hash of a record that must be there: shows whether the end was cut off.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--head", metavar="HASH", help="Hash of a record that must be in the journal: finds a missing end.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify_command(file: Path, head: str | None, as_json: bool) -> int:
     """Check that a journal is unchanged.
 
@@ -49,7 +49,7 @@ def verify_command(file: Path, head: str | None, as_json: bool) -> int:
 
 @guard_command.command("log")
 @click.argument("file", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="As JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def log_command(file: Path, as_json: bool) -> int:
     """Show the records of a journal's file.
 
@@ -63,10 +63,10 @@ def logs_command(journal: Path | None) -> click.Command:
 
     @click.command("logs")
     @click.argument("file", type=_FILE, required=False)
-    @click.option("-n", "count", metavar="N", type=click.IntRange(min=1), help="Only the last N records.")
-    @click.option("--json", "as_json", is_flag=True, help="As JSON lines.")
+    @click.option("-n", "count", metavar="N", type=click.IntRange(min=1), help="Show only the last N records.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
     def logs(file: Path | None, count: int | None, as_json: bool) -> int:
-        """Show which tools were called: the records of the audit journal.
+        """Show the tool calls in the audit journal.
 
         Nothing is recorded until the configuration names a file: [plugins.guard.journal] file = "~/audit.jsonl".
         FILE is another journal's. Exits with 1 if a line is not a record.

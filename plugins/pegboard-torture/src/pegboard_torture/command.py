@@ -18,10 +18,10 @@ from pegboard_torture.torture import GROUPS, Tried, torture
 
 @click.command("torture")
 @click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
-@click.option("--all", "all_of_them", is_flag=True, help="All installed plugins.")
+@click.option("--all", "all_of_them", is_flag=True, help="Test all installed plugins.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Only the faults of this group; repeatable.")
 @click.option("--include-mutating", is_flag=True, help="Also call tools that aren't marked read-only.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @registry_options()
 @click.pass_obj
 def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
@@ -32,11 +32,11 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     include_mutating: bool,
     as_json: bool,
 ) -> int:
-    """Try faults on plugins. Exits with 1 if a fault isn't survived.
+    """Test plugins by fault injection. Exits with 1 if a plugin fails.
 
-    Imports in a hostile environment, hostile arguments, cancelled calls, tight limits, ...: each fault is tried in a
-    child process, in a new temporary folder, without a network. Only tools that are marked read-only are called, unless
-    --include-mutating is given: then all of them are, and anything that they can reach may change.
+    The faults are hostile arguments and environments, cancelled calls, tight limits and so on. Each runs in a child
+    process, in a new temporary folder, without network access. Only tools that are marked read-only are called; with
+    --include-mutating all tools are called, and anything that they can reach may change.
 
     PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml.
     """

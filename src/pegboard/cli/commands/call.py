@@ -255,13 +255,13 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
 ) -> int:
     """Run a model's calls as one turn.
 
-    FILE, or '-' for standard input, has a JSON list of them:
+    FILE, or '-' for standard input, contains a JSON list of calls:
 
     \b
     [{"id": "1", "name": "add", "arguments": {"a": 1}}, ...]
 
-    Arguments are an object, or JSON text as models write it. Prints one result per call, as JSON lines in call order,
-    each as soon as it and those before it are available. The exit code is 1 if any of them is an error.
+    Arguments are an object, or JSON text as models write it. Prints one result per call as soon as possible, as JSON
+    lines in the order of the calls. Exits with 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)

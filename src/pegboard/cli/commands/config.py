@@ -106,9 +106,9 @@ def config_path(options: Options) -> int:
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--undo", is_flag=True, help="Revoke trust.")
 def trust_config(file: Path | None, undo: bool) -> int:
-    """Trust a project's pegboard.toml with its present content.
+    """Trust a project's pegboard.toml in its current form.
 
-    Until it is trusted, and again once it changes, it may only remove tools. Without FILE: the file that applies to
+    Until you trust it, and again after each change, the file can only remove tools. Default: the file that applies to
     the current folder.
     """
     found = file or project_file(str(Path.cwd()))
@@ -182,8 +182,8 @@ class _PluginsGroup(click.Group):
 def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> int:
     """List the installed plugins and their status.
 
-    With the distribution of each, its hooks, its number of tools, and the cause if it failed. With NAME, show only
-    this plugin, and its tools.
+    Shows the distribution, the hooks and the number of tools of each plugin, and the cause if it failed. With NAME:
+    only this plugin, and its tools.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -251,8 +251,8 @@ def show_plugin(options: Options, name: str, as_json: bool) -> int:
 def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
     """Resolve name conflicts in favour of DISTRIBUTION.
 
-    Names of tools, plugins, models and so on that several distributions bring belong to it from now on, in this
-    environment.
+    If several distributions provide the same name (of a tool, a plugin, a model ...), this one gets it from now on,
+    in this environment.
     """
     from pegboard.plugins.cache import forget_snapshots
 
@@ -286,7 +286,7 @@ def _with_causes(registry: ToolRegistry) -> list[PluginRecord]:
 def processors_command(options: Options, as_json: bool) -> int:
     """List the request processors in order.
 
-    With the plugin and a summary of each. Plugins that bring one are imported.
+    Shows the plugin and a summary of each. Imports the plugins that provide them.
     """
     session = open_session(options)
     steps = list(session.run(session.registry.processors))

@@ -219,7 +219,7 @@ def schema_command(options: Options, name: str) -> int:
 @tool_options
 @click.pass_obj
 def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
-    """Show why a tool is or isn't offered: a line for each step, the last one decides."""
+    """Show why a tool is or isn't offered."""
     session = open_session(options)
     asked = context_of(**context)
     offered = session.resolved(where, context=asked, live=session.needs_query(name))
@@ -267,7 +267,7 @@ def search_command(
 ) -> int:
     """Find tools by what they do.
 
-    WORDS are searched in names, parameters and descriptions. A word matches as a prefix; tools that match more words
+    Searches names, parameters and descriptions for WORDS. A word also matches as a prefix. Tools that match more words
     come first. A terminal gets a table; a pipe gets tab-separated lines of name, plugin and summary.
     """
     from pegboard.toolsets.search import ToolIndex
@@ -304,7 +304,7 @@ _MOST_NAMED = 5
 @click.option("--strict", is_flag=True, help="Request strict schemas where the provider has them.")
 @where_option
 @click.option("--check", is_flag=True, help="Show what is lost; exit with 1 if a tool can't be exported.")
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON of a pipe, even in a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print one tool per line, even in a terminal.")
 @context_options
 @tool_options
 @click.pass_obj
@@ -320,7 +320,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 ) -> int:
     """Print the tools in a provider's format.
 
-    It is JSON. No plugin is imported, except for the one of the exporter.
+    Prints JSON. Imports no plugin except the one of the exporter.
     """
     session = open_session(options)
     if as_list:

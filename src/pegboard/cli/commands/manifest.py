@@ -76,7 +76,7 @@ def package_files(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def new_command(name: str, path: Path) -> int:
     """Create a new plugin package.
 
-    It is minimal, with a tool, a test and a README. NAME is the plugin's name; the package is called pegboard-NAME.
+    The package is minimal: a tool, a test and a README. NAME is the plugin's name; the package is called pegboard-NAME.
     """
     names = package_names(name)
     taken = {
