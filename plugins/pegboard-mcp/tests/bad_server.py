@@ -97,6 +97,10 @@ def call(id_, params):
     for number in range(100_000 if FAULT == "progress" else 0):
         facts = {"progressToken": params["_meta"]["progressToken"], "progress": number}
         write(method="notifications/progress", params=facts)
+    for number in range(int(words) if FAULT == "works" else 0):
+        facts = {"progressToken": params["_meta"]["progressToken"], "progress": number}
+        write(method="notifications/progress", params=facts)
+        time.sleep(0.05)
     result = {"content": [{"type": "text", "text": "x" * 3_000_000 if FAULT == "large_result" else words}]}
     if FAULT == "error":
         write(id=id_, error={"code": -32603, "message": "inside\x1b[31m"})

@@ -193,7 +193,7 @@ async def test_calls_of_a_clients_tool_ask_unless_a_rule_allows_them(registry, m
 @BOTH
 async def test_only_the_invalid_ones_of_the_offered_tools_are_refused(registry, mode):
     wrong = [
-        {"name": "a"},
+        {"name": "a", "inputSchema": []},
         {"name": "b", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "https://example.com"}}}},
         {"inputSchema": {}},
         GREET,

@@ -87,6 +87,21 @@ async def test_a_call_that_is_never_answered_ends_at_its_limit():
 
 
 @pytest.mark.parametrize(
+    ("fault", "reports", "limits", "kind", "words"),
+    [
+        ("works", "60", {"timeout": 2, "most_timeout": 120}, None, "60"),
+        ("works", "10_000", {"timeout": 2, "most_timeout": 2.5}, "timeout", "within 2.5 s"),
+        ("works", "10_000", {"timeout": 0.5}, "timeout", "within 0.5 s"),
+        ("never", "0", {"timeout": 0.2, "most_timeout": 120}, "timeout", "reported no progress within 0.2 s"),
+    ],
+)
+async def test_progress_extends_a_limit_up_to_a_maximum_if_the_settings_allow_it(fault, reports, limits, kind, words):
+    async with served(fault, **limits) as registry:
+        result = await called(registry, text=reports)
+        assert (result.kind, words in result.text) == (kind, True), result.text
+
+
+@pytest.mark.parametrize(
     ("fault", "settings", "words"),
     [
         ("silent", {"start_timeout": 0.5}, "it didn't start within 0.5 s"),

@@ -276,7 +276,7 @@ async def test_with_search_a_client_lists_what_it_has_found(registry, mode):
             return [tool.name for tool in (await client.list_tools()).tools]
 
         assert await names() == ["search_tools"]
-        with pytest.raises(MCPError, match="has to be found before it is called: call search_tools"):
+        with pytest.raises(MCPError, match="is hidden until a search finds it"):
             await client.call_tool("add", {"a": 1, "b": 2})
         with pytest.raises(MCPError, match="Unknown tool: fail"):  # which it may not use
             await client.call_tool("fail", {})

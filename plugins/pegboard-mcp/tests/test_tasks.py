@@ -131,7 +131,7 @@ async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
         assert [each.name for each in (await client.list_tools()).tools] == ["order", "pending_result", "work"]
         first = await client.call_tool("order", {"item": "tea"})
         (operation,) = registry.operations()
-        assert f"get it by pending_result with the operation {operation.id}" in first.content[-1].text
+        assert f"Call pending_result with operation='{operation.id}' later" in first.content[-1].text
         asked = {"operation": operation.id}
         assert "is still pending" in (await client.call_tool("pending_result", asked)).content[0].text
         registry.complete(operation.id, "it has arrived")

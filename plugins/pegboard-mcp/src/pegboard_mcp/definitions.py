@@ -332,7 +332,12 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
         provider_options={"mcp": {"icons": icons}} if isinstance(icons, list) else {},
     )
     handler = Handler(partial(call, own), lambda: _bound, Flavour.ASYNC)
-    return Tool(spec, handler, HOST if settings.trusted else _UNTRUSTED, Policy(timeout=settings.timeout))
+    return Tool(
+        spec,
+        handler,
+        HOST if settings.trusted else _UNTRUSTED,
+        Policy(timeout=settings.most_timeout or settings.timeout),
+    )
 
 
 def _bound(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -21,6 +21,14 @@ Ask = Callable[[str, Callable[["Client"], Awaitable[JsonObject]]], Awaitable[Jso
 """Calls an async function with the connected client, for the tool of a name."""
 
 _TEXT: Final = {"type": "string"}
+_CURSOR: Final = _TEXT | {"description": "The nextCursor of the previous result. Leave it out for the first page."}
+_URI: Final = _TEXT | {"description": "The URI of the resource."}
+_NAME: Final = _TEXT | {"description": "The name of the prompt."}
+_ARGUMENTS: Final = {
+    "type": "object",
+    "additionalProperties": _TEXT,
+    "description": "The arguments of the prompt, by name.",
+}
 
 
 def _schema(required: tuple[str, ...] = (), **properties: Any) -> JsonObject:
@@ -65,22 +73,22 @@ def _as_messages(answer: JsonObject) -> ToolResult:
 _RESOURCES: Final = (
     _Reader(
         "list_resources",
-        "Lists the resources of the MCP server {}: what can be read by their URIs.",
-        _schema(cursor=_TEXT),
+        "List the resources of the MCP server {0}. Returns JSON with their URIs. Read one with {1}read_resource.",
+        _schema(cursor=_CURSOR),
         lambda client, given: client.list_resources(cursor=given.get("cursor")),
         _as_data,
     ),
     _Reader(
         "list_resource_templates",
-        "Lists the patterns for URIs of further resources of the MCP server {}.",
-        _schema(cursor=_TEXT),
+        "List the URI templates of the MCP server {0} as JSON. Fill one in to get a URI for {1}read_resource.",
+        _schema(cursor=_CURSOR),
         lambda client, given: client.list_resource_templates(cursor=given.get("cursor")),
         _as_data,
     ),
     _Reader(
         "read_resource",
-        "Reads a resource of the MCP server {} by its URI.",
-        _schema(("uri",), uri=_TEXT),
+        "Read a resource of the MCP server {0}. Returns its content. Get the URI from {1}list_resources.",
+        _schema(("uri",), uri=_URI),
         lambda client, given: client.read_resource(given["uri"]),
         _as_files,
     ),
@@ -88,15 +96,15 @@ _RESOURCES: Final = (
 _PROMPTS: Final = (
     _Reader(
         "list_prompts",
-        "Lists the prompts that the MCP server {} offers, with their arguments.",
-        _schema(cursor=_TEXT),
+        "List the prompts of the MCP server {0}. Returns JSON with names and arguments. Get one with {1}get_prompt.",
+        _schema(cursor=_CURSOR),
         lambda client, given: client.list_prompts(cursor=given.get("cursor")),
         _as_data,
     ),
     _Reader(
         "get_prompt",
-        "Gets a prompt of the MCP server {}, filled in with arguments.",
-        _schema(("name",), name=_TEXT, arguments={"type": "object", "additionalProperties": _TEXT}),
+        "Get a prompt of the MCP server {0} with its arguments filled in. Get its name from {1}list_prompts.",
+        _schema(("name",), name=_NAME, arguments=_ARGUMENTS),
         lambda client, given: client.get_prompt(given["name"], given.get("arguments")),
         _as_messages,
     ),
@@ -118,10 +126,10 @@ def _tool(reader: _Reader, name: str, server: str, settings: ServerSettings, ask
         try:
             return reader.result(await ask(reader.name, asked))
         except (ValueError, LookupError, TypeError) as error:
-            text = f"{reader.name}: the server's answer can't be read."
+            text = f"{reader.name} failed: the server's answer can't be read. Calling it again may not help."
             return ToolResult.error("invalid_output", text, detail=str(error))
 
     options: Any = {} if settings.timeout is None else {"timeout": settings.timeout}
-    text = reader.description.format(server)
+    text = reader.description.format(server, settings.prefixed(server, ""))
     tool = Tool.from_schema(name, reader.schema, run, description=text, read_only=True, **options)
     return tool.evolve(origin=HOST if settings.trusted else Origin(trusted=False))

@@ -82,6 +82,8 @@ class ServerSettings:
         roots: Its MCP roots; `None` is the folder that it is started in, else the current one.
         start_timeout: Seconds that it may take to start, and to list its tools.
         timeout: Seconds for one call; `None` is the registry's limit.
+        most_timeout: Seconds for one call that reports progress: each report starts `timeout` anew, up to this many in
+            all; `None`: progress doesn't extend the limit.
         most_bytes: The maximum size of one message.
         most_tools: The maximum number of its tools.
     """
@@ -113,6 +115,7 @@ class ServerSettings:
     roots: tuple[str, ...] | None = None
     start_timeout: float = 60.0
     timeout: float | None = None
+    most_timeout: float | None = None
     most_bytes: int = 16_000_000
     most_tools: int = 5_000
 
@@ -123,6 +126,8 @@ class ServerSettings:
             raise ValueError("url: must be an address such as https://example.com/mcp")
         if self.client_secret is not None and self.client_id is None:
             raise ValueError("client_secret: it is the secret of a client_id, which is missing")
+        if self.most_timeout is not None and not 0 < (self.timeout or 0) <= self.most_timeout:
+            raise ValueError("most_timeout: it needs a timeout that is not larger")
         for key in ("env", "headers", "rename"):
             table: Mapping[Any, Any] = getattr(self, key)
             if not all(isinstance(value, str) for each in table.items() for value in each):

@@ -122,7 +122,8 @@ class McpToolset(ToolsetBase):
             self._is_slow = True
             raise
         except TimeoutError:
-            raise ServerError(f"the server {self.name!r} is still starting; its tools are there once it has") from None
+            hint = f"; 'registry mcp test {self.name}' waits for it"
+            raise ServerError(f"the server {self.name!r} is still starting{hint}") from None
         except ServerError:
             self._is_slow = False
             raise
@@ -286,11 +287,18 @@ class McpToolset(ToolsetBase):
         connection = await self.connection()
         from pegboard_mcp.host import Running
 
-        running = Running(context)
+        running, seconds = Running(context), self.settings.timeout
+        limit = asyncio.timeout(None if self.settings.most_timeout is None else seconds)
+
+        def extend() -> None:
+            if running in self._running and not limit.expired() and seconds is not None:
+                limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             if running in self._running:
                 running.tell(context.report, progress, total, message)
+                if self.settings.most_timeout is not None:
+                    running.tell(extend)
 
         async def call(client: Client) -> Any:
             return await client.call_tool(name, dict(arguments), progress_callback=on_progress)
@@ -300,9 +308,14 @@ class McpToolset(ToolsetBase):
             await connection.start()
             self._check_unchanged(name, definition)
             self._running[running] = None
-            answer = await connection.ask(call)
+            async with limit:
+                answer = await connection.ask(call)
         except ServerError as error:
             return _failed(name, error)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return ToolResult.error("timeout", f"{name} reported no progress within {seconds:g} s. It was cancelled.")
         finally:
             self._running.pop(running, None)
         return result_of(name, answer.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -325,7 +338,7 @@ class McpToolset(ToolsetBase):
         """
         now = None if self._listed is None else self._listed.tools.get(name)
         if now is None:
-            raise ToolError(f"{name} was not run: the server {self.name!r} doesn't have it any more.")
+            raise ToolError(f"{name} was not run: the server {self.name!r} no longer has it.")
         accepted = self._definition(name)
         is_changed = accepted is None or accepted.digest != now.digest or (before or now).digest != now.digest
         if is_changed or self._is_another:
@@ -371,7 +384,7 @@ def _failed(name: str, error: ServerError) -> ToolResult:
         text = f"{name} was not run: {words}"
         raise ToolError(text, retryable=True, retry_after=error.retry_after) from error
     if error.kind == "answered":
-        raise ToolError(f"{name}: the server answered an error: {words}") from error
+        raise ToolError(f"{name} failed at the server: {words}") from error
     if error.kind == "lost":
         text = f"The outcome of {name} is unknown: {words}. Check whether it took effect before you call it again."
         return ToolResult.error("unknown_outcome", text)

@@ -272,7 +272,7 @@ class ToolServer:
             task = self._tasks.begin(session, outcome.calls[0].id, operation)
             if takes_tasks(request) and _is_modern(request):
                 return task
-            text = f"It can't be sent to this client: get it by {RESULT_TOOL} with the operation {operation}."
+            text = f"Call {RESULT_TOOL} with operation={operation!r} later to get the result."
             answer["content"].append({"type": "text", "text": text})
         return answer
 
@@ -360,7 +360,7 @@ def _unknown(name: str, resolved: ResolvedTools) -> str:
     """Error text for an unknown tool; the same if it exists for another user."""
     if any(tool.name == name for tool in resolved.findable):
         searches = " or ".join(tool.name for tool in resolved if SEARCHES in tool.spec.meta)
-        return f"Tool {name} has to be found before it is called: call {searches or 'a search tool'}."
+        return f"Tool {name} is hidden until a search finds it. Call {searches or 'a search tool'} first."
     return f"Unknown tool: {name}.{did_you_mean(suggest(name, resolved.names))}"
 
 

@@ -153,13 +153,13 @@ class Tasks:
             mine = (each for each in self._tasks.values() if each.operation == operation)
             task = next((each for each in mine if session.is_of(each.session)), None)
             if task is None:
-                raise ToolError(f"There is no operation {operation}. Its id is in the result of its call.")
+                raise ToolError(f"There is no operation {operation}. Use the operation id in the pending result.")
             self._look(task)
             return task.result or ToolResult([f"Operation {operation} is still pending."])  # pyright: ignore[reportArgumentType]  converted
 
-        properties = {"operation": {"type": "string", "description": "Its id, as the pending result has it."}}
+        properties = {"operation": {"type": "string", "description": "The operation id in the pending result."}}
         schema = {"type": "object", "properties": properties, "required": ["operation"], "additionalProperties": False}
-        text = "Asks for the result of a call that was pending."
+        text = "Get the result of a call that was pending. Returns the result, or says that the call is still running."
         return Tool.from_schema(RESULT_TOOL, schema, ask, description=text, read_only=True)
 
     def _of(self, session: Session, id_: str) -> Task:
