@@ -202,7 +202,7 @@ async def test_only_the_invalid_ones_of_the_offered_tools_are_refused(registry, 
     ]
     async with in_process(registry, mode) as (client, extension), offering(client, extension, *wrong) as offer:
         assert "client_greet" in await names(client)
-        assert len(offer["refused"]) == 3
+        assert len(offer["refused"]) == 4
         assert offer["names"]["greet"] == "client_greet"
 
 
