@@ -163,7 +163,6 @@ def streamed(*chunks):
         ({"text": "12345"}, 12, 1),
         ({"text": "", "thoughtSignature": "c2ln"}, 2_500, 2),
         ({"functionCall": {"name": "f"}}, 2_500, 2),
-        ({"functionCall": {"name": "f", "willContinue": True}}, 2_500, 2),
         ({"executableCode": {"code": "1+1"}}, 2_500, 2),
     ],
 )

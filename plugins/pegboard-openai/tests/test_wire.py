@@ -128,11 +128,6 @@ def text(piece, content_index=0):
     return event("output_text.delta", item_id="msg_1", output_index=1, content_index=content_index, delta=piece)
 
 
-def arguments(piece, number):
-    at = {"item_id": f"fc_{number}", "output_index": number}
-    return event("function_call_arguments.delta", delta=piece, **at)
-
-
 def annotated(index, **facts):
     return event("output_text.annotation.added", output_index=index, annotation=URL, **facts)
 
@@ -155,7 +150,6 @@ def test_responses_that_never_end_arent_complete():
         [begun, *[annotated(1, item_id="msg_1")] * 9],
         [event("output_text.delta", output_index=place, delta="x") for place in range(9)],
         [added(place, function(place), "done") for place in range(9)],
-        [arguments("x", place) for place in range(9)],
         [annotated(place) for place in range(9)],
     ):
         assert not read(exporter, *endless, COMPLETED).complete

@@ -211,12 +211,14 @@ class MadeCalls:
         made = made_call(known, arguments, identity, {self.provider: kept} if kept else None, fault, most=self.most)
         return made if made.invalid else self._meant(made)
 
-    def freeform(self, name: object, text: object, own: object, facts: JsonMapping) -> ToolCall:
+    def freeform(
+        self, name: object, text: object, own: object, facts: JsonMapping, fault: CallFault | None = None
+    ) -> ToolCall:
         """The next call, with free text instead of arguments; otherwise as `call`."""
         if object_or_none(text) is not None:
-            return self.call(name, text, own, facts)
+            return self.call(name, text, own, facts, fault)
         free = text if isinstance(text, str) else "" if text is None else _text(text, self.most)
-        fault = ARGUMENTS_TOO_LONG if len(free) > self.most else None
+        fault = ARGUMENTS_TOO_LONG if len(free) > self.most else fault
         return self.call(name, {INPUT: free[: self.most]}, own, facts, fault)
 
     def _meant(self, call: ToolCall) -> ToolCall:

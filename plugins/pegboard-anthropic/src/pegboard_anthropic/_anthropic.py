@@ -275,8 +275,6 @@ class AnthropicBlock(StreamedBlock):
 
     def start(self) -> Delta | None:
         """The delta of its start, or `None`."""
-        if self.call >= 0:
-            return self.called("")
         text = text_in(self.begun, "text") if self.kind == "text" else ""
         return TextDelta(text) if text else None
 
@@ -289,9 +287,6 @@ class AnthropicBlock(StreamedBlock):
             case "thinking_delta":
                 text = self.grown.add(delta.get("thinking"))
                 return ReasoningDelta(text) if text and self.kind == "thinking" else None
-            case "input_json_delta":
-                text = self.grown.add(delta.get("partial_json"))
-                return self.called(text) if text and self.call >= 0 else None
             case "signature_delta":
                 self.signature.add(delta.get("signature"))
             case _:
@@ -300,16 +295,17 @@ class AnthropicBlock(StreamedBlock):
 
     def whole(self) -> JsonObject | None:
         """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
-        block = dict(self.begun)
+        block = {"type": self.kind, **self.begun}
         if self.kind == "text":
             block["text"] = text_in(block, "text") + self.grown.text
             block["citations"] = [*_listed(block.get("citations")), *self._citations]
         elif self.kind == "thinking":
             block["thinking"] = text_in(block, "thinking") + self.grown.text
             block["signature"] = text_in(block, "signature") + self.signature.text
+        elif self.call is not None:
+            block["input"] = self.call.arguments or {}
         elif self.grown.text:
-            text = self.grown.text
-            block["input"] = text if self.call >= 0 else parsed_object(text)
+            block["input"] = parsed_object(self.grown.text)
             return None if block["input"] is None else block
         return block
 
@@ -386,19 +382,19 @@ class AnthropicReader:
             self._end.failed(error.code, error.message)
 
     def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
-        block = self._begin(begun, index)
+        if begun.get("type") == "tool_use":
+            return self._blocks.call("tool_use", begun, index, text_in(begun, "id"), begun.get("input") or None)
+        block = self._blocks.begin(text_in(begun, "type"), begun, index)
         return None if block is None else block.start()
 
     def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
         kind = BEGUN_BY.get(text_in(delta, "type"))
         if kind is None:
             return None
-        block = self._blocks.at(index) or self._begin({"type": kind}, index)
+        if kind == "tool_use":
+            return self._blocks.call(kind, {}, index, "", text_in(delta, "partial_json"))
+        block = self._blocks.at(index) or self._blocks.begin(kind, {}, index)
         return None if block is None else block.take(delta)
-
-    def _begin(self, begun: JsonMapping, index: int | None) -> AnthropicBlock | None:
-        kind = text_in(begun, "type")
-        return self._blocks.begin(kind, begun, index, text_in(begun, "id") if kind == "tool_use" else None)
 
 
 def _place(index: object) -> int | None:

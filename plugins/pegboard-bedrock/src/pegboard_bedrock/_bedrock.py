@@ -296,17 +296,10 @@ class BedrockBlock(StreamedBlock):
     @property
     def can_go_back(self) -> bool:
         """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
-        return self.ended or (self.kind in _OWN and (self.kind != "toolUse" or self.call >= 0))
-
-    def start(self) -> Delta | None:
-        """The delta of its start, or `None`."""
-        return self.called("") if self.call >= 0 else None
+        return self.ended or (self.kind in _OWN and (self.kind != "toolUse" or self.call is not None))
 
     def take(self, delta: JsonMapping) -> Delta | None:
         """Adds a piece of it; returns its delta."""
-        if "toolUse" in delta:
-            text = self.grown.add(object_in(delta, "toolUse").get("input"))
-            return self.called(text) if text and self.call >= 0 else None
         if "reasoningContent" in delta:
             return self._think(object_in(delta, "reasoningContent"))
         if "text" in delta:
@@ -334,8 +327,7 @@ class BedrockBlock(StreamedBlock):
                 return {self.kind: {**self.begun, **self._beside}}
 
     def _use(self) -> JsonObject | None:
-        text = self.grown.text
-        given = (text or {}) if self.call >= 0 else parsed_object(text)
+        given = parsed_object(self.grown.text) if self.call is None else self.call.arguments or {}
         return None if given is None else {self.kind: {**self.begun, "input": given}}
 
     def _think(self, delta: JsonMapping) -> Delta | None:
@@ -424,21 +416,24 @@ class BedrockReader:
 
     def _start(self, start: JsonMapping, index: int | None) -> Delta | None:
         kind = next(iter(start), None)
-        block = None if kind is None else self._begin(kind, object_in(start, kind), index)
-        return None if block is None else block.start()
+        if kind is None:
+            return None
+        begun = object_in(start, kind)
+        if kind == "toolUse" and begun.get("type") != _HOSTED:
+            return self._blocks.call(kind, begun, index, text_in(begun, "toolUseId"), begun.get("input") or None)
+        self._blocks.begin(kind, begun, index)
+        return None
 
     def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
         kind = kind_of(delta)
         if kind is None:
             return None
+        if kind == "toolUse":
+            return self._blocks.call(kind, {}, index, "", object_in(delta, kind).get("input"))
         block = self._blocks.at(index)
         if block is None or block.kind != kind:
-            block = self._begin(kind, {}, index)
+            block = self._blocks.begin(kind, {}, index)
         return None if block is None else block.take(delta)
-
-    def _begin(self, kind: str, begun: JsonMapping, index: int | None) -> BedrockBlock | None:
-        is_call = kind == "toolUse" and begun.get("type") != _HOSTED
-        return self._blocks.begin(kind, begun, index, text_in(begun, "toolUseId") if is_call else None)
 
 
 def _index(event: JsonMapping) -> int | None:

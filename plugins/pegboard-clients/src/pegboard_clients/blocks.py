@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
 from pegboard.messages import (
-    CallDelta,
     CallPart,
     Delta,
     FinishReason,
@@ -31,7 +30,8 @@ from pegboard.tools.call import CallFault
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import SizeBudget, TextBuffer, object_in, text_in
-from pegboard.wire.ids import ARGUMENTS_TOO_LONG, CALL_CUT_OFF, MadeCalls, SentIds
+from pegboard.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds
+from pegboard_clients.calls import StreamedCall, StreamedCalls
 
 
 def raw_item(item: JsonMapping) -> JsonObject | None:
@@ -215,9 +215,7 @@ class StreamedBlock(ABC):
         begun: Its content at the start.
         grown: Its text, or its input as text, so far.
         signature: Its signature so far.
-        name: The tool's name here, for a call.
-        call_id: The provider's id, for a call.
-        call: Its index among the answer's calls; -1 if it isn't a call.
+        call: The call, if it is one.
         ended: Whether it is complete.
     """
 
@@ -225,19 +223,13 @@ class StreamedBlock(ABC):
     begun: JsonMapping
     grown: TextBuffer
     signature: TextBuffer
-    name: str = ""
-    call_id: str = ""
-    call: int = -1
+    call: StreamedCall | None = None
     ended: bool = False
 
     @property
     @abstractmethod
     def can_go_back(self) -> bool:
         """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
-
-    @abstractmethod
-    def start(self) -> Delta | None:
-        """The delta of its start, or `None`."""
 
     @abstractmethod
     def take(self, delta: JsonMapping) -> Delta | None:
@@ -250,15 +242,7 @@ class StreamedBlock(ABC):
     @property
     def fault(self) -> CallFault | None:
         """Why it can't run, for a call."""
-        if self.call < 0:
-            return None
-        if self.grown.over:
-            return ARGUMENTS_TOO_LONG
-        return None if self.ended else CALL_CUT_OFF
-
-    def called(self, text: str) -> CallDelta:
-        """The delta of a call."""
-        return CallDelta(self.call, text, self.call_id, self.name)
+        return None if self.call is None else self.call.fault or (None if self.ended else CALL_CUT_OFF)
 
 
 Block = TypeVar("Block", bound=StreamedBlock)
@@ -281,17 +265,19 @@ class StreamedBlocks(Generic[Block]):
     budget: SizeBudget
     most: int
     all: list[Block] = field(factory=list[Block], init=False)
+    calls: StreamedCalls = field(
+        default=Factory(lambda self: StreamedCalls(self.budget, self.most), takes_self=True), init=False
+    )
     _open: dict[int | None, Block] = field(factory=dict["int | None", Block], init=False)
-    _calls: int = field(default=0, init=False)
+    _of_call: dict[int, Block] = field(factory=dict[int, Block], init=False)
 
-    def begin(self, kind: str, begun: JsonMapping, index: int | None, call_id: str | None = None) -> Block | None:
-        """Starts a block; an earlier one at the same index ends.
+    def begin(self, kind: str, begun: JsonMapping, index: int | None) -> Block | None:
+        """Starts a block that isn't a call; an earlier one at the same index ends.
 
         Args:
             kind: The provider's type of it.
             begun: Its content at the start.
             index: Its index.
-            call_id: The provider's id, for a call; `None` if it isn't a call.
 
         Returns:
             `None` if there are too many blocks.
@@ -299,12 +285,34 @@ class StreamedBlocks(Generic[Block]):
         if len(self.all) >= MOST_BLOCKS:
             self.budget.spent = True
             return None
-        text, signature = TextBuffer(self.budget, None if call_id is None else self.most), TextBuffer(self.budget)
-        block = self.block(kind, dict(begun), text, signature)
-        if call_id is not None:
-            name = text_in(begun, "name")
-            block.name, block.call_id = self.names.get(name, name), call_id
-            block.call, self._calls = self._calls, self._calls + 1
+        block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget))
+        return self._begun(block, index)
+
+    def call(self, kind: str, begun: JsonMapping, index: int | None, call_id: str, arguments: object) -> Delta | None:
+        """Starts a call, or adds a piece to one; returns its delta.
+
+        Args:
+            kind: The provider's type of its block.
+            begun: Its content at the start, with its name; empty for a piece.
+            index: The index of the block.
+            call_id: The provider's id; `""` for a piece.
+            arguments: The next text of its input, or all of it.
+        """
+        at = self.at(index)
+        if not begun and at is not None and at.call is None and not at.can_go_back:
+            at.grown.add(arguments)  # the input of a tool that the provider runs
+            return None
+        name = text_in(begun, "name")
+        fed = self.calls.feed(index, call_id, self.names.get(name, name), arguments)
+        if fed is None:
+            return None
+        call, text = fed
+        if call.place not in self._of_call:
+            block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget), call)
+            self._of_call[call.place] = self._begun(block, index)
+        return call.delta(text) if text or begun else None
+
+    def _begun(self, block: Block, index: int | None) -> Block:
         if index is not None:
             self.stop(index)
         self._open[index] = block
@@ -322,6 +330,8 @@ class StreamedBlocks(Generic[Block]):
         """Ends a block."""
         if (block := self.at(index)) is not None:
             block.ended = True
+            if block.call is not None:
+                block.call.closed = True
 
 
 UNFINISHED: Final = frozenset({"length", "refusal", "content_filter", "error"})

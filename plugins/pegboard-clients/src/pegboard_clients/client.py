@@ -33,6 +33,7 @@ from pegboard.messages import CallDelta, CallPart, Delta, ModelResponse, Part, R
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject
+from pegboard.wire import arguments_object
 from pegboard_clients.json_end import JsonEnd
 
 if TYPE_CHECKING:
@@ -406,6 +407,8 @@ class _WholeCalls:
         for part in response.parts:
             if isinstance(part, CallPart) and not part.call.provider_executed:
                 if part.call.invalid or calls not in self._ends or not self._ends[calls].reached(""):
+                    break
+                if not arguments_object(part.call):  # the arguments may follow a `{}`
                     break
                 calls += 1
             parts.append(part)

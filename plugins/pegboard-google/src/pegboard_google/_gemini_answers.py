@@ -42,6 +42,7 @@ from pegboard.wire import (
     text_in,
     unreadable,
 )
+from pegboard_clients.calls import StreamedCall, StreamedCalls
 from pegboard_google._gemini import (
     CUT_OFF,
     DATA,
@@ -167,37 +168,37 @@ def _is_there(holder: Any, step: str | int) -> bool:
 
 
 @define(eq=False)
-class OpenCall:
-    """A call whose arguments are still streaming.
+class GeminiCall:
+    """A call, whose arguments may come whole or in pieces.
 
     Attributes:
-        name: The tool's name.
+        wire: The call as its stream tells it from others.
         id: Its id here.
         metadata: The provider metadata.
+        given: Its arguments as they came, if they came whole.
     """
 
-    name: str
+    wire: StreamedCall
     id: str
     metadata: dict[str, Any]
+    given: Any = None
     _pieces: ArgumentPieces = field(factory=ArgumentPieces)
 
     def feed(self, call: JsonMapping) -> None:
         """Adds a piece."""
-        args = call.get("args")
+        self.given, args = None, call.get("args")
         if isinstance(args, Mapping):
             self._pieces.update(cast("JsonMapping", args))
         for piece in objects_in(call, "partialArgs"):
             self._pieces.feed(piece)
 
     def call(self) -> ToolCall:
-        """The complete call."""
-        value, fault = self._pieces.value(), self._pieces.fault
-        error = None if fault is None or not self.name else unreadable(fault)
-        return made_call(self.name, value, self.id, self.metadata, error)
-
-    def broken_off(self) -> ToolCall:
-        """The incomplete call, which can't run."""
-        return made_call(self.name, self._pieces.value(), self.id, self.metadata, CALL_CUT_OFF)
+        """The call; one that isn't complete can't run."""
+        value = self._pieces.value() if self.given is None else self.given
+        error = self.wire.fault or (None if self.wire.closed else CALL_CUT_OFF)
+        if error is None and self._pieces.fault is not None and self.wire.name:
+            error = unreadable(self._pieces.fault)
+        return made_call(self.wire.name, value, self.id, self.metadata, error)
 
 
 _RESULTS: Final = frozenset({"functionResponse", "codeExecutionResult", "toolResponse"})
@@ -218,12 +219,14 @@ class AnswerParts:
 
     budget: SizeBudget = field(factory=SizeBudget)
     streamed: bool = False
-    _parts: list[Part] = field(factory=list[Part], init=False)
+    _parts: list[Part | GeminiCall] = field(factory=list["Part | GeminiCall"], init=False)
     _words: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _thinking: bool = field(default=False, init=False)
     _ids: CallIdAllocator = field(factory=CallIdAllocator, init=False)
-    _calls: int = field(default=0, init=False)
-    _open: OpenCall | None = field(default=None, init=False)
+    _streamed: StreamedCalls = field(
+        default=Factory(lambda self: StreamedCalls(self.budget, MOST_PIECES), takes_self=True), init=False
+    )
+    _calls: list[GeminiCall] = field(factory=list[GeminiCall], init=False)
 
     def add(self, part: JsonMapping) -> list[Delta]:
         """Adds one part; returns its deltas."""
@@ -242,7 +245,7 @@ class AnswerParts:
     def parts(self) -> list[Part]:
         """All parts so far; an incomplete call can't run."""
         self._close_words()
-        return self._parts if self._open is None else [*self._parts, CallPart(self._open.broken_off())]
+        return [CallPart(part.call()) if isinstance(part, GeminiCall) else part for part in self._parts]
 
     def _text(self, text: str, part: JsonMapping) -> list[Delta]:
         thinking, metadata = part.get("thought") is True, metadata_of(part)
@@ -271,38 +274,38 @@ class AnswerParts:
     def _called(self, part: JsonMapping) -> list[Delta]:
         self._close_words()
         piece = object_in(part, "functionCall")
-        if self._open is not None and not text_in(piece, "name"):
-            return self._went_on(self._open, piece)
-        if self._open is not None:  # another one begins
-            self._parts.append(CallPart(self._open.broken_off()))
-            self._open = None
-        if not self._has_room():
+        name, given_id, args = text_in(piece, "name"), text_in(piece, "id"), piece.get("args")
+        grows = isinstance(piece.get("partialArgs"), list)
+        # The arguments have no text: an open bracket stands for any, as only the end of the call completes them.
+        fed = self._streamed.feed(None, given_id, name, "{" if args or grows else "")
+        if fed is None:
             return []
-        call_id, wire = self._ids.take(piece.get("id"))
-        metadata = metadata_of(part) if wire is None else metadata_of(part, **{ORIGINAL: wire})
-        self._calls += 1
-        if piece.get("willContinue") is True or isinstance(piece.get("partialArgs"), list):
-            return self._began(piece, call_id, metadata)
-        return [self._delta(self._ended(made_call(piece.get("name"), piece.get("args"), call_id, metadata)))]
-
-    def _began(self, piece: JsonMapping, call_id: str, metadata: dict[str, Any]) -> list[Delta]:
-        self._open = OpenCall(text_in(piece, "name"), call_id, metadata)
-        begun = CallDelta(self._calls - 1, "", call_id, self._open.name)
-        return [begun, *self._went_on(self._open, piece)]
-
-    def _went_on(self, call: OpenCall, piece: JsonMapping) -> list[Delta]:
-        call.feed(piece)
-        if piece.get("willContinue") is True:
+        wire, taken = fed
+        is_new = wire.place == len(self._calls)
+        if is_new:
+            self._begin(wire, part)
+        call = self._calls[wire.place]
+        if wire.closed or (given_id and given_id != wire.id):
+            wire.doubt()
             return []
-        self._open = None
-        return [self._delta(self._ended(call.call()))]
+        goes_on = piece.get("willContinue") is True
+        if is_new and not (goes_on or grows):
+            call.given = {} if args is None else args
+        elif taken:
+            call.feed(piece)
+        wire.closed = not goes_on
+        begun: list[Delta] = [CallDelta(wire.place, "", call.id, wire.name)] if is_new and (goes_on or grows) else []
+        return begun if goes_on else [*begun, self._delta(call)]
 
-    def _ended(self, call: ToolCall) -> ToolCall:
-        self._parts.append(CallPart(call))
-        return call
+    def _begin(self, wire: StreamedCall, part: JsonMapping) -> None:
+        call_id, own = self._ids.take(object_in(part, "functionCall").get("id"))
+        metadata = metadata_of(part) if own is None else metadata_of(part, **{ORIGINAL: own})
+        self._calls.append(GeminiCall(wire, call_id, metadata))
+        self._parts.append(self._calls[-1])
 
-    def _delta(self, call: ToolCall) -> CallDelta:
-        return CallDelta(self._calls - 1, shown(call.arguments), call.id, call.name)
+    def _delta(self, call: GeminiCall) -> CallDelta:
+        made = call.call()
+        return CallDelta(call.wire.place, shown(made.arguments), made.id, made.name)
 
 
 def _words(text: str, *, thinking: bool, metadata: dict[str, Any]) -> Part:

@@ -31,7 +31,7 @@ from pegboard import (
     Usage,
 )
 from pegboard.dialects import SHAPED, Dialect
-from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
+from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
 from pegboard.typing import JsonMapping, JsonObject
@@ -63,14 +63,16 @@ from pegboard.wire import (
     objects_in,
     output_schema,
     passthrough,
+    place_in,
     refusal,
     render_json,
     render_text,
-    shown,
     text_in,
     wire_name,
     without_empty,
 )
+from pegboard.wire.ids import MOST_ARGUMENTS
+from pegboard_clients.calls import StreamedCall, StreamedCalls
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 """What the decoders of all its engines read."""
@@ -130,8 +132,10 @@ class OllamaReader:
     _text: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _thoughts: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _media: list[Part] = field(factory=list[Part], init=False)
-    _calls: list[ToolCall] = field(factory=list[ToolCall], init=False)
-    _ids: CallIdAllocator = field(factory=CallIdAllocator, init=False)
+    _calls: StreamedCalls = field(
+        default=Factory(lambda self: StreamedCalls(self.budget, MOST_ARGUMENTS), takes_self=True), init=False
+    )
+    _given: dict[int, Any] = field(factory=dict[int, Any], init=False)
     _last: JsonMapping = field(factory=dict[str, Any], init=False)
     _model: str = field(default="", init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
@@ -153,16 +157,23 @@ class OllamaReader:
             deltas.append(ReasoningDelta(thought))
         if text := self._text.add(message.get("content")):
             deltas.append(TextDelta(text))
-        calls = objects_in(message, "tool_calls")
-        return [*deltas, *(self._called(each) for each in calls if self.budget.take_item())]
+        for call in objects_in(message, "tool_calls"):
+            deltas += self._called(call)
+        return deltas
 
-    def _called(self, raw: JsonMapping) -> CallDelta:
-        call_id, wire = self._ids.take(raw.get("id"))
-        metadata = None if wire is None else {FAMILY: {ORIGINAL: wire}}
+    def _called(self, raw: JsonMapping) -> list[Delta]:
         function = object_in(raw, "function")
-        call = made_call(function.get("name"), function.get("arguments"), call_id, metadata)
-        self._calls.append(call)
-        return CallDelta(len(self._calls) - 1, shown(call.arguments), call.id, call.name)
+        given: Any = {} if function.get("arguments") is None else function["arguments"]
+        fed = self._calls.feed(place_in(function, "index"), text_in(raw, "id"), text_in(function, "name"), given)
+        if fed is None:
+            return []
+        call, text = fed
+        call.closed = call.closed or object_or_none(given) is not None
+        if len(call.text) == len(text):
+            self._given[call.place] = given  # all of it so far
+        else:
+            self._given.pop(call.place, None)
+        return [call.delta(text)]
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
         """The answer as received so far; interrupted if no line was the last.
@@ -184,11 +195,16 @@ class OllamaReader:
         parts: list[Part] = [ReasoningPart(thoughts, {FAMILY: {}})] if thoughts else []
         if text:
             parts.append(TextPart(text))
-        return [*parts, *self._media, *map(CallPart, self._calls)]
+        ids = CallIdAllocator()
+        return [*parts, *self._media, *(CallPart(self._call(call, *ids.take(call.id))) for call in self._calls.made)]
+
+    def _call(self, call: StreamedCall, call_id: str, wire: str | None) -> ToolCall:
+        metadata = None if wire is None else {FAMILY: {ORIGINAL: wire}}
+        return made_call(call.name, self._given.get(call.place, call.arguments), call_id, metadata, call.fault)
 
     def _reason(self) -> FinishReason:
         reason: FinishReason = _REASONS.get(text_in(self._last, "done_reason"), "other")
-        return "tool_calls" if self._calls and reason == "stop" else reason
+        return "tool_calls" if self._calls.made and reason == "stop" else reason
 
 
 def response_of(raw: Any) -> ModelResponse:

@@ -17,9 +17,7 @@ from pegboard import (
     ReasoningPart,
     TextPart,
 )
-from pegboard.dialects import deep_copy
-from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.schema.json import json_text
+from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,
@@ -34,9 +32,8 @@ from pegboard.wire import (
     objects_in,
     place_in,
     text_in,
-    writable,
 )
-from pegboard_clients.json_end import JsonEnd
+from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
 from pegboard_openai._openai import (
     CHAT,
     Limits,
@@ -159,13 +156,16 @@ def _audio(message: JsonMapping, key: str) -> Part | None:
 
 
 def _call(call: JsonMapping, calls: MadeCalls) -> CallPart:
+    fault = fault_in(call)
     custom = object_or_none(call.get("custom"))
     if custom is not None and object_or_none(call.get("function")) is None:
-        return CallPart(calls.freeform(custom.get("name"), custom.get("input"), call.get("id"), {"type": "custom"}))
+        return CallPart(
+            calls.freeform(custom.get("name"), custom.get("input"), call.get("id"), {"type": "custom"}, fault)
+        )
     function = object_in(call, "function")
     extra = without_nulls(object_in(call, EXTRA))
     facts = {EXTRA: extra} if extra else {}
-    return CallPart(calls.call(function.get("name"), function.get("arguments"), call.get("id"), facts))
+    return CallPart(calls.call(function.get("name"), function.get("arguments"), call.get("id"), facts, fault))
 
 
 def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
@@ -178,135 +178,6 @@ def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
     if any(isinstance(part, CallPart) for part in parts):
         return "tool_calls"
     return "refusal" if any(isinstance(part, TextPart) and part.provider_metadata for part in parts) else "stop"
-
-
-_MOST_NAME: Final = 1_000
-"""Characters of a call's name and id; further ones are cut."""
-
-
-@define
-class StreamedCall:
-    """One call, as received so far.
-
-    Attributes:
-        place: Its index among the answer's calls.
-        text: Its arguments, or its free text.
-        id: Its id, if known.
-        name: Its name, if known.
-        custom: Whether it takes free text.
-        extra: Data that other servers want back with it.
-    """
-
-    place: int
-    text: TextBuffer
-    id: str = ""
-    name: str = ""
-    custom: bool = False
-    extra: Any = None
-    _end: JsonEnd = field(factory=JsonEnd, init=False)
-    _unread: list[str] = field(factory=list[str], init=False)
-
-    def named(self, name: str) -> None:
-        """Adds a piece of the name; some servers repeat the whole name with each piece."""
-        if name and name != self.name and not len(self.text):
-            self.name = (self.name + name)[:_MOST_NAME]
-
-    def add(self, piece: str) -> str:
-        """Adds a piece of its text; returns the part that was added."""
-        taken = self.text.add(piece)
-        if taken:
-            self._unread.append(taken)
-        return taken
-
-    def is_whole(self) -> bool:
-        """Whether its arguments are a complete object."""
-        unread, self._unread = self._unread, []
-        return self._end.reached("".join(unread)) and not self.custom
-
-    def repeats(self, text: str) -> bool:
-        """Whether a piece repeats the whole text, as some servers do at the end."""
-        return len(text) == len(self.text) and self.is_whole() and text == self.text.text
-
-    def data(self) -> JsonObject:
-        """The call as in an answer that isn't streamed."""
-        if self.custom:
-            return {"id": self.id, "custom": {"name": self.name, "input": self.text.text}}
-        function = {"name": self.name, "arguments": self.text.text}
-        return {"id": self.id, "function": function, EXTRA: self.extra}
-
-
-@define
-class StreamedCalls:
-    """The calls of an answer, as received so far.
-
-    Attributes:
-        budget: The size budget of the answer.
-        most: Stored characters of one call's arguments; one more than is allowed, so that a longer call is refused.
-    """
-
-    budget: SizeBudget
-    most: int
-    calls: list[StreamedCall] = field(factory=list[StreamedCall], init=False)
-    _at: dict[int | None, StreamedCall] = field(factory=dict["int | None", StreamedCall], init=False)
-    _by_id: dict[tuple[int | None, str], StreamedCall] = field(
-        factory=dict[tuple["int | None", str], StreamedCall], init=False
-    )
-
-    def feed(self, piece: JsonMapping) -> CallDelta | None:
-        """Adds a piece; returns its delta, or `None` if there was no room."""
-        custom = object_or_none(piece.get("custom"))
-        function = custom if custom is not None else object_in(piece, "function")
-        index, call_id, name = place_in(piece, "index"), text_in(piece, "id"), text_in(function, "name")
-        text = _text(function.get("input" if custom is not None else "arguments"))
-        call = self._of(index, call_id, name, text)
-        if call is None:
-            return None
-        if call_id and call.id == call_id and call.repeats(text):
-            return None
-        call.custom = call.custom or custom is not None
-        call.extra = piece.get(EXTRA) or call.extra
-        call.named(name)
-        return CallDelta(call.place, call.add(text), writable(call.id), writable(call.name))
-
-    def _of(self, index: int | None, call_id: str, name: str, text: str) -> StreamedCall | None:
-        """The call of a piece. A new id starts a new call under any index, as does a name after a complete call."""
-        current = self._at.get(index) if index is not None else self._last()
-        if call_id:
-            known = self._by_id.get((index, call_id))
-            if known is not None and not _is_another(known, name, text):
-                return known
-            if current is None or current.id or known is not None:
-                return self._new(index, call_id)
-            current.id = call_id[:_MOST_NAME]
-            self._by_id[index, call_id] = current
-            return current
-        return current if current is not None and not _is_another(current, name, text) else self._new(index, "")
-
-    def _last(self) -> StreamedCall | None:
-        return self.calls[-1] if self.calls else None
-
-    def _new(self, index: int | None, call_id: str) -> StreamedCall | None:
-        if not self.budget.take_item():
-            return None
-        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:_MOST_NAME])
-        self.calls.append(call)
-        self._at[index] = call
-        self._by_id[index, call_id] = call
-        return call
-
-
-def _is_another(call: StreamedCall, name: str, text: str) -> bool:
-    """Whether a piece starts another call: it has a name and starts an object, and this call's object is complete."""
-    begins = bool(name) and len(call.text) > 0 and text.lstrip().startswith("{")
-    return begins and call.is_whole() and not call.repeats(text)
-
-
-def _text(arguments: object) -> str:
-    """Arguments as text; some servers send an object."""
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    data, fault = deep_copy(arguments)
-    return str(json_text(data)) if fault is None else fault  # not JSON either, so that the call is refused
 
 
 _KEPT = ("id", "model", "service_tier", "system_fingerprint")
@@ -323,6 +194,7 @@ class ChatReader:
     answers: ChatAnswers
     _budget: SizeBudget = field(init=False)
     _calls: StreamedCalls = field(init=False)
+    _extras: dict[int, Any] = field(factory=dict[int, Any], init=False)
     _texts: dict[str, TextBuffer] = field(factory=dict[str, TextBuffer], init=False)
     _annotations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
     _facts: JsonObject = field(factory=dict[str, Any], init=False)
@@ -333,7 +205,7 @@ class ChatReader:
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
         self._budget = SizeBudget(limits.answer_text)
-        self._calls = StreamedCalls(self._budget, limits.argument_text + 1)
+        self._calls = StreamedCalls(self._budget, limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
         """Parses a `chat.completion.chunk`; returns its deltas. Never raises."""
@@ -369,8 +241,16 @@ class ChatReader:
         self._annotate(message)
         self._hear(object_in(message, "audio"))
         for call in objects_in(message, "tool_calls"):
-            if (delta := self._calls.feed(call)) is not None:
-                yield delta
+            yield from self._called(call)
+
+    def _called(self, piece: JsonMapping) -> Iterable[Delta]:
+        custom = object_or_none(piece.get("custom"))
+        function = object_in(piece, "function") if custom is None else custom
+        index, text = place_in(piece, "index"), function.get("arguments" if custom is None else "input")
+        fed = self._calls.feed(index, text_in(piece, "id"), text_in(function, "name"), text, free=custom is not None)
+        if fed is not None:
+            self._extras[fed[0].place] = piece.get(EXTRA) or self._extras.get(fed[0].place)
+            yield fed[0].delta(fed[1])
 
     def _gather(self, name: str, piece: str) -> str:
         if not piece:
@@ -396,7 +276,14 @@ class ChatReader:
         """
         texts = {name: gathered.text for name, gathered in self._texts.items()}
         audio = {**self._audio, "data": texts.pop("audio", ""), "transcript": texts.pop("transcript", "")}
-        calls = [call.data() for call in self._calls.calls]
+        calls = [self._call(call) for call in self._calls.made]
         message = {**texts, "annotations": self._annotations, "audio": audio, "tool_calls": calls}
         choice = {"message": message, "finish_reason": self._finish}
         return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._budget.spent)
+
+    def _call(self, call: StreamedCall) -> JsonObject:
+        """The call as in an answer that isn't streamed."""
+        facts = {"id": call.id, EXTRA: self._extras.get(call.place), FAULT: call.fault}
+        if call.free:
+            return {**facts, "custom": {"name": call.name, "input": call.arguments}}
+        return {**facts, "function": {"name": call.name, "arguments": call.arguments}}

@@ -18,7 +18,7 @@ from pegboard import (
     ReasoningPart,
     TextPart,
 )
-from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
+from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,
@@ -34,8 +34,8 @@ from pegboard.wire import (
     objects_in,
     place_in,
     text_in,
-    writable,
 )
+from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
 from pegboard_openai._openai import (
     RESPONSES,
     Limits,
@@ -195,12 +195,14 @@ class Items:
     def function(self, item: JsonMapping) -> Iterator[Part]:
         """A call with arguments."""
         facts = self._facts(item)
-        yield CallPart(self.calls.call(item.get("name"), item.get("arguments"), item.get("call_id"), facts))
+        made = self.calls.call(item.get("name"), item.get("arguments"), item.get("call_id"), facts, fault_in(item))
+        yield CallPart(made)
 
     def custom(self, item: JsonMapping) -> Iterator[Part]:
         """A call with free text."""
         facts = self._facts(item)
-        yield CallPart(self.calls.freeform(item.get("name"), item.get("input"), item.get("call_id"), facts))
+        made = self.calls.freeform(item.get("name"), item.get("input"), item.get("call_id"), facts, fault_in(item))
+        yield CallPart(made)
 
     def _facts(self, item: JsonMapping) -> JsonObject:
         """Metadata to send back with a call. The SDK renames `async`, a Python keyword, to `async_`."""
@@ -362,21 +364,22 @@ class StreamedItem:
 
     Attributes:
         item: The item at its start, or complete.
-        place: Its index among the answer's calls, or `None`.
+        call: Its call, if it is one.
         done: Whether it is complete.
         texts: The pieces of its texts, by the member and the place that they belong to.
         annotations: Of its content, by place.
     """
 
     item: JsonMapping
-    place: int | None = None
+    call: StreamedCall | None = None
     done: bool = False
     texts: dict[tuple[str, int], TextBuffer] = field(factory=dict[tuple[str, int], TextBuffer])
     annotations: dict[int, list[JsonMapping]] = field(factory=dict[int, list[JsonMapping]])
 
     def data(self) -> JsonMapping:
         """The item; an incomplete one as received so far."""
-        return self.item if self.done else self._so_far()
+        item = self.item if self.done else self._so_far()
+        return item if self.call is None else {**item, **_call_facts(item, self.call)}
 
     def _so_far(self) -> JsonObject:
         item: dict[str, Any] = {**self.item}
@@ -384,9 +387,6 @@ class StreamedItem:
             item["status"] = "incomplete"
         lists: dict[str, list[JsonObject]] = {}
         for (member, place), gathered in sorted(self.texts.items()):
-            if member in CALLS.values():
-                item[member] = gathered.text
-                continue
             where, _, kind = member.partition(".")
             lists.setdefault(where, []).append(self._part(kind, place, gathered.text))
         return {**item, **lists}
@@ -397,49 +397,54 @@ class StreamedItem:
         return {"type": kind, member: text, **annotated}
 
 
+def _call_facts(item: JsonMapping, call: StreamedCall) -> JsonObject:
+    """The members of a call's item that its pieces decide."""
+    return {CALLS[text_in(item, "type")]: call.arguments, FAULT: call.fault}
+
+
 @define
 class StreamedItems:
     """The items of an answer, as received so far.
 
     Attributes:
         budget: The size budget of the answer.
-        most: Stored characters of one call's text; one more than is allowed.
+        calls: The calls among them.
         items: The items, in the order in which they started.
     """
 
     budget: SizeBudget
-    most: int
+    calls: StreamedCalls
     items: list[StreamedItem] = field(factory=list[StreamedItem], init=False)
     _at: dict[int | None, StreamedItem] = field(factory=dict["int | None", StreamedItem], init=False)
     _by_id: dict[str, StreamedItem] = field(factory=dict[str, StreamedItem], init=False)
-    _calls: int = field(default=0, init=False)
+    _of_call: dict[int, StreamedItem] = field(factory=dict[int, StreamedItem], init=False)
 
     def begin(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
         """Starts an item; `None` if there is no room for it."""
-        if not self.budget.take_item():
-            return None
-        begun = StreamedItem(item)
-        if text_in(item, "type") in CALLS:
-            begun.place, self._calls = self._calls, self._calls + 1
-        self.items.append(begun)
-        self._at[place_in(event, "output_index")] = begun
-        for name in ("id", "call_id"):
-            if found := text_in(item, name):
-                self._by_id[found] = begun
-        return begun
+        kind = text_in(item, "type")
+        if kind not in CALLS:
+            return self._begun(event, StreamedItem(item)) if self.budget.take_item() else None
+        facts = {**item, "arguments": item.get(CALLS[kind])}
+        fed = self._feed(event, facts, kind, text_in(item, "call_id") or text_in(item, "id"))
+        return None if fed is None else fed[0]
 
     def end(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
         """Ends an item; an unknown one is added."""
-        item_id = text_in(item, "id") or text_in(item, "call_id")
-        ended = self._by_id.get(item_id) or self._at.get(place_in(event, "output_index"))
-        if ended is None or ended.done or not _is_same(ended.item, item):
-            ended = self.begin(event, item)
-        if ended is not None:
-            ended.item, ended.done = item, True
+        index, kind = place_in(event, "output_index"), text_in(item, "type")
+        known = (self._by_id.get(text_in(item, name)) for name in ("id", "call_id"))
+        among = (self._at.get(index), *known) if kind in CALLS else (*known, self._at.get(index))
+        ended = next((each for each in among if each is not None and _is_same(each, item)), None)
+        ended = ended or self.begin(event, {**item, CALLS[kind]: None} if kind in CALLS else item)
+        if ended is None:
+            return None
+        ended.item, ended.done = item, True
+        if ended.call is not None:
+            self.calls.finish(ended.call, item.get(CALLS[kind]))
+            ended.call.closed = True
         return ended
 
     def of(self, event: JsonMapping, kind: str) -> StreamedItem | None:
-        """The item of a piece; started if it is unknown."""
+        """The item of a piece of text; started if it is unknown."""
         item_id = text_in(event, "item_id")
         found = self._by_id.get(item_id) if item_id else None
         found = found or self._at.get(place_in(event, "output_index"))
@@ -447,28 +452,85 @@ class StreamedItems:
             return self.begin(event, {"type": kind, **({"id": item_id} if item_id else {})})
         return found
 
+    def call_piece(self, event: JsonMapping, kind: str, arguments: object) -> tuple[StreamedCall, str] | None:
+        """Adds a piece of a call, by `output_index` before `item_id`; returns the call with what was added to it."""
+        index, item_id = place_in(event, "output_index"), text_in(event, "item_id")
+        at = self._at.get(index) or self._by_id.get(item_id)
+        if at is not None and at.call is None:
+            self.calls.doubt()
+            return None
+        known = None if at is None or index in self._at else at.call
+        fed = self._feed(event, {"id": item_id, "arguments": arguments}, kind, "" if known is None else known.id)
+        return None if fed is None or fed[0].call is None else (fed[0].call, fed[1])
+
     def add(self, item: StreamedItem, member: str, place: int, piece: str) -> str:
         """Adds a piece of an item's text; returns the part that was added."""
         gathered = item.texts.get((member, place))
         if gathered is None:
             if not self.budget.take_item():
                 return ""
-            gathered = TextBuffer(self.budget, self.most if member in CALLS.values() else None)
-            item.texts[member, place] = gathered
+            gathered = item.texts[member, place] = TextBuffer(self.budget)
         return gathered.add(piece)
 
+    def checked(self, whole: list[JsonMapping]) -> list[JsonMapping]:
+        """The items of the last event; the calls among them that contradict their pieces can't run."""
+        streamed = [item.call for item in self.items if item.call is not None]
+        by_id = {call.id: call for call in streamed}
+        calls = [item for item in whole if text_in(item, "type") in CALLS]
+        known: dict[int, StreamedCall] = {}
+        for place, item in enumerate(calls):
+            call_id, call = text_in(item, "call_id"), streamed[place] if place < len(streamed) else None
+            if call is None or call.id != call_id:
+                call = by_id.get(call_id, call)
+            if call is None:
+                continue
+            known[id(item)] = call
+            self.calls.finish(call, item.get(CALLS[text_in(item, "type")]))
+            if call.name not in ("", text_in(item, "name")):
+                self.calls.doubt(call)
+        return [item if id(item) not in known else {**item, **_call_facts(item, known[id(item)])} for item in whole]
 
-def _is_same(one: JsonMapping, other: JsonMapping) -> bool:
-    """Whether two items may be the same: of one type, without different ids."""
-    if text_in(one, "type") != text_in(other, "type"):
+    def _feed(self, event: JsonMapping, item: JsonMapping, kind: str, call_id: str) -> tuple[StreamedItem, str] | None:
+        index, is_free = place_in(event, "output_index"), kind != "function_call"
+        fed = self.calls.feed(index, call_id, text_in(item, "name"), item.get("arguments"), free=is_free)
+        if fed is None:
+            return None
+        known = self._of_call.get(fed[0].place)
+        if known is None:
+            facts = {name: fact for name, fact in item.items() if name != "arguments" and fact != ""}
+            known = self._begun(event, StreamedItem({"type": kind, **facts}, fed[0]))
+            self._of_call[fed[0].place] = known
+        return known, fed[1]
+
+    def _begun(self, event: JsonMapping, item: StreamedItem) -> StreamedItem:
+        self.items.append(item)
+        self._at[place_in(event, "output_index")] = item
+        for name in ("id", "call_id"):
+            if found := text_in(item.item, name):
+                self._by_id[found] = item
+        return item
+
+
+def _is_same(begun: StreamedItem, item: JsonMapping) -> bool:
+    """Whether an item may end the one that has begun: of one type, and a call not yet ended, or of the same ids."""
+    mine = begun.item
+    if text_in(mine, "type") != text_in(item, "type"):
         return False
-    ids = ((text_in(one, name), text_in(other, name)) for name in ("id", "call_id"))
-    return all(not mine or not its or mine == its for mine, its in ids)
+    if begun.call is not None and not begun.done:
+        return text_in(item, "name") in ("", begun.call.name) or not begun.call.name
+    ids = [(text_in(mine, name), text_in(item, name)) for name in ("id", "call_id")]
+    if begun.done:
+        return begun.call is not None and ids[1][0] == ids[1][1] != ""
+    return all(not own or not its or own == its for own, its in ids)
 
 
 _CALL_PIECES: Final = {
     "response.function_call_arguments.delta": "function_call",
     "response.custom_tool_call_input.delta": "custom_tool_call",
+}
+_CALL_ENDS: Final = {
+    "response.function_call_arguments.done": "function_call",
+    "response.custom_tool_call_input.done": "custom_tool_call",
 }
 _TEXT_PIECES: Final[Mapping[str, tuple[str, str, Callable[[str], Delta]]]] = {
     "response.output_text.delta": ("message", "content.output_text", TextDelta),
@@ -498,7 +560,7 @@ class ResponsesReader:
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
         self._budget = SizeBudget(limits.answer_text)
-        self._items = StreamedItems(self._budget, limits.argument_text + 1)
+        self._items = StreamedItems(self._budget, StreamedCalls(self._budget, limits.argument_text))
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
         """Parses an event; returns its deltas. Never raises."""
@@ -509,11 +571,16 @@ class ResponsesReader:
         if kind in _TEXT_PIECES:
             return self._text(event, *_TEXT_PIECES[kind])
         if kind in _CALL_PIECES:
-            return self._call_piece(event, _CALL_PIECES[kind])
+            fed = self._items.call_piece(event, _CALL_PIECES[kind], event.get("delta"))
+            return [] if fed is None else [fed[0].delta(fed[1])]
         if kind == "response.output_item.added":
             return self._begun(event)
         if kind == "response.output_item.done":
             self._items.end(event, object_in(event, "item"))
+        elif kind in _CALL_ENDS:
+            fed = self._items.call_piece(event, _CALL_ENDS[kind], None)
+            if fed is not None:
+                self._items.calls.finish(fed[0], event.get(CALLS[_CALL_ENDS[kind]]))
         elif kind == "response.output_text.annotation.added":
             self._annotated(event)
         else:
@@ -528,15 +595,9 @@ class ResponsesReader:
         piece = self._items.add(item, member, place, text_in(event, "delta"))
         return [delta(piece)] if piece else []
 
-    def _call_piece(self, event: JsonMapping, kind: str) -> list[Delta]:
-        item = self._items.of(event, kind)
-        if item is None or item.place is None:
-            return []
-        return [_delta(item, self._items.add(item, CALLS[kind], 0, text_in(event, "delta")))]
-
     def _begun(self, event: JsonMapping) -> list[Delta]:
         item = self._items.begin(event, object_in(event, "item"))
-        return [_delta(item, "")] if item is not None and item.place is not None else []
+        return [] if item is None or item.call is None else [item.call.delta(item.call.arguments)]
 
     def _annotated(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
@@ -565,14 +626,9 @@ class ResponsesReader:
         Args:
             broken: Why the stream ended early.
         """
-        whole = objects_in(self._body, "output")
+        whole = self._items.checked(objects_in(self._body, "output"))
         gathered = [item.data() for item in self._items.items]
         output = whole if self._end.reached and len(whole) >= len(gathered) else gathered
         status = text_in(self._body, "status") if self._end.reached else "in_progress"
         answer = self.answers.answer({**self._body, "output": output, "status": status}, whole=self._end.reached)
         return self._end.of(answer.evolve(partial=False), broken, spent=self._budget.spent and output is gathered)
-
-
-def _delta(item: StreamedItem, piece: str) -> CallDelta:
-    call_id, name = text_in(item.item, "call_id"), text_in(item.item, "name")
-    return CallDelta(item.place or 0, piece, writable(call_id), writable(name))

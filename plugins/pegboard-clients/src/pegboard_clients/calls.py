@@ -1,0 +1,279 @@
+"""Streamed tool calls: the one rule by which the pieces of a stream become calls."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard.dialects import deep_copy
+from pegboard.messages import CallDelta
+from pegboard.schema.json import json_text
+from pegboard.tools.call import CallFault
+from pegboard.tools.content import writable
+from pegboard.typing import JsonMapping
+from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, parsed_object
+from pegboard_clients.json_end import JsonEnd
+
+FAULT: Final = "fault"
+"""The member for the fault of a streamed call that is read as one of a whole answer."""
+
+MIXED_UP: Final = CallFault(
+    "invalid_arguments", "The parts of this call can't be told from other calls', so it was not run: make it again."
+)
+"""Fault of a call that a piece of the stream may belong to, where that can't be decided."""
+
+_PLACEHOLDER: Final = re.compile(r"\s*(?:\{\s*\}\s*)+(?=\{)")
+_MOST_NAME: Final = 1_000
+"""Characters of a call's name and id; further ones are cut."""
+
+
+@define(eq=False)
+class StreamedCall:
+    """One call, as received so far.
+
+    Attributes:
+        place: Its index among the answer's calls.
+        index: The provider's index of it, or `None`.
+        text: Its arguments, or its free text.
+        id: The provider's id, or `""`.
+        name: The tool's name, or `""`.
+        free: Whether it takes free text instead of a JSON object.
+        closed: Whether the provider has said that it is complete.
+        echoes: Whether it only repeats the name of the complete call before it, unless text follows.
+    """
+
+    place: int
+    index: int | None
+    text: TextBuffer
+    id: str = ""
+    name: str = ""
+    free: bool = False
+    closed: bool = False
+    echoes: bool = False
+    _fault: CallFault | None = field(default=None, init=False)
+    _end: JsonEnd = field(factory=JsonEnd, init=False)
+
+    @property
+    def arguments(self) -> str:
+        """Its text, without a `{}` before the arguments."""
+        return self.text.text if self.free else _PLACEHOLDER.sub("", self.text.text, count=1)
+
+    @property
+    def fault(self) -> CallFault | None:
+        """Why it can't run, or `None`."""
+        return ARGUMENTS_TOO_LONG if self.text.over else self._fault
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its object is complete. Free text has no end but the provider's."""
+        return self.closed or (not self.free and self._end.reached(""))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no arguments: no text, or a `{}` that may be a placeholder."""
+        return not self.free and len(self.text) <= _LONGEST_EMPTY and self.text.text.split() in _EMPTY
+
+    def add(self, piece: str) -> str:
+        """Adds a piece of its text; returns the part that was added."""
+        taken = self.text.add(piece)
+        self._end.reached(taken)
+        return taken
+
+    def agrees(self, text: str) -> bool:
+        """Whether a text of the whole call says the same as its pieces."""
+        mine = None if self.free else parsed_object(self.arguments)
+        return text == self.text.text if mine is None else mine == parsed_object(text)
+
+    def doubt(self) -> None:
+        """Marks it as a call that can't run."""
+        self._fault = MIXED_UP
+
+    def delta(self, text: str) -> CallDelta:
+        """The delta of a piece."""
+        return CallDelta(self.place, text, writable(self.id), writable(self.name))
+
+
+_LONGEST_EMPTY: Final = 100
+_EMPTY: Final[tuple[list[str], ...]] = ([], ["{}"], ["{", "}"])
+
+
+@frozen
+class _Piece:
+    index: int | None
+    id: str
+    name: str
+    text: str
+    is_whole: bool
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip()
+
+    @property
+    def begins(self) -> bool:
+        """Whether it may begin an object."""
+        return self.text.lstrip().startswith("{")
+
+
+@define(eq=False)
+class StreamedCalls:
+    """The calls of a streamed answer, as received so far.
+
+    The rule: a piece with a name starts a call, or repeats what is known of one. A piece without a name belongs to the
+    call of its id or index, else to the last call; it starts one only where there is none. A `{}` before an object is a
+    placeholder. Where id and index disagree, or the call is complete, a piece can't be placed: then no call runs that
+    it may belong to, which are these, and those without arguments or with incomplete ones.
+
+    Attributes:
+        budget: The size budget of the answer.
+        most: Characters of one call's text; a call with more can't run.
+        all: The calls, in the order in which they started, with such as only repeat a name; `made` is without these.
+    """
+
+    budget: SizeBudget
+    most: int
+    all: list[StreamedCall] = field(factory=list[StreamedCall], init=False)
+    _at: dict[int | None, StreamedCall] = field(factory=dict["int | None", StreamedCall], init=False)
+    _by_id: dict[str, StreamedCall] = field(factory=dict[str, StreamedCall], init=False)
+
+    @property
+    def made(self) -> list[StreamedCall]:
+        """The calls of the answer."""
+        return [call for call in self.all if not (call.echoes and call.is_empty)]
+
+    def feed(
+        self, index: int | None, call_id: str, name: str, arguments: object = "", *, free: bool = False
+    ) -> tuple[StreamedCall, str] | None:
+        """Adds a piece.
+
+        Args:
+            index: The provider's index of the call, or `None`.
+            call_id: Its id, or `""`.
+            name: The tool's name, or a part of it, or `""`.
+            arguments: The next text, `None` for none; other values, such as an object, are all of the arguments.
+            free: Whether the tool takes free text.
+
+        Returns:
+            The call, with the text that was added to it; `None` if there is none, or no room for it.
+        """
+        piece = _Piece(index, call_id, name, _text_of(arguments), not isinstance(arguments, str | None))
+        call = self._named(piece) if name else self._unnamed(piece)
+        if call is None:
+            return None
+        if not len(call.text):
+            call.free = call.free or free
+        elif call.free != free and not piece.is_blank:
+            self.doubt(call)
+            return None
+        if not call.name or (name != call.name and not len(call.text)):
+            call.name = (call.name + name)[:_MOST_NAME]
+        if call_id and not call.id:
+            call.id = call_id[:_MOST_NAME]
+            self._by_id[call_id] = call
+        return call, self._added(call, piece)
+
+    def finish(self, call: StreamedCall, arguments: object) -> None:
+        """Takes the arguments of a whole call, which some providers repeat at its end.
+
+        A call that they contradict can't run.
+        """
+        text = _text_of(arguments)
+        if not len(call.text) or (text.startswith(call.text.text) and not call.is_complete):
+            call.add(text[len(call.text) :])
+        elif text.strip() and not call.agrees(text):
+            if call.is_empty:
+                call.add(text)
+            else:
+                self.doubt(call)
+
+    def doubt(self, *calls: StreamedCall) -> None:
+        """Marks the calls to which a piece may belong that can't be placed."""
+        for call in self.all:
+            if call in calls or call.is_empty or not call.is_complete:
+                call.doubt()
+
+    def _unnamed(self, piece: _Piece) -> StreamedCall | None:
+        known, at = self._by_id.get(piece.id), self._at.get(piece.index)
+        if known is not None and at is not None and known is not at and known.index != piece.index:
+            self.doubt(known, at)
+            return None
+        if known or at or self.all:
+            return known or at or self.all[-1]
+        return None if piece.is_blank and not piece.id else self._open(piece)
+
+    def _named(self, piece: _Piece) -> StreamedCall | None:
+        known = self._by_id.get(piece.id)
+        if known is not None and not known.closed:
+            return known if self._repeats(known, piece) else self._open(piece)
+        at = self._at.get(piece.index) if piece.index is not None or not self.all else self.all[-1]
+        if at is None or at.closed:
+            return self._open(piece)
+        if self._continues(at, piece):
+            return at
+        begun = self._open(piece)
+        if begun is not None:
+            begun.echoes = piece.name == at.name and not piece.id and piece.is_blank
+        return begun
+
+    def _repeats(self, call: StreamedCall, piece: _Piece) -> bool:
+        """Whether a piece with a name and a known id belongs to that call: some servers give all calls one id."""
+        if call.index == piece.index or None in (call.index, piece.index):
+            return call.name in ("", piece.name) or not len(call.text)
+        if call.name == piece.name and call.is_empty and not (len(call.text) and call.agrees(piece.text)):
+            call.doubt()  # either a call without arguments, or the beginning of this one
+        return False
+
+    def _continues(self, call: StreamedCall, piece: _Piece) -> bool:
+        """Whether a piece with a name, and without a known id, belongs to the call of its index, or the last one."""
+        if piece.is_whole and len(call.text):
+            return False
+        is_same = call.name in ("", piece.name)
+        if piece.id and call.id:
+            if is_same and call.is_empty and (piece.index is None or len(call.text)):
+                call.doubt()  # either a call without arguments, or the beginning of this one
+                return False
+            return is_same and not call.is_complete
+        if not len(call.text) or not is_same:
+            return not len(call.text)
+        if not call.is_complete or call.is_empty:
+            return True
+        return not piece.is_blank and (call.agrees(piece.text) or not piece.begins)
+
+    def _open(self, piece: _Piece) -> StreamedCall | None:
+        if not self.budget.take_item():
+            return None
+        call = StreamedCall(len(self.all), piece.index, TextBuffer(self.budget, self.most), piece.id[:_MOST_NAME])
+        self.all.append(call)
+        if piece.index is not None:
+            self._at[piece.index] = call
+        if piece.id:
+            self._by_id[piece.id] = call
+        return call
+
+    def _added(self, call: StreamedCall, piece: _Piece) -> str:
+        """Adds a piece to its call, unless it can't belong to it; returns the part that was added."""
+        if piece.is_blank or not call.is_complete:
+            return call.add(piece.text)
+        is_last = call is self.all[-1]
+        if call.is_empty and not call.closed and (piece.name or is_last) and piece.begins:
+            return call.add(piece.text)
+        is_alone = is_last and all(other.is_complete for other in self.all)
+        if not (call.agrees(piece.text) and (piece.name or is_alone)):
+            self.doubt(call)
+        return ""
+
+
+def fault_in(call: JsonMapping) -> CallFault | None:
+    """The fault under `FAULT`; JSON data has none."""
+    fault: Any = call.get(FAULT)
+    return fault if isinstance(fault, CallFault) else None
+
+
+def _text_of(arguments: object) -> str:
+    """Arguments as text; those that aren't JSON become a text that isn't, either, so that the call is refused."""
+    if isinstance(arguments, str | None):
+        return arguments or ""
+    data, fault = deep_copy(arguments)
+    return str(json_text(data)) if fault is None else fault
