@@ -194,7 +194,7 @@ def test_a_json_object_is_read_as_it_was_written(value):
     assert parsed(json.dumps(value, ensure_ascii=False).encode()) == value
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t ", b"", b"  "])
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", b"", b"  ", "null", b" null"])
 def test_blank_means_no_arguments(blank):
     assert parsed(blank) == {}
 
@@ -228,7 +228,7 @@ def test_blank_means_no_arguments(blank):
         ("1", "expected a JSON object, found number 1"),
         ("1.5", "expected a JSON object, found number 1.5"),
         ("true", "expected a JSON object, found boolean true"),
-        ("null", "expected a JSON object, found null"),
+        ("[null]", "expected a JSON object, found an array"),
     ],
 )
 def test_what_is_not_one_clean_json_object_is_refused_with_the_reason(text, why):
@@ -571,6 +571,16 @@ def test_arguments_that_dispatch_may_convert_are_valid_as_they_are(make, allowed
     call = parse_call({"name": "probe", "arguments": {"count": "3"}}, lambda _: tool, limits)
     assert (call.invalid, call.arguments) == (False, {"count": "3"})
     assert parse_call({"name": "probe", "arguments": {"count": "x"}}, lambda _: tool, limits).invalid
+
+
+@pytest.mark.parametrize("given", ['"{\\"count\\": 3}"', b' "{\\"count\\": 3}"'])
+def test_arguments_that_were_encoded_twice_are_read_only_where_dispatch_may_convert(make, send, given):
+    tool, lenient = make(lambda count: count, schema=SCHEMA), Limits(coerce=True)
+    state = send(tool, given, limits=lenient)
+    assert (state.arguments, state.coercions) == ({"count": 3}, ("(root): string -> object",))
+    assert not parse_call({"name": "probe", "arguments": given}, lambda _: tool, lenient).invalid
+    assert send(tool, given).result.kind == "invalid_arguments"
+    assert send(tool, '"[1]"', limits=lenient).result.kind == "invalid_arguments"
 
 
 def test_the_limits_hold(tools):

@@ -159,6 +159,12 @@ names = st.from_regex(r"\A[a-z_][a-z0-9_-]{0,12}\Z")
         ("raed_file", ["read_file"], "read_file"),
         ("read_file", ["read_files"], "read_files"),
         ("search_wbe", ["search_web"], "search_web"),
+        ("functions.add", ["add"], "add"),
+        ("functions.add:0", ["add"], "add"),
+        ("default_api.readFile", ["read_file"], "read_file"),
+        ("add<|channel|>commentary", ["add"], "add"),
+        ("assistant<|channel|>commentary to=functions.add<|message|>", ["add"], "add"),
+        ("functions.add", ["functions_add", "sub"], "functions_add"),
     ],
 )
 def test_a_slip_has_one_meaning(written, tools, meant):
@@ -188,6 +194,9 @@ def test_a_slip_has_one_meaning(written, tools, meant):
         ("read_file" * 100, ["read_file"]),
         ("nothing_like_it", ["read_file"]),
         ("anything", []),
+        ("functions.add", ["functions_add", "add"]),
+        ("other.add", ["add"]),
+        ("functions.add", ["sub"]),
     ],
 )
 def test_what_could_be_another_word_means_nothing(written, tools):
@@ -310,7 +319,8 @@ def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, fact
     spec, rules = facts.pop("spec", {}), facts.pop("rules", [])
     tool = make(print, name="erase_all", **facts).with_spec(**spec)
     current = CurrentPermissions(Permissions([Rule("erase_all", "*", each) for each in rules]))
-    assert prepare_call(state_of(ToolCall("Erase_All"), tool, current=current)).kind == "unknown_tool"
+    for name in ("Erase_All", "functions.erase_all"):
+        assert prepare_call(state_of(ToolCall(name), tool, current=current)).kind == "unknown_tool"
 
 
 def test_a_tool_whose_plugin_is_not_loaded_yet_is_found_as_ever(state_of, make):

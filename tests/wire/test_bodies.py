@@ -74,6 +74,7 @@ def test_arguments_are_an_object_whatever_they_were(what):
         ({"a": "ß"}, '{"a":"ß"}'),
         ('{"a" : 1}', '{"a" : 1}'),
         ('{"a', '{"INVALID_JSON":"{\\"a"}'),
+        ("null", "{}"),
         ("[1]", '{"INVALID_JSON":"[1]"}'),
         ('{"a":1,"a":2}', '{"INVALID_JSON":"{\\"a\\":1,\\"a\\":2}"}'),
         ("", "{}"),

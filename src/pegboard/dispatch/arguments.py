@@ -49,24 +49,44 @@ _DICT: Final[type[Any]] = dict
 
 
 def parse(state: CallState) -> None:
-    """Parses the call's arguments into `state.arguments`, a copy in plain JSON types; blank text means `{}`.
+    """Parses the call's arguments into `state.arguments`, a copy in plain JSON types; blank text and `null` mean `{}`.
 
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
     state.parsed = True
     given, limits = state.call.arguments, state.services.limits
-    if type(given) is str:  # the usual case
-        most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
-        state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
-    else:
-        state.arguments = _parsed_or_copied(given, limits)
+    try:
+        if type(given) is str:  # the usual case
+            most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
+            state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
+        else:
+            state.arguments = _parsed_or_copied(given, limits)
+    except CallError:
+        if state.tool is None or (inner := _encoded_twice(given, state.tool, limits)) is None:
+            raise
+        state.arguments = _parsed_or_copied(inner, limits)
+        state.coercions = ("(root): string -> object",)
+        note(state, "coerced", state.coercions)
+
+
+def _encoded_twice(given: object, tool: Tool, limits: Limits) -> str | None:
+    """The inner text of arguments that were encoded twice, if coercion is on; else `None`."""
+    if not isinstance(given, str | bytes) or given.lstrip()[:1] not in ('"', b'"') or not _coerces(tool, limits):
+        return None
+    if len(given) > limits.argument_bytes:
+        return None
+    try:
+        inner: Any = strict_json(given.encode() if isinstance(given, str) else given)
+    except ValueError:
+        return None
+    return inner if isinstance(inner, str) and inner.lstrip().startswith("{") else None
 
 
 def parse_arguments(
     text: str | bytes, *, most_bytes: int, most_nodes: int = DEFAULT_LIMITS.argument_nodes
 ) -> dict[str, Any]:
-    """Strict parser of a JSON object.
+    """Strict parser of a JSON object; blank text and `null` mean `{}`.
 
     Refuses duplicate keys, NaN and infinities (written out or by overflow), lone surrogates, more than
     64 levels, more than 4,300 digits in one number (jiter's limit, and Python's own), more than `most_bytes`
@@ -93,6 +113,8 @@ def parse_arguments(
             return {}
         _refuse(f"not JSON: {str(error)[:200]}")
     if type(value) is not _DICT:
+        if value is None:
+            return {}
         _refuse(f"expected a JSON object, found {kind_shown(value)}")
     # Where the text doesn't rule out a breach of the limits, the value is checked.
     marks = data.translate(_MARKS)
@@ -309,7 +331,8 @@ def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits)
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
-        arguments = _parsed_or_copied(call.arguments, limits)
+        inner = _encoded_twice(call.arguments, tool, limits)
+        arguments = _parsed_or_copied(call.arguments if inner is None else inner, limits)
         if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
         error = arguments_error(tool, tool.validator.problems(arguments))

@@ -92,6 +92,11 @@ def _listed(names: Sequence[str]) -> str:
 
 # Near names ----------------------------------------------------------------------------------------------------------
 
+_HABITS: Final = re.compile(
+    r"(?:.*\bto=)?(?:(?:functions?|tools?|default_api)[.:/])?(?P<name>[\w-]+)(?:<\|.*|:\d+|\(\))?", re.DOTALL
+)
+"""A name with what some models add to it: `functions.NAME`, `default_api.NAME`, `NAME<|channel|>commentary`."""
+
 _SHORTEST: Final = 6  # letters and digits; in shorter names a typo often gives another word
 
 
@@ -106,6 +111,9 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
        and digits. A replaced letter gives another word (`get_user`, `set_user`), and so does a changed digit; but
        names at that distance make the match ambiguous.
 
+    A name with an addition that models make by habit (`functions.add`, `add<|channel|>commentary`) may also stand for
+    the name without it; if both have a match, none is taken.
+
     Some 10 ms among 10,000 names.
 
     Args:
@@ -114,6 +122,13 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
     """
     if len(name) > _MOST_OF_A_NAME or not name.isascii():
         return None
+    habit = _HABITS.fullmatch(name)
+    written = {name} if habit is None else {name, habit["name"]}
+    meant = {each for each in (_match(each, names) for each in written) if each is not None}
+    return meant.pop() if len(meant) == 1 else None
+
+
+def _match(name: str, names: Sequence[str]) -> str | None:
     lowered = name.lower()
     meant = [each for each in names if each.lower() == lowered]
     if not meant:

@@ -238,7 +238,9 @@ def arguments_text(call: ToolCall) -> str:
     the arguments of earlier calls would reject every later request.
     """
     text = _text(call.arguments)
-    is_object = isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None)
+    is_object = isinstance(call.arguments, Mapping) or (
+        text.lstrip().startswith("{") and parsed_object(text) is not None
+    )
     return text if is_object else str(json_text(arguments_object(call)))
 
 
@@ -251,7 +253,7 @@ def input_text(call: ToolCall) -> str:
 
 
 def parsed_object(text: str) -> JsonObject | None:
-    """Parses a JSON object; an empty one for blank text, `None` for anything else. Never raises.
+    """Parses a JSON object; an empty one for blank text and `null`, `None` for anything else. Never raises.
 
     As strict as the validation of calls: no duplicate keys, NaN or infinities.
     """
@@ -261,6 +263,8 @@ def parsed_object(text: str) -> JsonObject | None:
         value: Any = strict_json(text.encode())
     except ValueError:
         return None
+    if value is None:
+        return {}
     return value if is_object(value) and not json_faults(value) else None
 
 
