@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+from types import SimpleNamespace
 
 import pytest
 from google.auth.exceptions import RefreshError
@@ -117,6 +119,74 @@ def test_a_finish_reason_that_the_sdk_does_not_know_is_passed_on(way):
     with pytest.warns(UserWarning, match="NOT_KNOWN_YET"):
         played = way.play([Round(text="Noon.", finish="NOT_KNOWN_YET")])
     assert (played.outcome.text, played.outcome.response.finish_reason) == ("Noon.", "other")
+
+
+MALFORMED = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(f())"}
+THOUGHT = {"content": {"parts": [{"text": "Hm.", "thought": True}]}}
+TEXT = {"content": {"parts": [{"text": "Well."}]}}
+NOON = {"content": {"parts": [{"text": "Noon."}]}, "finishReason": "STOP"}
+
+
+class Server:
+    """Stands for the SDK's client; its objects have no `finishMessage`, and its raw answers have."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), 0
+        self.aio = SimpleNamespace(models=self)
+        http = SimpleNamespace(headers={})
+        self._api_client = SimpleNamespace(api_key="x", _http_options=http)
+
+    def _next(self):
+        self.asked += 1
+        return self.answers.pop(0)
+
+    async def generate_content(self, config, **_):
+        candidate = self._next()[-1]
+        body = {"candidates": [candidate]}
+        if config.get("shouldReturnHttpResponse"):
+            return SimpleNamespace(sdk_http_response=SimpleNamespace(body=json.dumps(body)))
+        return self._read(candidate)
+
+    async def generate_content_stream(self, **_):
+        async def chunks():
+            for candidate in self._next():
+                yield self._read(candidate)
+
+        return chunks()
+
+    def _read(self, candidate):
+        known = {key: value for key, value in candidate.items() if key != "finishMessage"}
+        return SimpleNamespace(model_dump=lambda **_: {"candidates": [known]})
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("answers", "asked", "text", "error"),
+    [
+        ([[MALFORMED], [NOON]], 2, "Noon.", None),
+        ([[THOUGHT, MALFORMED], [NOON]], 2, "Noon.", None),
+        ([[MALFORMED], [MALFORMED]], 2, "", "print(f())"),
+    ],
+)
+def test_a_malformed_call_is_requested_once_more_and_its_message_is_kept(streamed, answers, asked, text, error):
+    async def answer():
+        if not streamed:
+            return await model.respond(ModelRequest("Hi."))
+        return [piece async for piece in model.stream(ModelRequest("Hi."))][-1]
+
+    model = GoogleModel("gemini-3-pro", client=Server(*answers))
+    response = asyncio.run(answer())
+    assert (model._client.asked, response.text, response.error_message) == (asked, text, error)
+
+
+def test_a_malformed_call_after_a_text_that_was_shown_is_an_error():
+    async def pieces():
+        return [piece async for piece in model.stream(ModelRequest("Hi."))]
+
+    model = GoogleModel("gemini-3-pro", client=Server([TEXT, MALFORMED]))
+    response = asyncio.run(pieces())[-1]
+    assert (response.text, response.finish_reason) == ("Well.", "error")
+    assert response.error_message == "the answer ended with MALFORMED_FUNCTION_CALL"
 
 
 # --- errors ---

@@ -113,6 +113,8 @@ def test_models_before_gemini_3_get_no_search_beside_functions():
     assert exporter.tools([FUNCTION, SEARCH]).refused == {"search"}
     assert exporter.tools([SEARCH]).names == {"search"}
     assert Gemini().tools([FUNCTION, SEARCH]).names == {"weather", "search"}
+    tools = asyncio.run(resolve_tools([Tool(FUNCTION), Tool(SEARCH)]))
+    assert Gemini().tools_of(ModelRequest("Hi.", tools=tools, model="gemini-2.5-pro")).refused == {"search"}
     tools = asyncio.run(resolve_tools([Tool(FUNCTION), Tool(SEARCH)], ()))
     kinds = [
         [key for entry in Gemini().request(ModelRequest("x", model, tools=tools))["tools"] for key in entry]

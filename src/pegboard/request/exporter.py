@@ -87,7 +87,8 @@ class Exporter(Protocol):
     """Adapter to one provider's wire format: writes requests, parses answers. Plugins register theirs by name.
 
     Where the provider has response formats, `response_format(request)` returns the members of the body for the
-    request's `output`, or `None` if this request can't have one.
+    request's `output`, or `None` if this request can't have one. Where the tools that can be sent depend on the model,
+    `tools_of(request)` returns what `tools` returns for this request.
     """
 
     @property

@@ -303,7 +303,11 @@ class Turn:
         if not isinstance(exporter, Exporter) or not request.offered:
             return request
         try:
-            exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+            tools_of = getattr(exporter, "tools_of", None)
+            if tools_of is None:
+                exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+            else:
+                exported = tools_of(request.evolve(model=request.model or self.model.name))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's exporter; the request itself will fail
             return request.with_problems(ProcessorProblem("export", cause_of(error), error=error))
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}

@@ -9,6 +9,7 @@ from itertools import islice
 
 import jsonschema
 import pytest
+from hypothesis import given, strategies as st
 
 from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
@@ -97,6 +98,26 @@ def test_a_tool_is_either_in_an_entry_or_refused_and_a_check_says_what_was_lost(
         assert all(loss.tool == spec.name and loss.keyword and loss.what for loss in tools.losses), spec.name
         assert all(loss.path == "" or loss.path.split("/")[1] in keys for loss in tools.losses), spec.name
         assert exporter.check(spec, strict=strict) == tools.losses, spec.name
+
+
+HOSTED = [Tool.provider(kind, f"{kind}.x_search") for kind in ("google", "openai", "anthropic", "bedrock")]
+OFFERED = [*HOSTED, Tool.provider("again", "google.x_search"), *(Tool(spec) for spec in SPECS[:40])]
+
+
+@pytest.mark.parametrize("name", sorted({*EXPORTERS} - {"mcp"}))  # which only lists tools
+@given(
+    tools=st.lists(st.sampled_from(OFFERED), unique=True, min_size=1, max_size=6),
+    model=st.sampled_from([None, "gemini-2.5-flash", "models/gemini-1.5-pro", "gemini-3-pro"]),
+    strict=st.sampled_from(STRICTNESS),
+)
+def test_no_tool_leaves_a_request_unreported(name, tools, model, strict):
+    exporter, offered = exporter_of(name), asyncio.run(resolve_tools(tools))
+    request = ModelRequest("Hi.", tools=offered, model=model, config=ModelConfig(strict=strict))
+    tools_of = getattr(exporter, "tools_of", lambda _: exporter.tools([tool.spec for tool in tools], strict=strict))
+    listed, body = tools_of(request), exporter.request(request)
+    assert listed.names | {loss.tool for loss in listed.losses if loss.refused} == {tool.name for tool in tools}
+    sent = body.get("toolConfig", body) if name == "bedrock" else body
+    assert [each for each in sent.get("tools", ()) if "cachePoint" not in each] == list(listed.entries)
 
 
 @pytest.mark.parametrize("name", sorted(EXPORTERS))

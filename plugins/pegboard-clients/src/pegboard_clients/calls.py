@@ -11,9 +11,8 @@ from pegboard.dialects import deep_copy
 from pegboard.messages import CallDelta
 from pegboard.schema.json import json_text
 from pegboard.tools.call import CallFault
-from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping
-from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, parsed_object
+from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, parsed_object, writable
 from pegboard_clients.json_end import JsonEnd
 
 FAULT: Final = "fault"

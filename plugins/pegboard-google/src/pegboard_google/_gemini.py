@@ -239,6 +239,12 @@ def _is_same(texts: Iterable[str], data: Any) -> bool:
         return False
 
 
+UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
+"""The finish reason of an answer that calls an unknown tool."""
+
+MALFORMED: Final = "MALFORMED_FUNCTION_CALL"
+"""The finish reason of an answer with a call that can't be read, and isn't in it."""
+
 _FILTERED: Final = (
     "SAFETY",
     "RECITATION",
@@ -252,8 +258,7 @@ _FILTERED: Final = (
     "MODEL_ARMOR",
 )
 _FAILED: Final = (
-    "MALFORMED_FUNCTION_CALL",
-    "UNEXPECTED_TOOL_CALL",
+    MALFORMED,
     "TOO_MANY_TOOL_CALLS",
     "MISSING_THOUGHT_SIGNATURE",
     "MALFORMED_RESPONSE",
@@ -264,6 +269,7 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "CONTINUATION": "pause",
+    UNEXPECTED: "tool_calls",
     **dict.fromkeys(_FILTERED, "content_filter"),
     **dict.fromkeys(_FAILED, "error"),
 }

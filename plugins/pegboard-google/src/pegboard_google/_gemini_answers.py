@@ -11,6 +11,7 @@ import attrs
 from attrs import Factory, define, field
 
 from pegboard import (
+    CallFault,
     CallPart,
     Citation,
     HostedPart,
@@ -47,6 +48,7 @@ from pegboard_google._gemini import (
     CUT_OFF,
     DATA,
     FAMILY,
+    UNEXPECTED,
     error_of,
     media_of,
     metadata_of,
@@ -477,6 +479,8 @@ def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> Model
         raw: The body, with usage, ids and feedback on the prompt.
     """
     word = text_in(candidate, "finishReason")
+    if word == UNEXPECTED and not any(isinstance(part, CallPart) for part in parts):
+        parts = [*parts, _call_of_nothing(text_in(candidate, "finishMessage"))]
     blocked = text_in(object_in(raw, "promptFeedback"), "blockReason")
     reason = reason_of(word, calls=any(isinstance(part, CallPart) for part in parts))
     if not candidate:
@@ -492,8 +496,14 @@ def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> Model
         grounding=dict(object_in(candidate, "groundingMetadata")),
         custom_metadata=_beside(candidate, raw),
         error_code=(blocked or word or None) if failed and reason != "length" else None,
-        error_message=_error_text(candidate, raw) if failed else None,
+        error_message=_error_text(candidate, raw, word if reason == "error" else "") if failed else None,
     )
+
+
+def _call_of_nothing(message: str) -> CallPart:
+    """A call in place of one that the provider left out, so that the model gets a result that says so."""
+    fault = CallFault("unknown_tool", " ".join(filter(None, (message, "Only the offered tools can be called."))))
+    return CallPart(made_call("unknown", {}, "call_0", None, fault))
 
 
 def usage_of(raw: JsonMapping) -> Usage:
@@ -516,10 +526,12 @@ def _beside(candidate: JsonMapping, raw: JsonMapping) -> JsonObject:
     return {FAMILY: found} if found else {}
 
 
-def _error_text(candidate: JsonMapping, raw: JsonMapping) -> str | None:
+def _error_text(candidate: JsonMapping, raw: JsonMapping, word: str) -> str | None:
     feedback = text_in(object_in(raw, "promptFeedback"), "blockReasonMessage")
     message = text_in(candidate, "finishMessage") or feedback
-    return message or (None if candidate else "the answer holds no candidate")
+    if not (message or candidate):
+        return "the answer holds no candidate"
+    return message or (f"the answer ended with {word}" if word else None)
 
 
 _LATEST: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.typing import JsonObject
+from pegboard.wire import text_in
 from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
-from pegboard_google._gemini import DEFAULT_LIMITS, error_of
+from pegboard_google._gemini import DEFAULT_LIMITS, MALFORMED, error_of
+from pegboard_google._gemini_answers import first_candidate, parts_of
 from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments
 
 if TYPE_CHECKING:
@@ -167,6 +170,10 @@ def as_data(answer: Any) -> JsonObject:
     return answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
 
 
+def _is_malformed(answer: JsonObject) -> bool:
+    return text_in(first_candidate(answer), "finishReason") == MALFORMED
+
+
 async def _leave(chunks: AsyncIterator[Any]) -> None:
     """Closes the connection of a stream that may not have ended.
 
@@ -241,8 +248,10 @@ class GoogleModel(ProviderModel):
         return [each.name.rpartition("/")[2] for each in talk]  # "models/NAME", on Vertex AI with more before it
 
     async def _answer(self, body: JsonObject) -> Any:
+        """The answer; a malformed call is requested once more."""
         try:
-            return as_data(await methods(self._client).generate_content(**body))
+            answer = as_data(await methods(self._client).generate_content(**body))
+            return await self._again(body) if _is_malformed(answer) else answer
         except Exception as error:  # the SDK and its transport raise all kinds
             raise model_error(error, self.provider) from error
 
@@ -251,14 +260,25 @@ class GoogleModel(ProviderModel):
         try:
             chunks = await methods(self._client).generate_content_stream(**body)
             try:
+                shown = False
                 async for chunk in chunks:
-                    yield as_data(chunk)
+                    data = as_data(chunk)
+                    if _is_malformed(data) and not shown:
+                        data = await self._again(body)
+                    shown = shown or any(not part.get("thought") for part in parts_of(first_candidate(data)))
+                    yield data
             finally:
                 await _leave(chunks)
         except Exception as error:
             if "error" in (within := body_of(error)):
                 yield {"error": within["error"]}
             raise model_error(error, self.provider) from error
+
+    async def _again(self, body: JsonObject) -> JsonObject:
+        """Another answer, as the provider wrote it: the SDK's objects are without the message of a malformed call."""
+        config = {**body["config"], "shouldReturnHttpResponse": True}
+        answer = await methods(self._client).generate_content(**{**body, "config": config})
+        return json.loads(answer.sdk_http_response.body)
 
     def _known_secrets(self) -> list[str]:
         return secrets_of(self._client)

@@ -437,6 +437,11 @@ class Gemini:
         entries = (*([{FUNCTIONS: kept}] if kept else []), *native)
         return ExportedTools(entries, (*plain.losses, *losses), plain.names.difference(extra))
 
+    def tools_of(self, request: ModelRequest) -> ExportedTools:
+        """As `tools`, for the model of a request: before Gemini 3, functions leave no room for Google's tools."""
+        mixes = self.limits.mixes and not self.limits.is_dated(request.model)
+        return self._exported([tool.spec for tool in request.offered], request.config.strict, mixes=mixes)
+
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
         """Every loss and every refusal of one tool."""
         return self._written.one(spec, strict).losses
@@ -444,12 +449,13 @@ class Gemini:
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `models/MODEL:generateContent`, plus the model's name under `model`.
 
+        Tools that can't be sent to the provider are left out; `tools_of` lists them.
+
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.
         """
         dated = self.limits.is_dated(request.model)
-        specs = [tool.spec for tool in request.offered]
-        exported = self._exported(specs, request.config.strict, mixes=self.limits.mixes and not dated)
+        exported = self.tools_of(request)
         before, messages = _parted(request)
         unvalidated = None if dated else self.limits.unvalidated
         contents = Conversation(self.limits, unvalidated).add(messages)
