@@ -19,7 +19,7 @@ FAULT: Final = "fault"
 """The member for the fault of a streamed call that is read as one of a whole answer."""
 
 MIXED_UP: Final = CallFault(
-    "invalid_arguments", "The parts of this call can't be told from other calls', so it was not run: make it again."
+    "invalid_arguments", "Not run: the parts of this call can't be told from another call's. Make the call again."
 )
 """Fault of a call that a piece of the stream may belong to, where that can't be decided."""
 
