@@ -144,8 +144,10 @@ def _docstring(
         name.strip("*`\\ "): text for found, text in entries if text for name in (found["names"] or "").split(",")
     }
     parameters.pop("", None)
-    texts = ("\n".join(description).strip(), inspect.cleandoc("\n".join(rest)).strip())
-    return Docstring("\n\n".join(filter(None, texts)), parameters, returns or None)
+    text = "\n".join(description).strip()
+    if rest:
+        text = "\n\n".join((text, inspect.cleandoc("\n".join(rest)))).strip()
+    return Docstring(text, parameters, returns or None)
 
 
 def _joined(text: str) -> str:

@@ -199,26 +199,28 @@ def _json_default(value: Any, adapter: TypeAdapter) -> Any:
         return MISSING
     if is_long:
         return MISSING
-    is_plain = isinstance(value, _PLAIN) and not isinstance(value, bytes | bytearray)
-    if is_plain and _is_plainly_of(data, adapter):
+    if _is_plainly_of(value, adapter):
         return data
     try:
         made = strictly(adapter)(data)
     except Exception:  # noqa: BLE001  (a type's own code, or one that is still being read)
         return MISSING
+    is_plain = isinstance(value, _PLAIN) and not isinstance(value, bytes | bytearray)
     return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
 
 
 _PLAIN: Final = (NONE, str, int, float, abc.Sequence, abc.Set, abc.Mapping)
 
 
-def _is_plainly_of(data: Any, adapter: TypeAdapter) -> bool:
-    """Whether a type surely accepts data: its own scalar, a listed one, or an empty container."""
+def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
+    """Whether a value is surely of a type: its own scalar, a listed one, or an empty container."""
     if isinstance(adapter, UnionAdapter):
-        return any(_is_plainly_of(data, each) for each in adapter.members)
+        return any(_is_plainly_of(value, each) for each in adapter.members)
     if isinstance(adapter, ScalarAdapter):
-        return adapter.cls is None and type(data) in adapter.classes
-    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(data) in adapter.kinds() and not data
+        return adapter.cls is None and type(value) in adapter.classes
+    if isinstance(adapter, ChoiceAdapter):
+        return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
+    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value
 
 
 # Annotations as keys and as text --------------------------------------------------------------------------------------

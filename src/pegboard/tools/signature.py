@@ -134,10 +134,12 @@ class Parameter:
     @property
     def key(self) -> str:
         """Its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)."""
-        metadata = getattr(self.annotation, "__metadata__", ())
-        aliases = (getattr(each, name, None) for each in metadata for name in ("validation_alias", "alias"))
+        for each in getattr(self.annotation, "__metadata__", ()):
+            for alias in (getattr(each, "validation_alias", None), getattr(each, "alias", None)):
+                if isinstance(alias, str):
+                    return alias
         name = self.name.removesuffix("_")
-        return next((each for each in aliases if isinstance(each, str)), name if iskeyword(name) else self.name)
+        return name if iskeyword(name) else self.name
 
     @property
     def is_context(self) -> bool:
@@ -236,10 +238,10 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
     """Whether the first parameter is still the `self` or `cls` of a method in a class body."""
-    inner = innermost(function)
     first = next(iter(raw.parameters.values()), None)
     if first is None or first.name not in ("self", "cls"):
         return False
+    inner = innermost(function)
     return inspect.ismethoddescriptor(inner) or (first.annotation is EMPTY and is_method(inner))
 
 
@@ -249,6 +251,8 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
     Raises:
         DefinitionError: No call, or none with all arguments, can succeed.
     """
+    if inspect.isfunction(function) and not vars(function):
+        return
     has_rest = any(each.kind is Kind.VAR_POSITIONAL for each in written)
     by_position = has_rest or any(each.kind is Kind.POSITIONAL_ONLY for each in written)
     args: list[Any] = [None] * method
