@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import math
 import re
 import sys
@@ -228,6 +229,7 @@ def test_what_a_field_carries_is_in_the_schema(annotation, schema):
         (pydantic.Json[int], 5, None, "5"),
         (Annotated[int, pydantic.PlainSerializer(str)], 5, 5, "5"),
         (Annotated[int, annotated_types.Predicate(lambda value: value > 1)], 2, 2, 1),
+        (Annotated[str, annotated_types.LowerCase], "a", "a", "A"),
     ],
 )
 def test_pydantics_validators_run_after_the_schema_and_never_widen_it(annotation, accepted, value, refused):
@@ -260,6 +262,9 @@ def test_only_pydantic_may_apply_what_only_pydantic_reads(monkeypatch):
     ("annotation", "reason"),
     [
         (Annotated[str, no_dots], "no_dots looks like a constraint"),
+        (Annotated[str, functools.partial(no_dots)], "looks like a constraint"),
+        (Annotated[str, annotated_types.Not(str.islower)], "Not.* looks like a constraint"),
+        (Annotated[str, pydantic.PositiveInt], "doesn't apply to str"),
         (Annotated[dt.datetime, annotated_types.Timezone(None)], "looks like a constraint"),
         (Annotated[dt.datetime, msgspec.Meta(tz=True)], "looks like a constraint"),
         (Annotated[str, Broken()], "pydantic can't apply it"),

@@ -488,6 +488,7 @@ def test_a_declaration_without_a_default_is_required():
         (attrs.field(default=3), r"its default is attrs\.field"),
         (attrs.Factory(list), r"its default is attrs\.Factory"),
         (msgspec.field(default=3), r"its default is msgspec\.field"),
+        (type("FieldInfo", (), {"__module__": "pydantic.v1.fields"})(), r"its default is pydantic\.v1\.Field"),
         (pydantic.Field(3, validate_default=True), "neither validate_default"),
         (pydantic.Field(default_factory=lambda data: data), "neither validate_default"),
         (pydantic.Field(3, validation_alias=pydantic.AliasPath("a", 0)), "validation_alias must be a string"),

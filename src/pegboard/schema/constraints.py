@@ -5,7 +5,6 @@ What JSON Schema can't express is checked when a value is structured.
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 import re
@@ -370,10 +369,15 @@ _SCHEMAS: Final = ("json_schema", "extra_json_schema", "json_schema_extra")
 
 
 def expanded(metadata: Iterable[Any]) -> Iterator[Any]:
-    """The metadata of an `Annotated`, with the parts of groups (`Interval`) and of pydantic's `Field(...)`."""
+    """The metadata of an `Annotated`, with the parts of groups (`Interval`) and of pydantic's `Field(...)`.
+
+    Another `Annotated` there, such as `annotated_types.LowerCase`, counts as its metadata.
+    """
     for each in metadata:
         group: Any = each
-        if not isinstance(each, type) and getattr(each, "__is_annotated_types_grouped_metadata__", False):
+        if typing.get_origin(each) is Annotated:
+            yield from expanded(group.__metadata__)
+        elif not isinstance(each, type) and getattr(each, "__is_annotated_types_grouped_metadata__", False):
             yield from expanded(group)
         else:
             yield each
@@ -459,10 +463,11 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
             continue
         if type(each).__module__.startswith("attr."):
             found = [[*validator_constraints(each), _Validated(cast("Any", each))]] if callable(each) else [()]
-        elif inspect.isroutine(each) or getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone":
-            found = [()]
         else:
-            found = ([one] for one in _marked(each))
+            found = [[one] for one in _marked(each)]
+            is_unknown = getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone"
+            if is_unknown or (callable(each) and not found and not needs_pydantic(each)):
+                found = [()]
         for several in found:
             yield each, [attrs.evolve(constraint, skips_null=True) for constraint in several]
 

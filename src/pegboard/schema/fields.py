@@ -21,6 +21,8 @@ _CONTAINERS: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 
 
 _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> the function that is called
+    ("pydantic.v1", "FieldInfo"): "pydantic.v1.Field",
+    ("pydantic.v1", "ModelPrivateAttr"): "pydantic.v1.PrivateAttr",
     ("pydantic", "FieldInfo"): "pydantic.Field",
     ("pydantic", "ModelPrivateAttr"): "pydantic.PrivateAttr",
     ("dataclasses", "Field"): "dataclasses.field",
@@ -32,8 +34,10 @@ _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> 
 
 def declared_by(default: object) -> str:
     """The function that made a default which only declares one, such as `"dataclasses.field"`; else `""`."""
-    made = (_DECLARATIONS.get((each.__module__.partition(".")[0], each.__name__)) for each in type(default).__mro__)
-    return next(filter(None, made), "")
+    if type(default).__module__ == "builtins":
+        return ""
+    places = ((each.__module__.rpartition(".")[0] or each.__module__, each.__name__) for each in type(default).__mro__)
+    return next(filter(None, map(_DECLARATIONS.get, places)), "")
 
 
 def is_field(marker: object) -> bool:
