@@ -149,6 +149,7 @@ def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces
         ([(None, "a", "w", A), (None, "b", "w", B)], [WA, WB]),
         ([(0, "a", "w", A[:3]), (0, "a", "w", A[3:])], [WA]),
         ([(0, None, None, ""), (1, "a", "w", A)], [WA]),
+        ([(0, "a", "w", A), (1, "b", "w", ""), (0, None, None, B), (0, "", "w", "{}"), (None, "b", None, A)], []),
         ([(0, "a", "w", {}), (0, "a", "w", {"n": 1})], [WA]),
     ],
 )

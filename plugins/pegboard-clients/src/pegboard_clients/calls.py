@@ -41,6 +41,7 @@ class StreamedCall:
         free: Whether it takes free text instead of a JSON object.
         closed: Whether the provider has said that it is complete.
         echoes: Whether it only repeats the name of the complete call before it, unless text follows.
+        is_doubted: Whether a piece may belong to it that can't be placed.
     """
 
     place: int
@@ -51,7 +52,7 @@ class StreamedCall:
     free: bool = False
     closed: bool = False
     echoes: bool = False
-    _fault: CallFault | None = field(default=None, init=False)
+    is_doubted: bool = False
     _end: JsonEnd = field(factory=JsonEnd, init=False)
 
     @property
@@ -62,7 +63,7 @@ class StreamedCall:
     @property
     def fault(self) -> CallFault | None:
         """Why it can't run, or `None`."""
-        return ARGUMENTS_TOO_LONG if self.text.over else self._fault
+        return ARGUMENTS_TOO_LONG if self.text.over else MIXED_UP if self.is_doubted else None
 
     @property
     def is_complete(self) -> bool:
@@ -84,10 +85,6 @@ class StreamedCall:
         """Whether a text of the whole call says the same as its pieces."""
         mine = None if self.free else parsed_object(self.arguments)
         return text == self.text.text if mine is None else mine == parsed_object(text)
-
-    def doubt(self) -> None:
-        """Marks it as a call that can't run."""
-        self._fault = MIXED_UP
 
     def delta(self, text: str) -> CallDelta:
         """The delta of a piece."""
@@ -191,7 +188,7 @@ class StreamedCalls:
         """Marks the calls to which a piece may belong that can't be placed."""
         for call in self.all:
             if call in calls or call.is_empty or not call.is_complete:
-                call.doubt()
+                call.is_doubted = True
 
     def _unnamed(self, piece: _Piece) -> StreamedCall | None:
         known, at = self._by_id.get(piece.id), self._at.get(piece.index)
@@ -221,7 +218,7 @@ class StreamedCalls:
         if call.index == piece.index or None in (call.index, piece.index):
             return call.name in ("", piece.name) or not len(call.text)
         if call.name == piece.name and call.is_empty and not (len(call.text) and call.agrees(piece.text)):
-            call.doubt()  # either a call without arguments, or the beginning of this one
+            call.is_doubted = True  # either a call without arguments, or the beginning of this one
         return False
 
     def _continues(self, call: StreamedCall, piece: _Piece) -> bool:
@@ -231,7 +228,7 @@ class StreamedCalls:
         is_same = call.name in ("", piece.name)
         if piece.id and call.id:
             if is_same and call.is_empty and (piece.index is None or len(call.text)):
-                call.doubt()  # either a call without arguments, or the beginning of this one
+                call.is_doubted = True  # either a call without arguments, or the beginning of this one
                 return False
             return is_same and not call.is_complete
         if not len(call.text) or not is_same:
@@ -253,6 +250,8 @@ class StreamedCalls:
 
     def _added(self, call: StreamedCall, piece: _Piece) -> str:
         """Adds a piece to its call, unless it can't belong to it; returns the part that was added."""
+        if call.is_doubted and not piece.is_blank:
+            self.doubt(call)  # it may belong to another, too
         if piece.is_blank or not call.is_complete:
             return call.add(piece.text)
         is_last = call is self.all[-1]

@@ -288,7 +288,7 @@ class AnswerParts:
             self._begin(wire, part)
         call = self._calls[wire.place]
         if wire.closed or (given_id and given_id != wire.id):
-            wire.doubt()
+            self._streamed.doubt(wire)
             return []
         goes_on = piece.get("willContinue") is True
         if is_new and not (goes_on or grows):
