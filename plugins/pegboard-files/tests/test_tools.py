@@ -99,7 +99,7 @@ def test_a_pattern_may_begin_with_the_searched_folders_whole_path(top, write, tm
     assert "No path matches" in find("glob", pattern=f"{tmp_path}/*.txt")
 
 
-def test_brackets_are_read_literally_where_the_class_finds_nothing(write, registry):
+def test_brackets_in_a_pattern_are_a_class_and_literal(write, registry):
     write({"app/[id]/page.tsx": "x", "app/[...all]/a[1].ts": "x", "b1.ts": "x", "b[1].ts": "x"})
 
     def find(name, **arguments):
@@ -108,11 +108,11 @@ def test_brackets_are_read_literally_where_the_class_finds_nothing(write, regist
     assert find("glob", pattern="app/[id]/page.tsx") == find("glob", pattern="app/[id]/*") == "app/[id]/page.tsx"
     assert find("glob", pattern="app/[[]id]/*") == find("glob", pattern="app/\\[id\\]/*") == "app/[id]/page.tsx"
     assert find("glob", pattern="**/[...all]/a[1].{ts,js}") == "app/[...all]/a[1].ts"
-    assert find("glob", pattern="b[1].ts") == "b1.ts"
+    assert find("glob", pattern="b[1].ts") == "b1.ts\nb[1].ts"
     assert find("glob", pattern="[xy].ts") == "[No path matches.]"
     assert find("glob", pattern="*.ts*", exclude=["[id]/", "b[1].ts"]) == "app/[...all]/a[1].ts"
     assert find("grep", pattern="x", include=["app/[id]/**"]) == "app/[id]/page.tsx\n1:x"
-    assert find("grep", pattern="x", include=["b[1].ts"]) == "b1.ts\n1:x"
+    assert find("grep", pattern="x", include=["b[1].ts"]) == "b1.ts\n1:x\n\nb[1].ts\n1:x"
 
 
 @pytest.mark.parametrize(

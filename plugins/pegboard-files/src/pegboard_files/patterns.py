@@ -157,6 +157,8 @@ EVERYTHING: Final = Globs()
 def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
     """Globs from patterns such as `*.py`, `src/**/*.{ts,tsx}`, `/README.md`, `build/`.
 
+    Brackets are a class of characters, and also stand for themselves, so that `app/[id]/page.tsx` matches that path.
+
     Raises:
         ToolError: A pattern is invalid, expands to too many, or contains `..`.
     """
@@ -166,15 +168,9 @@ def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
 _BRACKET: Final = re.compile(r"\\.|[\[\]]", re.DOTALL)
 
 
-def with_literal_brackets(patterns: Sequence[str]) -> list[str]:
-    """Patterns in which brackets stand for themselves, as in `app/[id]/page.tsx`."""
-    return [_BRACKET.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\{found[0]}", each) for each in patterns]
-
-
-def readings(patterns: Sequence[str]) -> list[Sequence[str]]:
-    """The ways to read patterns, to be tried in this order: as they are, then with literal brackets."""
-    literal = with_literal_brackets(patterns)
-    return [patterns] if literal == [*patterns] else [patterns, literal]
+def with_literal_brackets(pattern: str) -> str:
+    """A pattern in which brackets stand for themselves, as in `app/[id]/page.tsx`."""
+    return _BRACKET.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\{found[0]}", pattern)
 
 
 def names_hidden(pattern: str) -> bool:
@@ -183,7 +179,8 @@ def names_hidden(pattern: str) -> bool:
 
 
 def _glob_rules(patterns: Sequence[str]) -> Rules | None:
-    return compiled([line for pattern in patterns for line in _lines(pattern)]) if patterns else None
+    both = [each for pattern in patterns for each in dict.fromkeys((pattern, with_literal_brackets(pattern)))]
+    return compiled([line for pattern in both for line in _lines(pattern)]) if patterns else None
 
 
 def _lines(pattern: str) -> list[str]:

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
 from pegboard.schema.converter import Allowed
 from pegboard_files.contents import read_contents
-from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden, readings
+from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
     Deadline,
@@ -394,16 +394,12 @@ class FileTools:
             call: The running call.
         """
         with self._opened(call, path) as root:
-            start, deadline = directory_of(root, path), self._deadline(call)
+            start = directory_of(root, path)
             pattern, *left_out = (root.pattern(each, start) for each in (pattern, *exclude))
             hidden = hidden or names_hidden(pattern)
-            ways = readings([pattern])
-            while True:
-                wanted = globs(ways.pop(0), _both(left_out))
-                walk = self._walk(root, deadline, wanted, hidden=hidden, no_ignore=no_ignore)
-                files, more = found(walk, start, wanted, offset, limit)
-                if files or walk.stopped or not ways:
-                    break
+            wanted = globs([pattern], left_out)
+            walk = self._walk(root, self._deadline(call), wanted, hidden=hidden, no_ignore=no_ignore)
+            files, more = found(walk, start, wanted, offset, limit)
             note = glob_note(walk, offset, len(files), more=more)
             return answer(GlobResult(files, more or walk.stopped, note))
 
@@ -448,21 +444,17 @@ class FileTools:
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
         with self._opened(call, path) as root:
-            start, deadline = resolve(root, path), self._deadline(call)
+            start = resolve(root, path)
             include, exclude = ([root.pattern(each, start) for each in listed] for listed in (include, exclude))
             hidden = hidden or any(map(names_hidden, include))
-            ways = readings(include)
-            while True:
-                wanted = globs(ways.pop(0), _both(exclude))
-                walk = self._walk(root, deadline, wanted, hidden=hidden, no_ignore=no_ignore)
-                search = Search(root, looked_for, mode, limit, context, deadline)
-                with worded(root.shown(start)):
-                    if kind_of(root.status(start).st_mode) == "directory":
-                        search.run(_files(walk, start, wanted))
-                    else:
-                        _search_one(search, start)
-                if search.searched or search.binary or search.unreadable or walk.stopped or not ways:
-                    break
+            wanted = globs(include, exclude)
+            walk = self._walk(root, self._deadline(call), wanted, hidden=hidden, no_ignore=no_ignore)
+            search = Search(root, looked_for, mode, limit, context, walk.deadline)
+            with worded(root.shown(start)):
+                if kind_of(root.status(start).st_mode) == "directory":
+                    search.run(_files(walk, start, wanted))
+                else:
+                    _search_one(search, start)
             truncated = search.full or search.stopped or walk.stopped
             note = grep_note(walk, search, "" if literal else pattern)
             return answer(GrepResult(search.matches, search.files, search.searched, truncated, note))
@@ -488,11 +480,6 @@ class FileTools:
             no_ignore=no_ignore or self.settings.no_ignore,
             globs=wanted,
         )
-
-
-def _both(patterns: Sequence[str]) -> list[str]:
-    """Patterns of what is left out, with their brackets read in both ways."""
-    return [each for way in readings(patterns) for each in way]
 
 
 def _files(walk: Walk, start: Parts, wanted: Globs) -> Iterable[Parts]:
