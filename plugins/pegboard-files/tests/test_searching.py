@@ -97,10 +97,24 @@ WORDS = ["дюйм", "дюймы", "ждюйм", "(дюйм)", "дюйм, иль
             r"\b(дюйм|a)\b",
         ),
         *(r"\b[ж-я]+\b", r"\\bдюйм", r"\bä\b.*\bé\b", r"дюйм\b-|\bдюйм\b"),
+        *(r"\bильм\b\s+\bдюйм\b", r"\b(ильм|a)\b дюйм", r"ё\b-дюйм", r"(\bильм\b).дюйм", r".*\bдюйм\b.*$"),
     ],
 )
 def test_an_edge_of_a_word_is_one_beside_letters_that_are_not_ascii_too(pattern):
     assert matching(pattern, "\n".join(WORDS)) == [word for word in WORDS if re.search(pattern, word)]
+
+
+PART = st.tuples(
+    st.sampled_from(["", r"\b"]),
+    st.sampled_from(["д", "[ж-я]", "(д|ж)", "(д)|ж", "дж+"]),
+    st.sampled_from(["", r"\b"]),
+    st.sampled_from(["", " ", r"\s+", "-", ".", ".*", "|"]),
+).map("".join)
+
+
+@given(st.lists(PART, min_size=1, max_size=3).map("".join), st.text(st.sampled_from("дaж -"), min_size=1, max_size=8))
+def test_no_line_is_missed_that_a_pattern_with_edges_of_words_matches(pattern, line):
+    assert matching(pattern, line) or not re.search(pattern, line)
 
 
 @pytest.mark.parametrize(

@@ -65,23 +65,25 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
 
 
 _OTHER: Final = r"[^\p{L}\p{M}\p{N}_]"
-_NO_WORD: Final = frozenset(" \t,;:=<>/'\"")
 
 
 def with_edges(pattern: str) -> str:
     r"""A pattern in which `\b` beside non-ASCII letters is an edge of a word, too; RE2's knows ASCII letters only.
 
-    RE2 can't look around, so an edge takes the character beside the word; within one line that changes no result.
+    RE2 can't look around. At the start or end of a pattern, an edge takes the character beside the word; within one
+    line that changes no result. Elsewhere it is left out: the pattern finds the same lines, or more.
     """
     return pattern if pattern.isascii() else _ESCAPE.sub(_edge, pattern)
 
 
 def _edge(escape: re.Match[str]) -> str:
-    before, after = escape.string[: escape.start()][-1:], escape.string[escape.end() :][:1]
-    for inside, outside, more, end in ((after, before, "([", "^"), (before, after, ")]}*+?", "$")):
-        is_letter = not inside.isascii() and inside.isalnum()
-        if escape[0] == r"\b" and inside and (is_letter or inside in more):
-            return "" if is_letter and outside and outside in _NO_WORD else f"(?:{end}|{_OTHER})"
+    before, after = escape.string[: escape.start()], escape.string[escape.end() :]
+    is_flat = "(" not in escape.string  # else it isn't known what is beside an alternative
+    is_first = before in {"", "^", ".*", "^.*"} or (is_flat and before.endswith("|"))
+    is_last = after in {"", "$", ".*", ".*$"} or (is_flat and after.startswith("|"))
+    for inside, more, is_end, end in ((after[:1], "([", is_first, "^"), (before[-1:], ")]}*+?", is_last, "$")):
+        if escape[0] == r"\b" and inside and (inside in more or (not inside.isascii() and inside.isalnum())):
+            return f"(?:{end}|{_OTHER})" if is_end else ""
     return escape[0]
 
 
