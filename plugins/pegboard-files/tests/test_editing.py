@@ -111,6 +111,7 @@ def test_nothing_to_change_is_an_error():
             "\ttwo\nthree",
             "The text from line 2 on differs only in spaces and tabs.*:\n  two\nthree$",
         ),
+        (b"a\n\nb\n", " \n\t\n", "contains only spaces, tabs and line breaks. Include text"),
         (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which read_file shows for bytes"),
         (b"a\ndef greet(name):\n", "def greet(nme):", r"most similar text begins at line 2\..*:\ndef greet\(name\):$"),
         ("“quoted” text\n".encode(), '"quoted" text', "begins at line 1.*:\n“quoted” text$"),
@@ -151,6 +152,10 @@ def test_a_text_is_found_in_another_normal_form_and_the_rest_keeps_its_own(texts
     old = normalize(other, there)
     after = there + "|" + (word if there == old else normalize(form, word))
     assert edit(f"{start}<{there}>{end}".encode(), old, f"{old}|{word}").decode() == f"{start}<{after}>{end}"
+
+
+def test_all_places_of_a_long_line_are_found_in_another_normal_form():
+    assert edit("e\u0301 ".encode() * 3_000, "\u00e9", "x", everywhere=True) == b"x " * 3_000
 
 
 def test_words_that_stay_keep_each_its_own_form():

@@ -407,6 +407,7 @@ LARGE = {
     "every NFD": lambda: (("e\u0301" * 500 + "\n") * 200, *edit("\u00e9", replace_all=True)),
     "diff": lambda: (lines_of(190_000), "write_file", {"path": "f", "content": lines_of(189_000)}),
     "patch": lambda: ("\u2001x\n" * 1_900_000, *patch(*["- x"] * 200_000, "-y")),
+    "NFD patch": lambda: ("e\u0301\n" * 40_000, *patch(*[" \u00e9"] * 40_000, *["+x"] * 40_000)),
     "grep": lambda: ("ab\n" * 20_000_000, "grep", {"pattern": "(a|b)*$", "mode": "counts"}),
 }
 

@@ -162,6 +162,7 @@ def replaced(  # noqa: PLR0913  (what an edit is made of)
     pieces: list[str] = []
     at, new, has_crlf = 0, new.replace("\r\n", "\n"), "\r\n" in text.text
     for start, end in found:
+        deadline.check("Replacing old_string")
         into = in_form_of(new, text.text[start:end]) if in_form else new
         pieces += (text.text[at:start], _with_endings(into, text, start, end) if has_crlf else into)
         at = end
@@ -199,7 +200,8 @@ def _after(text: str, at: int, length: int) -> int:
     return at
 
 
-_BLOCK: Final = 1_000
+_BLOCK: Final = 100
+_ASCII_CHARACTER: Final = re.compile(r"[\0-\x7f]")
 
 
 def _places_in_form(text: str, old: str, deadline: Deadline, *, everywhere: bool) -> Iterator[tuple[int, int]]:
@@ -207,8 +209,9 @@ def _places_in_form(text: str, old: str, deadline: Deadline, *, everywhere: bool
     if text.isascii() and old.isascii():
         return
     starts, forms, begin = [0], list[str](), 0
-    while begin < len(text):  # normal forms don't go across line ends
-        end = text.find("\n", begin + _BLOCK) + 1 or len(text)
+    while begin < len(text):  # an ASCII character is never composed with those before it
+        found = _ASCII_CHARACTER.search(text, begin + _BLOCK)
+        end = found.start() if found else len(text)
         forms.append(normalize("NFC", text[begin:end]))
         starts.append(begin := end)
         deadline.check("Looking for old_string")
@@ -282,6 +285,8 @@ def _not_found(text: EditedText, old: str, name: str, deadline: Deadline) -> str
     """Error text for a part that isn't found: the likely reason, and what to do."""
     problem = f"old_string isn't in {name!r}."
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
+    if old.isspace():
+        return f"{problem} It contains only spaces, tabs and line breaks. Include text from the lines around it."
     if all(map(_NUMBERED.match, wanted)):
         return f"{problem} Remove the line numbers and tabs that read_file adds."
     if "\ufffd" in old and not text.text.isascii():

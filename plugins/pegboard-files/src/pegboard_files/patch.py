@@ -366,10 +366,13 @@ class PatchedText:
         new: list[str] = []
         old = "\n".join(text for kind, text in rows if kind != "+")
         there = "\n".join(self._lines[at : at + old.count("\n") + 1])
-        is_other_form = is_normalized("NFC", old) != is_normalized("NFC", there)
-        for kind, text in rows:
+        added = "\n".join(text for kind, text in rows if kind == "+")
+        if is_normalized("NFC", old) != is_normalized("NFC", there):
+            added = in_form_of(added, there)
+        lines = iter(added.split("\n"))
+        for kind, _ in rows:
             if kind == "+":
-                new.append((in_form_of(text, there) if is_other_form else text) + self.text.ending[:-1])
+                new.append(next(lines) + self.text.ending[:-1])
                 continue
             if kind == " ":
                 new.append(self._lines[at])
