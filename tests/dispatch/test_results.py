@@ -164,6 +164,7 @@ NOTED = "[image 1 beside this text]"
         ({"plot": PICTURE, "n": 1}, {"plot": NOTED, "n": 1}),
         ([{"n": 1}, PICTURE], [{"n": 1}, NOTED]),
         ((PICTURE, 1), [NOTED, 1]),
+        ((PICTURE, memoryview(b"a")), [NOTED, "YQ=="]),
         (Plot(PICTURE, 1), {"image": NOTED, "number": 1}),
         ({"a": [Plot(PICTURE, 1)]}, {"a": [{"image": NOTED, "number": 1}]}),
     ],

@@ -274,6 +274,11 @@ def test_a_media_type_is_by_the_bytes_where_they_show_it(data, declared, kind):
     assert media_type(data, declared) == kind
 
 
+@pytest.mark.parametrize("start", [b"<!---->", b"<!---->\n", b"<?", b" ", b"<!DOCTYPE svg>"])
+def test_a_media_type_is_found_at_once(start):
+    assert media_type(start * 1_000, "image/bmp") == "image/bmp"
+
+
 @pytest.mark.parametrize(
     ("data", "declared", "text"),
     [
@@ -293,6 +298,16 @@ def test_a_media_type_is_by_the_bytes_where_they_show_it(data, declared, kind):
         (b"a\0b", "text/plain", None),
         (b"words", "application/zip", None),
         (b"%PDF-1.7", "text/plain", None),
+        (b"%PDF settings", "text/x-tex", "%PDF settings"),
+        (b"GIF89a is a format", "text/markdown", "GIF89a is a format"),
+        (b"GIF89a\x01\0\x01\0", "text/markdown", None),
+        (b"ID3 tags", "text/plain", "ID3 tags"),
+        (b"a\x08b", "text/plain", "a\x08b"),
+        (b"a\x08b", None, None),
+        ("\ud83d", None, "\ufffd"),
+        (b"+2D0-", "text/plain; charset=utf-7", "\ufffd"),
+        (b"xn--bcher-kva", "text/plain; charset=-idna", "xn--bcher-kva"),
+        (b"bcher-kva", "text/plain; charset=Punycode", "bcher-kva"),
     ],
 )
 def test_the_text_of_a_file_is_read_from_its_bytes(data, declared, text):

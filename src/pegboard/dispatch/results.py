@@ -186,7 +186,9 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
             return {key: without(getattr(part, name)) for name, key in names}
         if isinstance(part, Mapping):
             return {key: without(item) for key, item in cast("Mapping[Any, Any]", part).items()}
-        if issubclass(kind, str | bytes | bytearray) or not issubclass(kind, Sequence | AbstractSet | MappingView):
+        if issubclass(kind, str | bytes | bytearray | memoryview) or not issubclass(
+            kind, Sequence | AbstractSet | MappingView
+        ):
             return part
         return [without(item) for item in part]
 

@@ -156,9 +156,9 @@ _SIGNATURES: Final = {
     "image/heic": rb"....ftyphe[iv]",
     "image/bmp": rb"BM....\0\0\0\0",
     "image/tiff": rb"II\*\0|MM\0\*",
-    "image/svg+xml": rb"\s*(<\?xml.*?\?>\s*)?(<!--.*?-->\s*|<!DOCTYPE svg.*?>\s*)*<svg\b",
+    "image/svg+xml": rb"\s*(<\?[^>]*>\s*)?(<![^>]*>\s*)*<svg\b",
     "text/html": rb"(?i:\s*<(!doctype html|html)\b)",
-    "application/pdf": rb"\s*%PDF",
+    "application/pdf": rb"\s*%PDF-",
     "application/zip": rb"PK\x03\x04",
     "video/avi": rb"RIFF....AVI ",
     "audio/wav": rb"RIFF|RF64",
@@ -188,9 +188,14 @@ _TEXTUAL: Final = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(x-)?(csv|graphql|javascript|json5?|jsonl|json-seq|ndjson|"
     r"python(-code)?|rtf|sh|sql|tex|toml|typescript|www-form-urlencoded|xml(-dtd)?|yaml)"
 )
-_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d][\w.:-]*)", re.IGNORECASE)
+"""Without Python's encodings of host names, which take quadratic time."""
+
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f]")
+_FIRST_OF_TEXT: Final = re.compile(rb"(?!\s*%PDF-)[\t-\r\x1b -~]*")
+_FIRST: Final = 64
+"""Bytes of which some aren't printable ASCII in any medium but a PDF."""
 
 
 def plain_type(mime_type: str) -> str:
@@ -213,8 +218,8 @@ def media_type(data: bytes, declared: str | None = None) -> str:
     found = next((each for each, start in _SIGNATURES.items() if re.match(start, head, re.DOTALL)), None)
     if found is None:
         return BINARY if kind in _SURE else kind or BINARY
-    if is_text_type(found) and is_text_type(kind):
-        return kind
+    if is_text_type(kind) and (is_text_type(found) or _FIRST_OF_TEXT.fullmatch(head[:_FIRST])):
+        return kind  # a text that begins with "ID3" or "GIF8"
     return kind if kind not in _SIGNATURES and kind.startswith(_ALSO.get(found, ())) else found
 
 
@@ -226,10 +231,11 @@ def is_text_type(kind: str) -> bool:
 def text_of_file(file: FileContent) -> str | None:
     """The text of a file, decoded if it has the bytes of one; `None` for any other.
 
-    Bytes are text by their media type; without one, if they are UTF-8 without control characters.
+    Bytes are text by their media type, unless they hold a NUL; without one, if they are UTF-8 without control
+    characters.
     """
     if isinstance(file.data, str):
-        return file.data
+        return writable(file.data)
     data, declared = bytes(file.data), file.mime_type or ""
     kind = media_type(data, declared)
     if kind != BINARY and not is_text_type(kind):
@@ -240,7 +246,7 @@ def text_of_file(file: FileContent) -> str | None:
         text = data.decode(_MARKS[mark] if mark else charset[1] if charset else "utf-8")
     except (LookupError, ValueError):
         text = "\0" if kind == BINARY else data.decode(errors="replace")
-    return None if _CONTROLS.search(text) else text
+    return None if "\0" in text or (kind == BINARY and _CONTROLS.search(text)) else writable(text)
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
