@@ -362,7 +362,7 @@ FIGURES = (
         "0.7 of toolregistry",
         0.7,
         held="asyncio is a third; creating 166 attrs classes (0.44 ms each) another; jsonschema_rs 11 ms, 7 of "
-        "them for importing email; docstring_parser 6 ms, and 9 of 259 modules",
+        "them for importing email",
     ),
     Figure(
         "`registry --help`",
@@ -431,7 +431,7 @@ FIGURES = (
         "0.25 of toolregistry",
         0.25,
         held="of 210 us, the input schema takes 70, mostly for the one annotation that no other tool has, "
-        "registering 55, which validates the derived schemas, the docstring 35, in docstring_parser, the "
+        "registering 55, which validates the derived schemas, the docstring 35, the "
         "signature 25, 15 of them in inspect",
     ),
     Figure(
