@@ -358,7 +358,7 @@ def test_small_texts_fit_without_measuring(options, small):
             {"type": "object", "properties": {"a": {"items": None, "enum": None, "default": None, "const": None}}},
             {"type": "object", "properties": {"a": {"default": None, "const": None}}},
         ),
-        ({"type": "object", "x": None, "enum": [None]}, {"type": "object", "x": None, "enum": [None]}),
+        ({"type": "object", "dependentRequired": None, "enum": [None]}, {"type": "object", "enum": [None]}),
     ],
 )
 def test_keywords_that_are_null_count_as_none(schema, read):
@@ -366,3 +366,12 @@ def test_keywords_that_are_null_count_as_none(schema, read):
     made = Tool.from_schema("t", schema, lambda _: "x", output_schema=schema)
     assert (made.spec.input_schema, made.spec.output_schema) == (read, read)
     ToolRegistry().register(Tool(ToolSpec("t", input_schema=schema)))
+
+
+@pytest.mark.parametrize("part", [{"type": "string"}, {"enum": ["x"], "description": "D"}, {"$ref": "#/$defs/d"}])
+def test_what_is_nullable_accepts_null(part):
+    schema = {"type": "object", "properties": {"a": {**part, "nullable": True}}, "$defs": {"d": {"const": "x"}}}
+    made = Tool.from_schema("t", schema, lambda _: "ran")
+    assert [made.check({"a": value}) for value in (None, "x")] == [(), ()]
+    assert made.check({"a": 1})
+    assert made.spec.input_schema["properties"]["a"].get("description") == part.get("description")

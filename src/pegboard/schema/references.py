@@ -46,11 +46,7 @@ NOTES: Final = frozenset(
 """Keywords for people and models, which a validator ignores."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
-_NULLED: Final = (
-    (_HOLDERS | NOTES - {"default"})
-    | {"type", "enum", "required", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-    | {"multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
-)
+_VALUES: Final = frozenset({"const", "default", "example"})  # which may be null
 
 
 def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
@@ -91,11 +87,21 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
     return new
 
 
-def without_nulls(schema: JsonSchema) -> JsonSchema:
-    """A schema without keywords that are null, as some servers write those that they don't use; values stay."""
-    schema = mapped(schema, lambda part, _: without_nulls(part))
-    empty = {key for key, rule in schema.items() if rule is None and key in _NULLED}
-    return {key: rule for key, rule in schema.items() if key not in empty} if empty else schema
+def as_json_schema(schema: JsonSchema) -> JsonSchema:
+    """A given schema without keywords that are null, as some servers write those that they don't use.
+
+    `"nullable": true` of OpenAPI, below the root, becomes an alternative.
+    """
+    schema = mapped(schema, lambda part, _: _with_null(as_json_schema(part)))
+    return {key: rule for key, rule in schema.items() if rule is not None or key in _VALUES}
+
+
+def _with_null(schema: JsonSchema) -> JsonSchema:
+    if schema.get("nullable") is not True:
+        return schema
+    notes = {key: rule for key, rule in schema.items() if key in NOTES}
+    rest = {key: rule for key, rule in schema.items() if key not in NOTES and key != "nullable"}
+    return {"anyOf": [rest, {"type": "null"}], **notes}
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:

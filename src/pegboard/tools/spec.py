@@ -241,14 +241,14 @@ FREEFORM_SCHEMA: Final = json_text(  # the schema of a freeform tool: an object 
 
 
 def schema_text(schema: JsonSchema) -> JsonText:
-    """A schema as text, without keywords that are null; raises as `json_text` does."""
+    """A schema as text, without keywords that are null or OpenAPI's `nullable`; raises as `json_text` does."""
     text = json_text(schema)
-    if text is schema or ":null" not in text:
+    if text is schema or (":null" not in text and '"nullable":true' not in text):
         return text
-    from pegboard.schema.references import without_nulls
+    from pegboard.schema.references import as_json_schema
 
     try:
-        return json_text(without_nulls(json.loads(text)))
+        return json_text(as_json_schema(json.loads(text)))
     except (ValueError, RecursionError):  # too large or too deep, which is refused when it is checked
         return text
 
