@@ -102,12 +102,21 @@ def at_least(
     return check
 
 
+class UnknownKeyError(ValueError):
+    """A table has an unknown key; `known` are those that it may have."""
+
+    known: Sequence[str] = ()
+
+
 def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
-    """Raises `ValueError` for an unknown key, with near misses."""
+    """Raises `UnknownKeyError` for an unknown key, with near misses."""
     known = [*known]
     for key in table:
         if key not in known:
-            raise ValueError(f"{place}{'.' if place else ''}{key!s:.80}: unknown key.{near_or_known(key, known)}")
+            text = f"{place}{'.' if place else ''}{key!s:.80}: unknown key.{near_or_known(key, known)}"
+            error = UnknownKeyError(text)
+            error.known = known
+            raise error
 
 
 PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -263,3 +263,14 @@ def test_no_installed_metadata_ends_a_command_in_an_unexpected_error(run, empty_
         assert "unexpected" not in err, err
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [("/x/pegboard", "pegboard"), ("/x/registry", "registry"), ("/pegboard/__main__.py", "registry")],
+)
+def test_usage_lines_have_the_name_that_was_started(run, empty_site, monkeypatch, program, name):
+    monkeypatch.setattr("sys.argv", [program])
+    assert run("--help")[1].startswith(f"Usage: {name} [OPTIONS]")
+    assert run("call")[2].endswith(f"Try '{name} call --help'.\n")
+    assert run("--debug", "--version")[1].startswith("registry (pegboard) ")

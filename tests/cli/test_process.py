@@ -332,9 +332,10 @@ def test_the_help_loads_click_and_little_else(environ, site):
     assert loaded(environ, ["--help"]) == set()
 
 
-@pytest.mark.parametrize(
-    "command", [[sys.executable, "-m", "pegboard"], [str(Path(sys.executable).with_name("registry"))]]
-)
+SCRIPTS = [[str(Path(sys.executable).with_name(name))] for name in ("registry", "pegboard")]
+
+
+@pytest.mark.parametrize("command", [[sys.executable, "-m", "pegboard"], *SCRIPTS])
 def test_metadata_in_the_current_folder_is_not_an_installed_plugin(command, tmp_path):
     folder = tmp_path / "lying-0.5.dist-info"
     folder.mkdir(parents=True)

@@ -212,10 +212,31 @@ class TestCompletion:
         assert run() == (1, "", "")
 
 
+CHECKED = """
+from pegboard import hookimpl
+from pegboard.errors import check_keys
+
+@hookimpl
+def pegboard_register_tools(register, settings):
+    check_keys(settings, ["root", "limit"])
+"""
+
+
+@pytest.mark.parametrize(("code", "keys"), [(CHECKED, ["root", "limit"]), ("raise OSError", ["root"])])
+def test_settings_complete_to_the_keys_that_a_plugin_checks_or_that_are_in_use(
+    run, empty_site, home, monkeypatch, *, code, keys
+):
+    empty_site.add("checked", code)
+    write(home / "config/pegboard/pegboard.toml", '[plugins.checked]\nroot = "/"')
+    monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
+    monkeypatch.setenv("COMP_WORDS", "registry list --set checked.")
+    assert run()[:2] == (0, "".join(f"plain,checked.{key}=\n" for key in keys))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_printed_and_the_help_says_how_to_enable_it(run, shell):
     code, out, _ = run("completion", shell)
-    assert (code, "_REGISTRY_COMPLETE=" in out, out[-1]) == (0, True, "\n")
+    assert (code, "_REGISTRY_COMPLETE=" in out, "pegboard" in out, out[-1]) == (0, True, True, "\n")
     assert f"registry completion {shell}" in run("completion", "--help")[1]
 
 

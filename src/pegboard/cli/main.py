@@ -228,7 +228,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
 
 
-PROGRAM = "registry"
+PROGRAM, OTHER_PROGRAM = "registry", "pegboard"
 
 
 @click.group(
@@ -239,7 +239,7 @@ PROGRAM = "registry"
     epilog="Without a command: registry list.",
 )
 @registry_options(hidden=False)
-@click.version_option(own_version(), message="%(prog)s (pegboard) %(version)s", help="Show the version.")
+@click.version_option(own_version(), message=f"{PROGRAM} (pegboard) %(version)s", help="Show the version.")
 @click.pass_context
 def registry_group(context: click.Context) -> Any:
     """List, inspect and call the tools of installed plugins."""
@@ -293,7 +293,8 @@ def _run(argv: list[str], options: Options) -> int:
 
         return complete(registry_group, instruction)
     try:
-        with registry_group.make_context(PROGRAM, list(argv), obj=options) as context:
+        program = OTHER_PROGRAM if os.path.basename(sys.argv[0]) == OTHER_PROGRAM else PROGRAM  # noqa: PTH119  a text
+        with registry_group.make_context(program, list(argv), obj=options) as context:
             code: Any = registry_group.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code

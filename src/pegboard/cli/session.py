@@ -29,6 +29,7 @@ from pegboard.errors import (
     DuplicateToolError,
     ExpressionError,
     PegboardError,
+    PluginError,
     UnknownToolError,
     did_you_mean,
     operator_log,
@@ -600,12 +601,24 @@ _PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|c
 
 
 def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then the keys that the configuration sets."""
+    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys.
+
+    A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
+    """
+    from pegboard.cli.main import call_hook
+
     session = _session(context)
     plugin, dot, _ = incomplete.partition(".")
     if not dot:
         return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)
-    return _completed((f"{plugin}.{key}=" for key in session.config.settings(plugin)), incomplete)
+    keys = [*session.config.settings(plugin)]
+    for found in session.entries():
+        if found.name == plugin:
+            try:
+                call_hook(found, {"": ""}, "", None)
+            except PluginError as error:
+                keys += getattr(error.__cause__, "known", ())
+    return _completed((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
 
 
 def _files(path: str) -> list[str]:

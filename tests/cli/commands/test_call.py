@@ -41,7 +41,7 @@ def greet(name: str) -> str:
 
 
 @tool
-def facts() -> dict[str, object]:
+def facts(verbose: bool = False) -> dict[str, object]:
     """Tell facts."""
     return {"n": 1, "list": ["a", "b"]}
 
@@ -217,6 +217,10 @@ def test_arguments_from_a_file(run, tmp_path):
         (["add", "a=1", "4 5"], b"", "'4 5' is not an argument: write 'b=4 5'"),
         (["add", "--a", "4"], b"", "arguments are written without dashes: a=4"),
         (["add", "a=1", "--b=x y"], b"", "arguments are written without dashes: 'b=x y'"),
+        (["--json", "add", "--a", "4"], b"", "arguments are written without dashes: a=4"),
+        (["add", "--a", "--b", "4"], b"", "arguments are written without dashes: a=..."),
+        (["facts", "--verbos", "x"], b"", "arguments are written without dashes: verbose=true"),
+        (["add", "--nosuch", "4"], b"", "No such option '--nosuch'"),
         (["add", "--c", "4"], b"", "No such option '--c'"),
         (["ad", "--c", "4"], b"", "no tool is called 'ad'"),
         (["add", "a=1", "a=2"], b"", "a is given 2 times"),

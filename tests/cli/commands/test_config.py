@@ -92,8 +92,9 @@ def test_one_plugin_is_shown(run, site, name):
     assert (code, out.splitlines()[:2]) == (0, ["demo", "  from: pegboard-demo 1.0"])
     assert "  status: listed\n" in out
     assert "  tools: count_words wipe\n" in out
-    (plugin,) = json.loads(run("plugins", name, "--json")[1])["plugins"]
-    assert plugin["name"] == "demo"
+    for words in ((name, "--json"), ("--json", name), ("--json", "show", name)):
+        (plugin,) = json.loads(run("plugins", *words)[1])["plugins"]
+        assert plugin["name"] == "demo"
     code, _, err = run("plugins", "dem")
     assert (code, "no plugin is called 'dem'. Did you mean 'demo'" in err) == (2, True)
 

@@ -31,13 +31,15 @@ from pegboard.cli.session import Session, complete_tool, complete_word, open_ses
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
+from pegboard.errors import suggest
 from pegboard.files import write_whole
 from pegboard.schema.json import size_text, strict_json
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
+from pegboard.tools.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pegboard.dispatch.events import CallEvent
     from pegboard.tools.tool import Tool
@@ -54,18 +56,29 @@ class _CallCommand(click.Command):
     """Command `call`: for an unknown option that is an argument of the tool, its error says how to write that."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        name, *rest = [*args, ""]
+        given = [*args]
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            at = [place for place, word in enumerate(rest) if word.partition("=")[0] == error.option_name]
-            if at and not name.startswith("-"):
-                properties = SchemaType(schema := open_session(ctx.obj).find(name).spec.input_schema, schema).properties
-                option, sign, value = rest[at[0]].lstrip("-").partition("=")
-                for key in properties.keys() & {option, option.replace("-", "_")}:
-                    word = shlex.quote(f"{key}={value if sign else rest[at[0] + 1]}")
-                    raise click.UsageError(f"arguments are written without dashes: {word}", ctx) from None
+        except click.NoSuchOption:
+            ctx.ignore_unknown_options = True
+            super().parse_args(ctx, given)
+            schema = open_session(ctx.obj).find(ctx.params["name"]).spec.input_schema
+            if word := _without_dashes(ctx.params["words"], SchemaType(schema, schema).properties):
+                raise click.UsageError(f"arguments are written without dashes: {word}", ctx) from None
             raise
+
+
+def _without_dashes(words: Sequence[str], properties: Mapping[str, SchemaType]) -> str | None:
+    """The first word that is written as an option and is near a property, as an argument."""
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
+        option, sign, value = word.lstrip("-").partition("=")
+        near = suggest(option.replace("-", "_"), properties) if word.startswith("-") else ()
+        if near:
+            if not sign:
+                value = "..." if following.startswith("-") else following
+                value = "true" if properties[near[0]].types <= {"boolean"} else value
+            return shlex.quote(visible(f"{near[0]}={value}"))
+    return None
 
 
 @click.command("call", cls=_CallCommand)

@@ -216,17 +216,17 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
 @click.argument("name", shell_complete=complete_plugin)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @registry_options()
-@click.pass_obj
-def show_plugin(options: Options, name: str, as_json: bool) -> int:
+@click.pass_context
+def show_plugin(context: click.Context, name: str, as_json: bool) -> int:
     """Show a plugin: its distribution, status, hooks, tools and problems. NAME may also be its distribution's."""
-    session = open_session(options)
+    session = open_session(context.ensure_object(Options))
     plugins = _with_causes(session.registry)
     chosen = [plugin for plugin in plugins if is_named(plugin.name, plugin.distribution or "", [name])]
     if not chosen:
         known = names_of_plugins(session.registry, session.discovery)
         near = did_you_mean(suggest(name, known))
         raise click.UsageError(f"no plugin is called {name!a}.{near} 'registry plugins' lists them.")
-    if as_json:
+    if as_json or (context.parent is not None and context.parent.params["as_json"]):  # before or after the name
         write(json_rows("plugins", (plugin.to_json() for plugin in chosen)))
         return 0
     screen, places = stdout_screen(), {found.name: found.location for found in session.entries()}

@@ -23,4 +23,4 @@ _registry_completion() {
     done < <(COMP_WORDS="$line" _REGISTRY_COMPLETE=complete "$1" 2>/dev/null)
 }
 
-complete -o nosort -F _registry_completion registry
+complete -o nosort -F _registry_completion registry pegboard

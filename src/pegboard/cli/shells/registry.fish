@@ -13,4 +13,4 @@ function _registry_completion
     end
 end
 
-complete --no-files --command registry --arguments "(_registry_completion)"
+complete --no-files --command registry --command pegboard --arguments "(_registry_completion)"

@@ -1,4 +1,4 @@
-#compdef registry
+#compdef registry pegboard
 
 _registry_completion() {
     local -a plain open described response
@@ -29,5 +29,5 @@ _registry_completion() {
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     _registry_completion "$@"
 else
-    compdef _registry_completion registry
+    compdef _registry_completion registry pegboard
 fi
