@@ -20,8 +20,10 @@ MOST_DETAIL: Final = 20_000
 HIDDEN: Final = "(hidden)"
 
 
-def suggest(word: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:
+def suggest(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> tuple[str, ...]:
     """Up to `most` near misses of `word` among `known`, best first; the same input gives the same answer.
+
+    `cutoff`: how similar they are at least, from 0 to 1.
 
     Some 20 ms among 10,000 names: only the 200 that share most pairs of letters with the word are compared in full.
     """
@@ -34,7 +36,7 @@ def suggest(word: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...
     names = list(lowered)
     if len(names) > _MOST_COMPARED:
         names = _sharing_pairs(word, names)
-    found = difflib.get_close_matches(word, names, n=most, cutoff=0.6)
+    found = difflib.get_close_matches(word, names, n=most, cutoff=cutoff)
     return tuple(lowered[name] for name in found)
 
 

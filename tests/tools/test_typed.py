@@ -380,6 +380,18 @@ def test_options_given_to_as_tool_override_those_of_the_class():
         Weather().as_tool(read_onyl=True)
 
 
+@pytest.mark.parametrize("name", ["read_onyl", "readonly", "requires_confirmaton", "preveiw", "inputschema"])
+def test_an_attribute_that_is_nearly_an_option_is_refused(name):
+    base = type("Base", (Echo,), {name: True, "client": 1, "_timeouts": 2})
+    with pytest.raises(DefinitionError, match=f"unknown option '{name}'. Did you mean"):
+        type("Derived", (base,), {})().as_tool()
+
+
+def test_other_attributes_of_a_class_are_its_own():
+    own = {"client": 1, "_timeouts": 2, "limit": 3, "session": 4, "model": 5, "names": 6}
+    assert type("Own", (Echo,), own)().as_tool().name == "own"
+
+
 def test_a_default_declared_for_the_whole_input_is_refused():
     class Counter(TypedTool[Annotated[int, pydantic.Field(default=3)], str]):
         def call(self, context: ToolContext, count: int) -> str:

@@ -264,7 +264,8 @@ class Tool:
 
         Args:
             name: The tool's name.
-            input_schema: An object's schema, used unchanged but for null keywords and `nullable`; `None` or `{}` for a tool without arguments.
+            input_schema: An object's schema, used unchanged but for null keywords and `nullable`; `None` or `{}` for a
+                tool without arguments.
             handler: Called with the arguments as a mapping; a `ToolContext` parameter gets the context.
             options: As `@tool` takes them.
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, get_args, get_origin
 
 from pegboard.callbacks import Flavour
-from pegboard.errors import DefinitionError
+from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.schema.json import JsonText, StructureError, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -34,6 +34,7 @@ _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
 """Options that may be methods that take the input; and their result for arguments that can't be structured."""
 
 _NONE: Final = type(None)
+_NEAR: Final = 0.85  # of 1; a misspelt option is at least as near: `read_onyl`, `readonly`, `preveiw`
 
 
 class TypedTool(Generic[Input, Output]):
@@ -82,6 +83,7 @@ class TypedTool(Generic[Input, Output]):
         name = self.name or snake_case(type(self).__name__)
         takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
         make_binder, input_schema = _taking(self, takes, name)
+        _check_names(type(self), name)
         given = checked_options({**_options(self, make_binder), **options}, tool=name)
         facts = {
             "name": name,
@@ -134,6 +136,16 @@ def _given_to(
         return method(structured, context=context) if with_context else method(structured)
 
     return given
+
+
+def _check_names(cls: type, tool: str) -> None:
+    """Refuses an attribute whose name is nearly an option's, as it would have no effect."""
+    known = CommonOptions.__optional_keys__ | {"input_schema"}
+    below = [base for base in cls.__mro__ if _is_typed_class(base) and base is not TypedTool]
+    for name in sorted({name for base in below for name in vars(base)} - known - vars(TypedTool).keys()):
+        if not name.startswith("_") and (near := suggest(name, known, cutoff=_NEAR)):
+            hint = "Correct it, or give an attribute of your own another name."
+            raise DefinitionError(f"unknown option {name!r}.{did_you_mean(near)}", tool=tool, hint=hint)
 
 
 def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> dict[str, Any]:
