@@ -158,7 +158,7 @@ _SIGNATURES: Final = {
     "image/tiff": rb"II\*\0|MM\0\*",
     "image/svg+xml": rb"\s*(<\?[^>]*>\s*)?(<![^>]*>\s*)*<svg\b",
     "text/html": rb"(?i:\s*<(!doctype html|html)\b)",
-    "application/pdf": rb"\s*%PDF-",
+    "application/pdf": rb"\s*%PDF",
     "application/zip": rb"PK\x03\x04",
     "video/avi": rb"RIFF....AVI ",
     "audio/wav": rb"RIFF|RF64",

@@ -301,5 +301,6 @@ def test_nothing_but_text_is_in_an_error_that_may_have_only_that(name):
         first, *after = body["messages"][-1]["content"]
         inside = first.get("toolResult", first)["content"]
         assert all("text" in block for block in inside)
-        assert len(list(media_in(after))) == 3
+        assert NOTE.data in inside[-1]["text"]
+        assert len(list(media_in(after))) == 2
     assert payloads.request_faults(name, body) == [] if name in payloads.MESSAGES else True

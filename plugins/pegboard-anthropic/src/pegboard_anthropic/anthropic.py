@@ -78,7 +78,7 @@ from pegboard_anthropic._anthropic import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, texts_and_media, turns_of
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together (Anthropic's error reports)."""
@@ -163,7 +163,7 @@ def _result_blocks(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Bl
 
 def _result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
     """The content of a result; a single text as a string. Attachments aren't sent."""
-    content = result.content
+    content = content_of(result)
     if not content and result.structured_content is not None:
         content = (TextContent(render_json(result.structured_content)),)
     if len(content) == 1 and isinstance(content[0], TextContent):

@@ -79,7 +79,7 @@ from pegboard_bedrock._bedrock import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, texts_and_media, turns_of
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together: Anthropic validates them."""
@@ -170,7 +170,7 @@ def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]
     data = result.structured_content
     if data is not None and _is_all(result.content, data):
         return [{"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}]
-    return [block for each in result.content if (block := media.block(each, in_result=True)) is not None]
+    return [block for each in content_of(result) if (block := media.block(each, in_result=True)) is not None]
 
 
 def _is_all(content: tuple[Content, ...], data: object) -> bool:

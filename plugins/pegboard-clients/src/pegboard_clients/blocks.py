@@ -27,9 +27,10 @@ from pegboard.request.exporter import MOST_CACHED, Entries, Entry, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
+from pegboard.tools.content import Content, FileContent, TextContent, ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import SizeBudget, TextBuffer, object_in, text_in
+from pegboard.wire.bodies import SizeBudget, TextBuffer, admit, object_in, render_text, text_in
 from pegboard.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds
 from pegboard_clients.calls import StreamedCall, StreamedCalls
 
@@ -88,6 +89,15 @@ class Wire(Protocol):
     def completed(self, turn: JsonObject, *, last: bool) -> None:
         """Adjusts a complete turn to the provider's rules."""
         ...
+
+
+def content_of(result: ToolResult) -> Sequence[Content]:
+    """The content of a result; text files of a failed one as text, as it can't have documents."""
+    if not result.is_error:
+        return result.content
+    return [
+        TextContent(render_text(each)) if isinstance(admit(each, ()), FileContent) else each for each in result.content
+    ]
 
 
 def texts_and_media(blocks: Blocks, heading: JsonObject) -> tuple[Blocks, Blocks]:
