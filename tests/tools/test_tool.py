@@ -502,6 +502,19 @@ def test_a_freeform_tool_gets_the_text():
     assert Tool.freeform("note").handler is None
 
 
+def test_the_docstring_of_a_handler_describes_the_text_of_a_freeform_tool():
+    def note(text):
+        """Keep a note.
+
+        Args:
+            text: The note.
+        """
+
+    made = Tool.freeform("note", note)
+    assert made.spec.description == "Keep a note."
+    assert made.spec.input_schema["properties"] == {"input": {"type": "string", "description": "The note."}}
+
+
 def test_a_provider_tool_may_have_a_handler():
     made = Tool.provider("shell", "openai.local_shell", {"x": 1}, lambda arguments: arguments["command"])
     assert (made.spec.kind, made.spec.provider_id, made.spec.provider_arguments) == (

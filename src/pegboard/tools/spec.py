@@ -230,14 +230,15 @@ ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
 
 ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
 
-FREEFORM_SCHEMA: Final = json_text(  # the schema of a freeform tool: an object with one string, `input`
-    {
-        "type": "object",
-        "properties": {"input": {"type": "string"}},
-        "required": ["input"],
-        "additionalProperties": False,
-    }
-)
+
+def freeform_schema(description: str | None = None) -> JsonText:
+    """The schema of a freeform tool: an object with one string, `input`, and its description."""
+    text = {"type": "string"} if description is None else {"type": "string", "description": description}
+    properties = {"input": text}
+    return json_text({"type": "object", "properties": properties, "required": ["input"], "additionalProperties": False})
+
+
+FREEFORM_SCHEMA: Final = freeform_schema()
 
 
 def schema_text(schema: JsonSchema) -> JsonText:

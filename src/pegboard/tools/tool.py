@@ -56,6 +56,7 @@ from pegboard.tools.spec import (
     Policy,
     ToolSpec,
     concurrency_of,
+    freeform_schema,
 )
 from pegboard.tools.visible import html_of
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -331,7 +332,8 @@ class Tool:
 
         Args:
             name: The tool's name.
-            handler: Called with the text; a `ToolContext` parameter gets the context.
+            handler: Called with the text; a `ToolContext` parameter gets the context. Its docstring gives the
+                descriptions of the tool and of the text.
             grammar: Grammar of the text. Providers enforce it; it isn't checked here.
             options: As `@tool` takes them.
         """
@@ -624,5 +626,8 @@ def _raw_tool(
     filled = [each for each in signature.parameters if each.is_hidden or each is takes[0]]
     signature = evolve(signature, parameters=tuple(filled))
     make_binder = functools.partial(binder_of_one, signature, argument)
-    facts = {**facts, "description": docstring_of(function).description}
+    docstring = docstring_of(function)
+    facts = {**facts, "description": docstring.description}
+    if argument is not None:
+        facts["input_schema"] = freeform_schema(docstring.parameters.get(takes[0].name))
     return _run_by(function, signature, make_binder, facts, options)

@@ -245,7 +245,7 @@ class EditTools:
         and its path.
 
         Args:
-            input: The patch.
+            input: The whole patch, from "*** Begin Patch" to "*** End Patch".
             call: The running call.
         """
         return self._run({"input": input}, call)

@@ -310,8 +310,8 @@ class FileTools:
         """Read a file: text, an image, the text of a PDF, or the cells of a notebook.
 
         Text is returned with line numbers, one line as 'NUMBER<tab>TEXT'. If there is more, or if something isn't
-        shown exactly as it is in the file, a final [note] says so and tells how to continue. Directories and other
-        binary files are refused.
+        shown exactly as it is in the file, a final [note] says so and tells how to continue. Other binary files
+        can't be read. To see what is in a directory, use list_directory.
 
         Args:
             path: The file, relative to the working folder, for example "src/main.py".
@@ -434,7 +434,7 @@ class FileTools:
             case: "sensitive"; "ignore"; or "smart", which ignores case if the pattern has no capital letter.
             include: Searches only files that match one of these patterns, for example "*.py" or "src/**/*.{ts,tsx}".
             exclude: Skips files and directories that match one of these patterns, for example "vendor/".
-            context: The number of lines to show before and after each match.
+            context: The number of lines to show before and after each match, as "LINE-TEXT".
             mode: "matches" returns the matching lines; "files" only the paths of the files with matches; "counts" also
                 the number of matching lines in each file.
             limit: The maximum number of matching lines, or of files.
