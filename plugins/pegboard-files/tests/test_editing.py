@@ -109,8 +109,15 @@ def test_nothing_to_change_is_an_error():
         (
             b"one\n  two\nthree\n",
             "\ttwo\nthree",
-            "The text from line 2 on differs only in spaces and tabs.*:\n  two\nthree$",
+            "The text from line 2 on differs only in blanks. Copy.*:\n  two\nthree$",
         ),
+        ("a\u00a0list\n".encode(), "a list", r"only in blanks\. It contains U\+00A0\. Copy it exactly:\na\u00a0list$"),
+        (
+            b"    x = compute(alpha, beta, 3)  # and a long comment\n",
+            "compute(alfa, beta, 3)",
+            "similar text begins at line 1",
+        ),
+        (b"y = 1\nMAX_TIMEOUT = 5\n", "max_timeout = 5", "similar text begins at line 2"),
         (b"a\n\nb\n", " \n\t\n", "contains only spaces, tabs and line breaks. Include text"),
         (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which read_file shows for bytes"),
         (b"a\ndef greet(name):\n", "def greet(nme):", r"most similar text begins at line 2\..*:\ndef greet\(name\):$"),

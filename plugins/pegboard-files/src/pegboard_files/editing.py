@@ -305,6 +305,8 @@ _NEAR_SECONDS: Final = 2.0
 _LONGEST_COMPARED: Final = 300
 """Characters of a line that are compared with another."""
 _SHORTEST_COMPARED: Final = 3
+_SHORTEST_PART: Final = 8
+"""Characters of a text that is compared with a part of a line."""
 _SIMILAR: Final = 0.6
 _SHOWN_CHARACTERS: Final = 1_000
 
@@ -323,8 +325,10 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
     at = text.find("\n".join(["", *squeezed, ""]))
     if at >= 0:
         first = text.count("\n", 0, at)
-        shown = _shown(lines[first : first + len(wanted)])
-        return f"The text from line {first + 1} on differs only in spaces and tabs. Copy it exactly:\n{shown}"
+        window = lines[first : first + len(wanted)]
+        odd = sorted({char for line in window for char in line if char.isspace()} - set(" \t\r").union(*wanted))
+        names = f" It contains {', '.join(f'U+{ord(char):04X}' for char in odd)}." if odd else ""
+        return f"The text from line {first + 1} on differs only in blanks.{names} Copy it exactly:\n{_shown(window)}"
     begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline.within(_NEAR_SECONDS))
     if begin is None:
         return "Read the file again, and copy the text exactly."
@@ -348,12 +352,16 @@ def _most_similar(there: Sequence[str], wanted: Sequence[str], deadline: Deadlin
     if len(wanted[anchor]) < _SHORTEST_COMPARED:
         return None
     matcher = SequenceMatcher[str](autojunk=False)
-    matcher.set_seq2(wanted[anchor][:_LONGEST_COMPARED])
+    looked_for = wanted[anchor][:_LONGEST_COMPARED].lower()
+    matcher.set_seq2(looked_for)
     best, place = 0.0, None
     for number, line in enumerate(there):
         if deadline.passed:
             break
-        matcher.set_seq1(line[:_LONGEST_COMPARED])
+        matcher.set_seq1(line := line[:_LONGEST_COMPARED].lower())
+        if len(line) > len(looked_for) >= _SHORTEST_PART:  # a part of the line may be similar
+            match = matcher.find_longest_match()
+            matcher.set_seq1(line[max(match.a - match.b, 0) :][: len(looked_for)])
         if matcher.real_quick_ratio() < _SIMILAR or matcher.quick_ratio() < _SIMILAR:
             continue
         ratio, begin = matcher.ratio(), max(number - anchor, 0)
