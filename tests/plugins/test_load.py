@@ -685,16 +685,3 @@ class TestListed:
         registry, loaded = listed
         registry.exporter(name)
         assert loaded == []
-
-
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize(
-    "code",
-    ["import signal\nsignal.signal(signal.SIGTERM, signal.SIG_DFL)", "import asyncio\nasyncio.get_event_loop()"],
-)
-def test_what_only_the_main_thread_can_do_is_refused_with_advice(site, code, live):
-    """In a child process and here."""
-    site("needy", code)
-    (problem,) = load(live=live).problems()
-    assert "plugins are loaded in a thread" in problem.cause
-    assert "when a tool runs" in problem.cause

@@ -192,6 +192,18 @@ def test_unmet_requirements_of_plugins_are_reported_as_by_pip_check(run, empty_s
     assert [each for each in causes if "requires" in each] == ([cause] if cause else [])
 
 
+def test_a_requirement_that_cannot_be_checked_hides_no_other(run, empty_site):
+    metadata = NEEDS.format(
+        "pegboard-demo", "???\nRequires-Dist: odd>=1\nRequires-Dist: gone @ https://x.test/gone.zip"
+    )
+    install(empty_site.root, "pegboard-demo", entry_points="[pegboard]\ndemo = cli_demo\n", metadata=metadata)
+    install(empty_site.root, "odd", metadata="Metadata-Version: 2.1\nName: odd\n")
+    unreadable, without_version, missing = found(run)["distribution pegboard-demo"]
+    assert unreadable.startswith("its requirement '???' can't be checked: ")
+    assert without_version.startswith("its requirement 'odd>=1' can't be checked: ")
+    assert missing == "it requires gone @ https://x.test/gone.zip, which isn't installed"
+
+
 def test_unmet_requirements_of_what_a_plugin_requires_are_reported(run, empty_site):
     for name, requirement in (("pegboard-demo", "middle"), ("middle", "pegboard-demo"), ("aside", "surely-missing")):
         point = "[pegboard]\ndemo = cli_demo\n" if name == "pegboard-demo" else None

@@ -291,10 +291,15 @@ def _of_requirements(session: Session, distributions: Mapping[str, Distribution]
 
     pending = [OURS, *(normalised(found.distribution) for found in session.entries())]
     for name in pending:  # grows
-        distribution = distributions.get(name)
+        required: list[str] = []
         with suppress(Exception):  # metadata that can't be read has its own finding
-            for text in () if distribution is None else distribution.requires or ():
+            required = distributions[name].requires or []
+        for text in required:
+            try:
                 yield from _of_requirement(name, Requirement(text), distributions, pending)
+            except Exception as error:  # noqa: BLE001  its text, or the version that is installed, is invalid
+                cause = f"its requirement {text!r:.200} can't be checked: {cause_of(error)}"
+                yield Finding(f"distribution {name}", cause, _ASK_AUTHOR)
 
 
 def _of_requirement(
@@ -303,7 +308,8 @@ def _of_requirement(
     """A distribution's requirement, if it applies here and is unmet; else what it requires is pending."""
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
         return
-    subject, wanted = f"distribution {name}", f"{requirement.name}{requirement.specifier}"
+    requirement.marker = None
+    subject, wanted = f"distribution {name}", str(requirement)
     required = normalised(requirement.name)
     there = distributions.get(required)
     if there is None:
