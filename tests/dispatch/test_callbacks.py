@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import nullcontext, suppress
 
 import attrs
 import pytest
 
-from pegboard import ToolRegistry
+from pegboard import ToolContext, ToolRegistry, tool
 from pegboard.callbacks import Callback, quick
 from pegboard.catalogue import LazyPlugin
+from pegboard.dispatch.approval.request import Once
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
+from pegboard.dispatch.events import CallCompleted, CallSuspended
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.timeout import Watchdog
@@ -305,6 +308,34 @@ def test_no_callback_sees_the_placeholder_of_a_call_that_the_host_runs(make, sen
     callbacks = {"on_error": [diary.callback("on error", EMPTY)], "after": [diary.callback("after", EMPTY)]}
     state = send(make(None), **callbacks)
     assert (state.result.kind, state.for_host, diary) == ("not_executed", True, [])
+
+
+@pytest.mark.parametrize("how", ["waits", "goes on"])
+async def test_callbacks_see_a_suspended_call_once_it_is_answered(how):
+    seen, events, registry = [], [], ToolRegistry()
+
+    @registry.register
+    @tool
+    async def ask(context: ToolContext) -> str:
+        """Ask."""
+        if context.confirmation is None:
+            with suppress(CallError) if how == "goes on" else nullcontext():
+                context.suspend("Sure?")
+        return "asked"
+
+    def hide(result):
+        seen.append(result.text)
+        return ToolResult("hidden")
+
+    registry.add_callback("after_tool", hide)
+    batch = await registry.batch([ToolCall("ask", {}, "1")])
+    batch.listener = events.append
+    outcome = await batch.run()
+    assert isinstance(events[-1], CallSuspended if how == "waits" else CallCompleted)
+    if how == "waits":
+        assert (outcome.results[0].kind, seen) == ("confirmation_required", [])
+        outcome = await registry.resume(outcome.pending, {outcome.pending.calls[0].id: Once()})
+    assert (outcome.results[0].text, seen) == ("hidden", ["asked"])
 
 
 # What callbacks raise -------------------------------------------------------------------------------------------------

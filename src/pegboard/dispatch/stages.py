@@ -99,8 +99,8 @@ STAGES: tuple[StageFunction, ...] = (
 """All stages, in order; each runs for the calls that have neither a result nor an error.
 
 But `repair` runs for calls with an unknown name or invalid arguments, which then pass the stages before it again;
-`on_error` for calls that failed, and `after` for every call. Both leave out a call that the host has to run, until
-there is its result. The `wrap` callbacks enclose `run`.
+`on_error` for calls that failed, and `after` for every call. Both leave out a call that the host has to run or
+that waits for an answer, until there is its result. The `wrap` callbacks enclose `run`.
 """
 
 _NEEDS: Final[Mapping[StageFunction, str]] = {
@@ -225,8 +225,9 @@ async def _end(state: CallState) -> None:
     if state.goes_on and begin_operation is not None and state.result is not None and not state.result.is_error:
         begin_operation(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
-    # The callbacks have seen the result, or get the one that the host will give.
-    for stage in () if state.is_seen or state.for_host else state.services.pipeline.afterwards:
+    # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
+    waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
+    for stage in () if state.is_seen or state.for_host or waits else state.services.pipeline.afterwards:
         if stage is not on_error:
             _settle_error(state)
         else:

@@ -201,7 +201,7 @@ def pegboard_after_tool(
     """Called with every outcome, errors and denials included. Since 0.1.
 
     A long-running call has two: the pending result and the later one. For a tool without a handler, it is called with
-    the result that the host gives.
+    the result that the host gives; for a suspended call, with the result after the answer.
 
     Args:
         context: As for `pegboard_before_tool`.
