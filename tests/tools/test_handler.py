@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from typing import Annotated, Any, Generic, Optional, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Generic, NotRequired, Optional, TypedDict, TypeVar, Unpack
 
 import attrs
 import msgspec
@@ -504,11 +504,12 @@ def test_a_declaration_that_isnt_used_is_refused(default, reason):
 
 class Declared(TypedDict):
     count: Annotated[int, pydantic.Field(default=3, ge=1)]
+    size: NotRequired[Annotated[int, pydantic.Field(default=4)]]
 
 
 def test_a_default_that_pydantic_declares_for_an_unpacked_key_is_used():
     def function(**given: Unpack[Declared]) -> str:
         return f"{given}"
 
-    assert text_of(Tool.from_function(function)) == "{'count': 3}"
-    assert text_of(Tool.from_function(function), count=1) == "{'count': 1}"
+    assert text_of(Tool.from_function(function)) == "{'count': 3, 'size': 4}"
+    assert text_of(Tool.from_function(function), count=1, size=2) == "{'count': 1, 'size': 2}"

@@ -467,6 +467,14 @@ def claimed(x: int): ...
 claimed.__signature__ = inspect.signature(required)
 
 
+@functools.wraps(given_more(one))
+def shown(x: int):
+    return given_more(one)(x, more=1)
+
+
+shown.__signature__ = inspect.signature(one)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -488,7 +496,7 @@ def test_a_wrapper_that_doesnt_take_what_its_signature_shows_is_refused(function
 
 @pytest.mark.parametrize(
     "function",
-    [filled(one), passed(required), passed(rest), functools.partial(passed(required), 1), functools.cache(one)],
+    [filled(one), passed(required), passed(rest), functools.partial(passed(required), 1), functools.cache(one), shown],
 )
 def test_a_wrapper_that_takes_what_it_shows_is_accepted(function):
     assert signature_of(function, tool="t").parameters

@@ -278,7 +278,9 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
                 what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})."
                 hint = "Let the wrapper take all of it, or don't use functools.wraps and annotate the wrapper."
                 raise DefinitionError(what, tool=tool, hint=hint) from None
-            function = vars(function).get("__wrapped__")
+            if "__signature__" in vars(function):  # what it wraps may have another one
+                return
+            function = vars(function)["__wrapped__"]
 
 
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
@@ -350,8 +352,8 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
             what = f"its type {each.annotation} isn't Unpack of a TypedDict."
             raise DefinitionError(what, tool=tool, parameter=each.name, annotation=each.annotation)
         for key in fields:
-            default = EMPTY if key.required else OMITTED
-            annotation, default, make = with_default(key.annotation, default, key.key, tool)
+            annotation, default, make = with_default(key.annotation, EMPTY, key.key, tool)
+            default = OMITTED if default is EMPTY and not key.required else default
             yield Parameter(key.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make)
 
 
