@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -118,22 +117,16 @@ def enclosing_locals(qualname: str, module: str) -> Mapping[str, Any]:
     """The local variables of the functions and class bodies that enclose a function or class, if they still run.
 
     With annotations as strings, a type defined in an enclosing function isn't in the closure; a decorator finds it only
-    in the frames on the stack. Only frames of the module whose code contains the code of that name are used.
+    in the frames on the stack. Only frames of the module whose names begin that name are used.
     """
     names: dict[str, Any] = {}
     frame = inspect.currentframe() if "." in qualname else None
     while frame is not None:
-        code, is_there = frame.f_code, frame.f_globals.get("__name__") == module
-        if is_there and qualname.startswith(f"{code.co_qualname}.") and _contains(code, qualname):
+        is_there = frame.f_globals.get("__name__") == module
+        if is_there and qualname.startswith(f"{frame.f_code.co_qualname}."):
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     return names
-
-
-def _contains(outer: types.CodeType, qualname: str) -> bool:
-    """Whether the code of that name was defined inside `outer`, at any depth."""
-    inner = [each for each in outer.co_consts if isinstance(each, types.CodeType)]
-    return any(each.co_qualname == qualname or _contains(each, qualname) for each in inner)
 
 
 def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:

@@ -253,8 +253,7 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
     """
     if inspect.isfunction(function) and not vars(function):
         return
-    has_rest = any(each.kind is Kind.VAR_POSITIONAL for each in written)
-    by_position = has_rest or any(each.kind is Kind.POSITIONAL_ONLY for each in written)
+    by_position = any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in written)
     args: list[Any] = [None] * method
     kwargs: dict[str, Any] = {}
     for each in written:
