@@ -23,6 +23,7 @@ from typing import (
 import attrs
 import pytest
 import typing_extensions
+from pydantic import Field
 
 from pegboard import ToolRegistry, tool
 from pegboard.callbacks import Flavour
@@ -228,11 +229,13 @@ class Own(ToolContext): ...
         ("*db: Injected[Own]", "db", "a service is found by its class or protocol"),
         ("*db: Injected[Result]", "db", r"a service can't be \*args"),
         ("**db: Injected[Result]", "db", r"a service can't be \*args"),
+        ("*rest: Annotated[int, Field(default=3)]", "rest", r"what has a default can't be \*args"),
+        ("**rest: Annotated[int, Field(default=3)]", "rest", r"what has a default can't be \*args"),
     ],
 )
 def test_invalid_parameters_are_refused(parameters, name, message):
     names = {each.__name__: each for each in (ToolContext, ReadonlyContext, Own, Result)}
-    names |= {"Injected": Injected, "Literal": Literal, "Unpack": Unpack}
+    names |= {"Injected": Injected, "Literal": Literal, "Unpack": Unpack, "Annotated": Annotated, "Field": Field}
     exec(f"def function({parameters}): ...", names)
     with pytest.raises(DefinitionError, match=message) as caught:
         signature_of(names["function"], tool="t")

@@ -297,9 +297,12 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         what = f"a service is found by its class or protocol, and {service} is neither."
         hint = "Write Injected[SomeClass]."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
-    if written.kind in STARRED and (service is not None or annotation is ToolContext):
-        what = f"{'the context' if service is None else 'a service'} can't be *args or **kwargs."
-        raise DefinitionError(what, tool=tool, parameter=written.name, hint="Give it a parameter of its own.")
+    if written.kind in STARRED and (service is not None or annotation is ToolContext or make_default is not None):
+        subject = (
+            "a service" if service is not None else "the context" if make_default is None else "what has a default"
+        )
+        what, hint = f"{subject} can't be *args or **kwargs.", "Give it a parameter of its own."
+        raise DefinitionError(what, tool=tool, parameter=written.name, hint=hint)
     return Parameter(written.name, annotation, default, written.kind, service, make_default)
 
 
