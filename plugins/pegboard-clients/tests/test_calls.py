@@ -106,6 +106,32 @@ def test_no_change_of_ids_indexes_or_chunks_runs_a_call_that_was_not_streamed(ex
         streamed.remove(call)
 
 
+@st.composite
+def turns(draw):
+    """Calls whose pieces arrive in any order, each piece with its call's id."""
+    calls = draw(st.lists(st.tuples(st.sampled_from("wx"), st.integers(0, 3)), min_size=1, max_size=3))
+    pieces, is_named = [], draw(st.booleans())
+    for place, (name, number) in enumerate(calls):
+        text = json.dumps({"n": number, "t": '{"}'})
+        cuts = sorted({0, len(text), *draw(st.sets(st.integers(0, len(text)), max_size=3))})
+        chunks = [text[start:end] for start, end in pairwise(cuts)]
+        head = draw(st.sampled_from(["", None]))
+        pieces.append([(f"id{place}", name, chunks.pop(0) if head is None else head)])
+        pieces[-1] += [(f"id{place}", name if is_named else None, chunk) for chunk in chunks]
+    order = draw(st.permutations([place for place, each in enumerate(pieces) for _ in each]))
+    return [(name, {"n": number, "t": '{"}'}) for name, number in calls], [(at, *pieces[at].pop(0)) for at in order]
+
+
+@given(stream=turns())
+def test_calls_in_turns_run_as_streamed_under_their_indexes_and_never_otherwise_under_one(stream):
+    streamed, pieces = stream
+    order = list(dict.fromkeys(at for at, *_ in pieces))
+    assert runnable("openai", pieces) == [streamed[at] for at in order]
+    for index in (0, None):
+        for call in runnable("openai", [(index, *rest) for _, *rest in pieces]):
+            assert call in streamed
+
+
 A, B = '{"n": 1}', '{"n": 2}'
 W, WA, WB, XA = ("w", {}), ("w", {"n": 1}), ("w", {"n": 2}), ("x", {"n": 1})
 
@@ -140,7 +166,12 @@ def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces
         ([(0, "a", "w", A), (0, "a", "w", A)], [WA]),
         ([(0, "a", "w", A), (0, None, None, A)], [WA]),
         ([(0, "a", "w", A), (0, "a", "w", B)], []),
-        ([(0, "a", "w", "{}"), (0, "b", "w", A)], [WA]),
+        ([(0, "a", "w", "{}"), (0, "b", "w", A), (0, "c", "w", "{}")], [W, WA, W]),
+        ([(0, "a", "w", "{}"), (1, "a", "w", A)], [W, WA]),
+        ([(0, "a", "w", A[:3]), (0, "b", "w", A[3:5]), (0, "c", "w", A[5:])], [WA]),
+        ([(0, "a", "w", '{"'), (0, "b", "w", "{"), (0, "b", None, "}"), (0, "a", None, A[2:])], []),
+        ([(None, "null", "w", A), (None, "null", "w", B)], [WA, WB]),
+        ([(0, "a", "w", '{"'), (0, "b", "w", "{"), (0, None, None, "}"), (0, None, None, A[2:])], []),
         ([(0, "", "w", A), (1, "", "w", B)], [WA, WB]),
         ([(0, "a", "w", A), (1, "a", "w", A)], [WA, WA]),
         ([(0, "a", "w", ""), (1, "a", "w", A)], [WA]),

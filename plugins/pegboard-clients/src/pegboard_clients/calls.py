@@ -42,6 +42,7 @@ class StreamedCall:
         closed: Whether the provider has said that it is complete.
         echoes: Whether it only repeats the name of the complete call before it, unless text follows.
         is_doubted: Whether a piece may belong to it that can't be placed.
+        ids: The ids under which pieces have named it; the last of them is `last_id`.
     """
 
     place: int
@@ -53,6 +54,8 @@ class StreamedCall:
     closed: bool = False
     echoes: bool = False
     is_doubted: bool = False
+    ids: set[str] = field(factory=set[str])
+    last_id: str = ""
     _end: JsonEnd = field(factory=JsonEnd, init=False)
 
     @property
@@ -74,6 +77,10 @@ class StreamedCall:
     def is_empty(self) -> bool:
         """Whether it has no arguments: no text, or a `{}` that may be a placeholder."""
         return not self.free and len(self.text) <= _LONGEST_EMPTY and self.text.text.split() in _EMPTY
+
+    def is_of_two(self, piece_id: str) -> bool:
+        """Whether a piece shows that its ids are of two calls, whose pieces arrive in turns: an earlier id, or none."""
+        return len(self.ids) > 1 and piece_id != self.last_id and (not piece_id or piece_id in self.ids)
 
     def add(self, piece: str) -> str:
         """Adds a piece of its text; returns the part that was added."""
@@ -168,6 +175,11 @@ class StreamedCalls:
         if call_id and not call.id:
             call.id = call_id[:_MOST_NAME]
             self._by_id[call_id] = call
+        if not piece.is_blank and call.is_of_two(call_id):
+            self.doubt(call)
+        elif name and call_id not in call.ids and self.budget.take(len(call_id)):
+            call.ids.add(call_id)
+            call.last_id = call_id
         return call, self._added(call, piece)
 
     def finish(self, call: StreamedCall, arguments: object) -> None:
@@ -217,7 +229,7 @@ class StreamedCalls:
         """Whether a piece with a name and a known id belongs to that call: some servers give all calls one id."""
         if call.index == piece.index or None in (call.index, piece.index):
             return call.name in ("", piece.name) or not len(call.text)
-        if call.name == piece.name and call.is_empty and not (len(call.text) and call.agrees(piece.text)):
+        if call.name == piece.name and not len(call.text):
             call.is_doubted = True  # either a call without arguments, or the beginning of this one
         return False
 
@@ -227,7 +239,7 @@ class StreamedCalls:
             return False
         is_same = call.name in ("", piece.name)
         if piece.id and call.id:
-            if is_same and call.is_empty and (piece.index is None or len(call.text)):
+            if is_same and not len(call.text) and (piece.index is None or piece.is_blank):
                 call.is_doubted = True  # either a call without arguments, or the beginning of this one
                 return False
             return is_same and not call.is_complete

@@ -181,6 +181,8 @@ def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
 
 
 _KEPT = ("id", "model", "service_tier", "system_fingerprint")
+_NO_ID: Final = "null"
+"""An id that some servers, such as Mistral's, send with pieces or calls that have none."""
 
 
 @define
@@ -247,7 +249,9 @@ class ChatReader:
         custom = object_or_none(piece.get("custom"))
         function = object_in(piece, "function") if custom is None else custom
         index, text = place_in(piece, "index"), function.get("arguments" if custom is None else "input")
-        fed = self._calls.feed(index, text_in(piece, "id"), text_in(function, "name"), text, free=custom is not None)
+        call_id = text_in(piece, "id")
+        call_id = "" if call_id == _NO_ID else call_id
+        fed = self._calls.feed(index, call_id, text_in(function, "name"), text, free=custom is not None)
         if fed is not None:
             self._extras[fed[0].place] = piece.get(EXTRA) or self._extras.get(fed[0].place)
             yield fed[0].delta(fed[1])
