@@ -40,6 +40,7 @@ BAD_TOOLS = [
     {"name": "es\x1b[31mcape\u202e", "description": "red\x1b[31m", "inputSchema": ANY},
     {"name": "a b/c", "inputSchema": ANY},
     {"name": "x" * 200, "inputSchema": ANY},
+    {"name": "a b/c", "inputSchema": ANY},
 ]
 RESULTS = {
     "no_list": {"content": "words"},

@@ -197,7 +197,7 @@ async def test_only_the_invalid_ones_of_the_offered_tools_are_refused(registry, 
         {"name": "b", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "https://example.com"}}}},
         {"inputSchema": {}},
         GREET,
-        GREET,
+        {**GREET, "description": "Another."},
         {**GREET, "name": "hidden\u202e"},
     ]
     async with in_process(registry, mode) as (client, extension), offering(client, extension, *wrong) as offer:

@@ -202,6 +202,8 @@ async def test_one_bad_tool_costs_one_tool():
         for name in bad:
             assert f"tool {name!r}" in problems or f"tool 'bad__{name}'" in problems
         assert "tool 13 of its list has no name" in problems
+        assert "tool 'twice': listed twice with different definitions; the first is used" in problems
+        assert "tool 'a b/c'" not in problems  # listed twice with one definition
         assert (await called(registry, names["a b/c"])).text == "hi"
 
 
@@ -213,6 +215,7 @@ async def test_an_invalid_result_is_an_error_result(fault):
         await good_works(registry)
 
 
+CONTENT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[%s]}}'
 TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"}]}}'
 
 
@@ -233,6 +236,11 @@ TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"
         ('{"id":ID,"jsonrpc":"2.0","result":{"structuredContent":{"a":NaN}}}', None, '{"a":null}'),
         ('{"id":ID,"jsonrpc":"2.0","result":{"isError":true}}', "tool_failure", "failed; the server gave no reason."),
         ('{"id":ID,"jsonrpc":"2.0","result":{"content":[]}}', None, ""),
+        ('{"id":ID,"jsonrpc":"2.0","error":"no such note"}', "tool_failure", "failed at the server: no such note"),
+        ('{"jsonrpc":"2.0","error":{"message":"no note"},"id":ID}', "tool_failure", "failed at the server: no note"),
+        ('{"id":ID,"jsonrpc":"2.0","error":{"code":1}}', "invalid_output", "its answer can't be read"),
+        (CONTENT % '{"type":"hologram","data":"?"},{"type":"text","text":"b"}', None, "unknown type 'hologram')\nb"),
+        (CONTENT % '{"type":"error","text":"no such note"}', None, "no such note"),
     ],
 )
 async def test_an_odd_answer_is_read_or_refused_at_once(answer, kind, text):

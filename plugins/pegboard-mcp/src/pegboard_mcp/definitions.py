@@ -102,12 +102,14 @@ class Definitions:
         try:
             size = len(json.dumps(facts))
         except (ValueError, RecursionError) as error:
-            self.problems.append((name, f"it can't be written as JSON: {error}"))
+            self.problems.append((name, f"left out, as it can't be written as JSON: {error}"))
             return
         if size > MOST_DEFINITION:
-            self.problems.append((name, f"its definition has {size:,} characters, and at most {MOST_DEFINITION:,}"))
+            text = f"left out, as its definition has {size:,} characters; at most {MOST_DEFINITION:,} are allowed"
+            self.problems.append((name, text))
         elif name in self.tools:
-            self.problems.append((name, "it is listed twice; the first one is used"))
+            if facts != self.tools[name].facts:
+                self.problems.append((name, "listed twice with different definitions; the first is used"))
         else:
             self.tools[name] = Definition(facts)
 

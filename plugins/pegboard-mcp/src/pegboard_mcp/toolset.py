@@ -271,7 +271,7 @@ class McpToolset(ToolsetBase):
                 text = f"{words} are held back: both would be called {name!r} (rename or exclude one of them)"
                 problems.append(ToolsetProblem(self.name, text, name))
         for name, cause in known.offered.problems:
-            text = cause if name is None else f"tool {visible(name)[:80]!r} is left out: {cause}"
+            text = cause if name is None else f"tool {visible(name)[:80]!r}: {cause}"
             problems.append(ToolsetProblem(self.name, text, name))
         hint = f": run 'registry mcp accept {self.name}'"
         problems += [ToolsetProblem(self.name, f"{cause}{hint}", name) for name, cause in known.changes.causes()]

@@ -21,7 +21,15 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic_core import from_json
 
 from pegboard.errors import cause_of, operator_log
@@ -58,6 +66,7 @@ MOST_LEVELS: Final = 190
 """Nesting levels of a message: slightly fewer than pydantic reads, and far more than a schema may have."""
 
 _MOST_LAST_WORDS: Final = 20
+_CONTENT_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 _HTTP_SECONDS: Final = 30.0
 _HTTP_READ_SECONDS: Final = 3_600.0  # calls have limits of their own, and a stream may be silent for long
 
@@ -107,7 +116,18 @@ class Inbox:
                 result["tools"] = _stubs(cast("list[Any]", listed))
             if result.get("content") is None and result.keys() & {"structuredContent", "isError"}:
                 result["content"] = []  # some servers leave it out
+            elif isinstance(content := result.get("content"), list):
+                result["content"] = [_known_content(each) for each in cast("list[Any]", content)]
         return item
+
+
+def _known_content(item: Any) -> Any:
+    """An item of a result; one of a type that MCP doesn't have as text, or the SDK would refuse the whole result."""
+    facts = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    if not isinstance(kind := facts.get("type"), str) or kind in _CONTENT_TYPES:
+        return cast("Any", item)
+    text = facts.get("text")
+    return {"type": "text", "text": text if isinstance(text, str) else f"(content of the unknown type {kind!r})"}
 
 
 def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
@@ -331,6 +351,10 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
     if answer is None:
         return None
     error = ErrorData(code=PARSE_ERROR, message=f"the server's answer isn't a JSON-RPC message: {line[:200]!r}")
+    with suppress(ValueError, LookupError, TypeError):
+        words: Any = from_json(_repaired(line))["error"]  # some servers write just a text, or no code
+        if isinstance(said := words if isinstance(words, str) else words["message"], str):
+            error = ErrorData(code=INTERNAL_ERROR, message=said)
     return JSONRPCError(jsonrpc="2.0", id=json.loads(answer["id"]), error=error)
 
 
