@@ -413,7 +413,7 @@ async def test_always_holds_for_the_session(registry):
 
     async def ask(_context, params):
         asked.append(params)
-        (always,) = (each for each in params.requested_schema["properties"]["answer"]["enum"] if "as always" in each)
+        (always,) = (each for each in params.requested_schema["properties"]["answer"]["enum"] if "allows" in each)
         return ElicitResult(action="accept", content={"answer": always})
 
     for _ in range(2):

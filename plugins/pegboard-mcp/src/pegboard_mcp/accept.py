@@ -63,7 +63,7 @@ def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
 def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> int:
     """List the configured servers, and the number of accepted tools of each.
 
-    A server with new settings is started once for its list, as by every command that lists tools.
+    A server of which nothing was accepted yet is started once for its list, as by every command that lists tools.
     """
     servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []

@@ -32,12 +32,12 @@ PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex",
 
 @click.command("serve")
 @click.option("--where", metavar="PREDICATE", help="Only tools that match: 'read_only and not tag:network'.")
+@click.option("--all", "every", is_flag=True, help="Also serve tools that need a host's turn (ask_user, ...).")
 @click.option(
-    "--all", "every", is_flag=True, help="Also tools that only make sense in a turn of a host (ask_user, ...)."
+    "--http", "address", metavar="HOST:PORT", help="Serve over HTTP at this address; port 0 takes a free one."
 )
-@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
 @click.option("--token-env", metavar="NAME", help="With --http: the environment variable of the token for clients.")
-@click.option("--search", is_flag=True, help="List only a search tool, and what it has found (pegboard-search).")
+@click.option("--search", is_flag=True, help="List only a search tool and the tools it has found (pegboard-search).")
 @click.option("--install", type=click.Choice(PROGRAMS), help="Show the configuration for this program.")
 @click.option("--write", is_flag=True, help="With --install: write it to the program's configuration file.")
 @config_option
@@ -68,10 +68,10 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     over HTTP. Tools are resolved for each request. Approvals are asked for through the client. Output of tools goes to
     standard error. On shutdown, running calls have 10 seconds to finish, and are answered.
 
-    Tools that only make sense in a turn of a host (tag needs-turn), or together with another tool that isn't offered
-    (needs-tool:NAME), are left out unless --all, --where or -T is given.
+    Tools that need a host's own turn (tag needs-turn), or a tool that isn't offered (tag needs-tool:NAME), are left out
+    unless --all, --where or -T is given.
 
-    With --install it doesn't serve: the other options go into the command or the URL in the configuration.
+    With --install it shows or writes the configuration instead of serving; the other options become part of it.
     """
     options = run.ensure_object(Options)
     if token_env is not None and address is None:

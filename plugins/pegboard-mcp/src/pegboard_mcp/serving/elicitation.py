@@ -70,8 +70,8 @@ def _unanswered(request: ApprovalRequest) -> RefusedError:
 
 _REJECT: Final = "no"
 _ONCE: Final = "yes"
-_ALWAYS: Final = "always what is shown as always, in this session"
-_WIDER: Final = "always all that would be allowed as shown, in this session"
+_ALWAYS: Final = "yes, and in this session always what is shown after 'always allows'"
+_WIDER: Final = "yes, and in this session all that is shown after 'more would be allowed by'"
 
 
 @frozen(eq=False)
