@@ -56,6 +56,9 @@ def read(command, **more):
         (["tar", "-xf", "x", "--to-command={a}"], "tar"),
         (["tar", "-x", "--use-comp", "{a}"], "tar"),
         (["tar", "-cI", "{a}", "-f", "x", "y"], "tar"),
+        (["tar", "xIf", "{a}", "x"], "tar"),
+        (["tar", "xfI", "x", "{a}"], "tar"),
+        (["env", "PATH={a}", "ls"], "env"),
         (["sudo", "tar", "--checkpoint-action", "exec={a}"], "tar"),
         (["rsync", "-ave", "ssh -i {a}", "x", "y"], "rsync"),
         (["man", "-P", "{a}", "ls"], "man"),
@@ -78,6 +81,27 @@ def test_an_argument_in_code_is_refused(command, program):
     with pytest.raises(ValueError, match="would be part of what") as raised:
         read(command)
     assert f"tools.probe: command: {{a}} would be part of what {program} runs as code" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["env", "{a}"],
+        ["env", "X=1", "{a}", "ls"],
+        ["sudo", "-u", "{a}", "ls"],
+        ["xargs", "/opt/{a}"],
+        ["nice", "-n", "5", "{a}"],
+        ["timeout", "5", "{a}"],
+        ["docker", "exec", "box", "nohup", "{a}"],
+    ],
+)
+def test_an_argument_that_may_be_the_program_of_a_wrapper_is_refused(command):
+    with pytest.raises(ValueError, match=r"command: \{a\} may be the program that \w+ runs; name it in the command"):
+        read(command)
+
+
+def test_a_number_is_never_a_program():
+    assert read(["nice", "-n", "{a}", "ls"], arguments={"a": {"type": "integer"}}).program == "nice"
 
 
 @pytest.mark.parametrize("command", [["sh"], ["bash", "-s"], ["python3", "-"], ["docker", "exec", "-i", "box", "sh"]])
@@ -111,6 +135,10 @@ def test_an_argument_in_code_on_standard_input_is_refused(command):
         ["flock", "{a}", "ls"],
         ["less", "{a}"],
         ["env", "X={a}", "ls"],
+        ["tar", "xIf", "zstd", "{a}"],
+        ["nice", "-n{a}", "ls"],
+        ["timeout", "{a}", "ls"],
+        ["sudo", "ls", "{a}"],
     ],
 )
 def test_an_argument_after_the_code_is_allowed(command):

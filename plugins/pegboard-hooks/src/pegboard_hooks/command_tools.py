@@ -20,7 +20,7 @@ from attrs import field, frozen
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
-from pegboard_hooks.interpreters import HOLE, interpreters, options_that_run
+from pegboard_hooks.interpreters import HOLE, interpreters, open_programs, options_that_run
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
@@ -161,6 +161,11 @@ class ToolSettings(ProgramSettings):
             for text in (text for text in (*each.texts, *read) if HOLE in text):
                 name, how = text.split(HOLE)[1], "pass values to the code as words after it ($1, sys.argv[1])"
                 raise ValueError(f"command: {{{name}}} would be part of what {each.name} runs as code; {how}")
+        for wrapper, word in open_programs(self.with_holes):
+            name = word.split(HOLE)[1]
+            if self.arguments[name]["type"] not in ("integer", "number"):
+                how = f"name it in the command, and join an option to its value: -x{{{name}}}"
+                raise ValueError(f"command: {{{name}}} may be the program that {wrapper} runs; {how}")
 
     @cached_property
     def groups(self) -> tuple[tuple[bool, tuple[_Word, ...]], ...]:

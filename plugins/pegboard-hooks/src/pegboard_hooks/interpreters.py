@@ -11,10 +11,18 @@ from typing import Final
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, program_of, wrapped_commands
+from pegboard.dispatch.permissions.commands import (
+    HOLE,
+    LANGUAGES,
+    SHELLS,
+    WRAPPERS,
+    Command,
+    program_of,
+    wrapped_commands,
+)
 from pegboard.dispatch.permissions.options import RUN, uses
 
-__all__ = ["HOLE", "PYTHONS", "Interpreter", "code_files", "interpreters", "options_that_run"]
+__all__ = ["HOLE", "PYTHONS", "Interpreter", "code_files", "interpreters", "open_programs", "options_that_run"]
 
 _MOST_LEVELS: Final = 4
 _EVALUATE: Final = SHELLS | LANGUAGES | {"source", ".", "trap", "cmd"}
@@ -32,6 +40,10 @@ _TEXT_GLUED: Final = re.compile(rf"[-+][A-Za-z]*[ceEprBR][^-]*{HOLE}|--[\w-]+=.*
 _MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m.*")
 _VALUE: Final = re.compile(r"[^./]*")
 """A word that may be an option's value instead of a script."""
+
+
+_OPEN: Final = re.compile(f"(?!-)[^={HOLE}]*{HOLE}[^{HOLE}]+{HOLE}")
+"""A word that begins with an argument, or has one, and is neither an option nor `X={a}`."""
 
 
 @frozen
@@ -62,6 +74,15 @@ def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
             yield Interpreter(name, named)
         if name in _EVALUATE:
             yield _read(name, command[1:])
+
+
+def open_programs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The wrappers (`env`, `sudo`) in a command that may run what an argument names, each with that word."""
+    for command in _commands(words):
+        if (name := program_of(command)) in WRAPPERS:
+            for found in wrapped_commands(Command([*command])):
+                if isinstance(found, Command) and found.is_program and _OPEN.match(found.words[0]):
+                    yield name, found.words[0]
 
 
 def options_that_run(words: Sequence[str]) -> list[str]:

@@ -24,7 +24,12 @@ _GIT_KEYS: Final = (
     r"|(diff|merge)\.(external|guitool|tool|[^=]*\.(command|textconv|driver))|gpg\.[^=]*program|interactive\.difffilter"
     r"|protocol|url|uploadpack|receive|remote\.[^=]*(uploadpack|receivepack|vcs)|trailer|tar|sendemail|submodule|init|imap)[^=]*=?"
 )
+_VARIABLES: Final = (
+    r"=(PATH|(DY)?LD_\w+|(BASH_)?ENV|PYTHON(PATH|HOME|STARTUP)|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_OPTIONS|LESSOPEN"
+    r"|GIT_(CONFIG|EXEC|SSH|EXTERNAL|PROXY)\w*|\w*(PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|RSH|PROMPT_COMMAND))="
+)
 RUN: Final = rf"""
+env sudo doas: {_VARIABLES}
 env: -S --split-string
 su runuser: -c --command --session-command -s --shell
 script flock: -c --command
@@ -38,6 +43,7 @@ git:log git:diff git:show git:stash git:shortlog git:blame: --ext-diff! --textco
 git:clone: -u -c{_GIT_KEYS} --config{_GIT_KEYS}
 git:clone git:fetch git:pull git:ls-remote git:push git:archive: --upload-pack --receive-pack --exec
 git:rebase git:difftool git:submodule: -x --exec --extcmd
+git:tag: =.*signature
 git:grep: -O --open-files-in-pager --textconv!
 git:cat-file: --textconv! --filters! --batch-command!
 git:filter-branch: =.*
@@ -57,6 +63,7 @@ socat: =(?is:.*?(exec|system|shell):)
 nc ncat: -e -c --exec --sh-exec --lua-exec
 find: -exec -execdir -ok -okdir
 fd fdfind: -x -X --exec --exec-batch
+file: -z! -Z! --uncompress! --uncompress-noreport!
 rg: --pre --hostname-bin -z! --search-zip!
 sort: --compress-program
 split: --filter
@@ -85,14 +92,14 @@ CHANGE: Final = r"""
 cat: =/+dev/
 <: =/+dev/+(tcp|udp)/
 curl: -o -O! --output --remote-name! -T --upload-file -D --dump-header -c --cookie-jar -K --config
-date: -s --set
+date: -s --set #2
 file: -C! --compile!
 find: -delete! -fprint -fprint0 -fprintf -fls
 getent: -s --service
-git:log git:diff git:show git:stash git:shortlog git:whatchanged: --output
+git:log git:diff git:show git:stash git:shortlog git:whatchanged git:rev-list git:blame: --output
 less: -o -O --log-file --LOG-FILE
-printf: -v
-sed: =.*[wWe] =-\w*[if] -i! --in-place! -f --file
+printf: -v =.*%[^a-zA-Z%]*n
+sed: =.*[wWe] =-\w*[ifI] -i! --in-place! -f --file
 sort: -o --output -T --temporary-directory
 tcpdump: -w
 tree: -o -R!
@@ -103,7 +110,8 @@ who: --lookup!
 Form: TypeAlias = tuple[str, re.Pattern[str] | None, bool]
 """An option (`""` for any word), the beginning of its value, and whether it has a value."""
 
-_LETTERS: Final = re.compile(r"-([A-Za-z0-9]+)")
+_TAR_VALUES: Final = "bfgCFHIKLNTVX"
+_LETTERS: Final = re.compile(r"-([A-Za-z0-9.#:@]+)")
 
 
 @cache
@@ -130,6 +138,8 @@ def uses(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
         tables: `RUN`, `CHANGE`.
     """
     program = program_of(words)
+    if program in ("tar", "bsdtar") and len(words) > 1 and not words[1].startswith("-"):
+        words = _spelled(words)
     end = _subcommand(words) if program == "git" else len(words)
     for table in tables:
         known = forms(table)
@@ -143,6 +153,14 @@ def may_act(words: Sequence[str]) -> bool:
     has_hole = any(HOLE in word for word in words)
     known = has_hole and any(name.partition(":")[0] == program for table in tables for name in forms(table))
     return known or any(uses(words, *tables))
+
+
+def _spelled(words: Sequence[str]) -> list[str]:
+    """A command of `tar` in its old style, with the letters of the first word as options before their values."""
+    spelled, values = [words[0]], iter(words[2:])
+    for letter in words[1]:
+        spelled += [f"-{letter}", *([next(values, "")] if letter in _TAR_VALUES else [])]
+    return [*spelled, *values]
 
 
 def _subcommand(words: Sequence[str]) -> int:
