@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pegboard
-from pegboard import ImageContent, Limits, Permissions
+from pegboard import ImageContent, Limits, LinkContent, PermissionRequired, Permissions, Reshape
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -119,6 +119,7 @@ def test_a_wrong_attribute_is_refused_in_plain_words(cls, attribute, value):
     except (TypeError, ValueError, PegboardError) as error:
         raised = error
     assert raised is None or [type(each) for each in raised.args] == [str]
+    assert raised is None or any(each.alias in f"{raised}" for each in attrs.fields(cls))
     assert re.search(r"<class |Attribute\(|NOTHING|must be [<>]|not supported between|has no len", f"{raised}") is None
 
 
@@ -128,6 +129,10 @@ def test_a_wrong_attribute_is_refused_in_plain_words(cls, attribute, value):
         (lambda: Limits(timeout=-1), "timeout must be a number of at least 0, got -1"),
         (lambda: Limits(depth="x"), "depth must be a number of at least 1, got 'x'"),
         (lambda: Permissions([1]), "rules must be of type Rule, got 1"),
+        (lambda: Permissions(1), "rules must be a collection of Rule, got 1"),
+        (lambda: PermissionRequired("edit", "src"), "patterns must be a collection of str, got 'src'"),
+        (lambda: LinkContent("a", "b", 1), "mime_type must be a string, got 1"),
+        (lambda: Reshape(rename=1), "rename: 'int' object is not iterable"),
         (lambda: ImageContent("x", "image/png"), "data must be of type bytes or bytearray or memoryview, got 'x'"),
     ],
 )

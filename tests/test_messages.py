@@ -130,7 +130,7 @@ def test_messages_are_made_of_shorthand():
     assert Message.system("a").role == "system"
     image = ImageContent(b"a")
     assert Message.assistant(TextContent("a"), image, ADD).parts == (TextPart("a"), MediaPart(image), CallPart(ADD))
-    with pytest.raises(TypeError, match="a part of a message must be a string, content, a call or a part, not int"):
+    with pytest.raises(TypeError, match="parts of a message must be strings, content, calls or parts, got 5"):
         Message.user(5)
     assert Message.tool([(ADD, ToolResult("2"))]) == Message("tool", (ResultPart("c1", "add", ToolResult("2")),))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
     import logging
@@ -18,6 +18,8 @@ _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
 MOST_DETAIL: Final = 20_000
 HIDDEN: Final = "(hidden)"
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 def suggest(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> tuple[str, ...]:
@@ -102,6 +104,35 @@ def at_least(
             raise ValueError(f"{attribute.name} must be a number {wanted}, got {value!r:.100}")
 
     return check
+
+
+def tuple_of(name: str, *kinds: type[_T]) -> Callable[[Iterable[_T]], tuple[_T, ...]]:
+    """Converter for attrs: a tuple of instances of these classes, else a `TypeError` that names the attribute."""
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+
+    def convert(values: Iterable[_T]) -> tuple[_T, ...]:
+        if isinstance(values, str) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  a caller may pass anything
+            raise TypeError(f"{name} must be a collection of {wanted}, got {values!r:.100}")
+        items = tuple(values)
+        for item in items:
+            if not isinstance(item, kinds):
+                raise TypeError(f"{name} must be of type {wanted}, got {item!r:.100}")
+        return items
+
+    return convert
+
+
+def named(name: str, convert: Callable[[_T], _R]) -> Callable[[_T], _R]:
+    """Converter for attrs: another one, whose `TypeError` or `ValueError` then begins with the attribute's name."""
+
+    def converted(value: _T) -> _R:
+        try:
+            return convert(value)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{name}: {error}") from error
+
+    return converted
 
 
 class UnknownKeyError(ValueError):

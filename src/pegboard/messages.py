@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_arg
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import one_of
+from pegboard.errors import one_of, tuple_of
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
 from pegboard.schema.json import is_object
 from pegboard.tools.call import ToolCall
@@ -61,7 +61,7 @@ class TextPart(JsonRecord):
 
     type: ClassVar = "text"
     text: str = field(converter=writable)
-    citations: tuple[Citation, ...] = field(default=(), converter=tuple[Citation, ...])
+    citations: tuple[Citation, ...] = field(default=(), converter=tuple_of("citations", Citation))
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 
@@ -164,7 +164,7 @@ def _as_part(value: Part | ToolCall | Content | str) -> Part:
         return MediaPart(value)
     if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         return CallPart(value)
-    raise TypeError(f"a part of a message must be a string, content, a call or a part, not {type(value).__name__}")
+    raise TypeError(f"parts of a message must be strings, content, calls or parts, got {value!r:.100}")
 
 
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -311,7 +311,7 @@ class CallDelta(JsonRecord):
 
     type: ClassVar = "call"
     index: int
-    arguments: str = field(default="", converter=writable)
+    arguments: str = field(default="", converter=lambda text: writable(text, "arguments"))
     id: str = ""
     name: str = ""
 

@@ -41,7 +41,7 @@ def test_messages_have_shorthands(given, messages):
 
 
 def test_something_that_is_no_message_is_refused():
-    with pytest.raises(TypeError, match="not int"):
+    with pytest.raises(TypeError, match="messages: parts of a message must be"):
         ModelRequest([5])
 
 

@@ -149,8 +149,8 @@ def test_tags_are_sorted_and_unique():
         ({"grammar": {"syntax": "lark"}}, "grammar: "),
         ({"grammar": {"syntax": "lark", "definition": 5}}, "grammar: "),
         ({"grammar": {"syntax": "peg", "definition": ""}}, "syntax: unknown value 'peg'"),
-        ({"concurrency": {"mode": "key", "key": "path"}}, "concurrency: key must be a collection of strings"),
-        ({"concurrency": {"mode": "key", "key": [1]}}, "concurrency: key must be a collection of strings"),
+        ({"concurrency": {"mode": "key", "key": "path"}}, "concurrency: key must be "),
+        ({"concurrency": {"mode": "key", "key": [1]}}, "concurrency: key must be "),
         ({"concurrency": {"mode": "key", "key": 1}}, "concurrency: "),
         ({"concurrency": {"mode": "sometimes"}}, "mode: unknown value 'sometimes'"),
         ({"longRunning": 1}, "longRunning: expected bool, found int"),
@@ -164,10 +164,7 @@ def test_untrusted_data_is_checked(change, message):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        *(
-            (lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be a collection of strings")
-            for tags in ("abc", [1])
-        ),
+        *((lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be ") for tags in ("abc", [1])),
         *((lambda text=text: ToolSpec("a", text), TypeError, "title must be strings") for text in (None, 5)),
         (lambda: ToolSpec("a", title=5), TypeError, "title must be strings"),
         *(

@@ -14,7 +14,7 @@ from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure
+from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, named, tuple_of
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, writable
@@ -240,7 +240,7 @@ class ChangeArguments:
         arguments: All arguments, not only the changed ones; copied.
     """
 
-    arguments: dict[str, Any] = field(converter=plain)
+    arguments: dict[str, Any] = field(converter=named("arguments", plain))
 
 
 def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
@@ -250,16 +250,14 @@ def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
         ValueError: There are none, or one is empty.
         TypeError: One isn't a string.
     """
-    found = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in found):
-        raise TypeError(f"{what} must be text, got {found!r:.100}")
+    found = (given,) if isinstance(given, str) else tuple_of(what, str)(given)
     if not found or not all(found):
         raise ValueError(f"{what} must not be empty, got {found!r:.100}")
     return tuple(writable(each) for each in found)
 
 
 def _permission(given: Any) -> str:
-    (name,) = texts("permission", [given])
+    (name,) = texts("permission", (given,))
     if not is_name(name):
         raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {name!r:.100}")
     return name
@@ -286,8 +284,8 @@ class Ask:
     permission: str = field(converter=_permission)
     patterns: tuple[str, ...] = field(default=("*",), converter=lambda given: texts("patterns", given))
     always: tuple[str, ...] = field(default=(), converter=lambda given: texts("always", given) if given else ())
-    metadata: Mapping[str, Any] = field(factory=dict[str, Any], converter=dict)
-    arguments: dict[str, Any] | None = field(default=None, converter=converters.optional(plain))
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("metadata", dict[str, Any]))
+    arguments: dict[str, Any] | None = field(default=None, converter=converters.optional(named("arguments", plain)))
 
 
 @frozen

@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.state import CallState, read_only
-from pegboard.errors import log_failure
+from pegboard.errors import log_failure, tuple_of
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.threads import renew_after_fork, settle_future
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
@@ -71,7 +71,7 @@ class ApprovalRequested(CallEvent):
     type: ClassVar[str] = "approval_requested"
     request: str = ""
     permission: str = ""
-    patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    patterns: tuple[str, ...] = field(default=(), converter=tuple_of("patterns", str))
     reason: str = ""
     hint: str = ""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import ModelError
+from pegboard.errors import ModelError, named, tuple_of
 from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.tools.content import writable
 from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
@@ -38,8 +38,9 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def _as_texts(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+def _texts(name: str) -> Callable[[Any], tuple[str, ...]]:
+    convert = tuple_of(name, str)
+    return lambda given: (given,) if isinstance(given, str) else convert(given or ())
 
 
 @frozen(kw_only=True)
@@ -61,7 +62,7 @@ class ModelConfig:
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
-    stop: tuple[str, ...] = field(default=(), converter=_as_texts)
+    stop: tuple[str, ...] = field(default=(), converter=_texts("stop"))
     seed: int | None = None
     parallel_calls: bool | None = None
     reasoning: Literal["none", "low", "medium", "high"] | None = None
@@ -136,9 +137,9 @@ class ModelRequest:
         ValueError: An unknown tool choice; a tool is named by `NamedTool`.
     """
 
-    messages: tuple[Message, ...] = field(default=(), converter=_as_messages)
+    messages: tuple[Message, ...] = field(default=(), converter=named("messages", _as_messages))
     model: str | None = None
-    instructions: tuple[str, ...] = field(default=(), converter=_as_texts)
+    instructions: tuple[str, ...] = field(default=(), converter=_texts("instructions"))
     tools: ResolvedTools | None = field(default=None, repr=False)
     tool_choice: ToolChoice = field(default="auto", validator=_check_choice)
     config: ModelConfig = _DEFAULT_CONFIG
@@ -146,7 +147,9 @@ class ModelRequest:
     start_early: bool = False
     output: ToolSpec | None = field(default=None, repr=False)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
-    problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple[ProcessorProblem, ...], repr=False)
+    problems: tuple[ProcessorProblem, ...] = field(
+        default=(), converter=tuple_of("problems", ProcessorProblem), repr=False
+    )
 
     @property
     def offered(self) -> tuple[Tool, ...]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 from attrs import Factory, field, frozen
-from attrs.validators import deep_iterable
 
 from pegboard.callbacks import Callback, by_name, settle
-from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, instance_of, suggest
+from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest, tuple_of
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
@@ -167,9 +166,7 @@ class Pipeline:
         RegistrationError: Two have the same name.
     """
 
-    processors: tuple[Processor, ...] = field(
-        default=(), converter=tuple[Processor, ...], validator=deep_iterable(instance_of(Processor))
-    )
+    processors: tuple[Processor, ...] = field(default=(), converter=tuple_of("processors", Processor))
     timeout: float | None = _TIMEOUT
     removed: frozenset[str] = field(default=frozenset(), repr=False)
 

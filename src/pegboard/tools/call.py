@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.errors import instance_of
+from pegboard.errors import instance_of, tuple_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.schema.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
 from pegboard.tools.content import ErrorKind, ToolResult
@@ -479,7 +479,7 @@ class Confirmation(JsonRecord):
     payload: Any = None
     feedback: str | None = None
     permission: str | None = None
-    patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    patterns: tuple[str, ...] = field(default=(), converter=tuple_of("patterns", str))
     earlier: tuple[Confirmation, ...] = field(default=(), repr=False)
     kept: Any = field(default=None, repr=False)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import converters, field, frozen
+from attrs import field, frozen
 
 from pegboard.errors import instance_of, one_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
@@ -35,20 +35,23 @@ ErrorKind: TypeAlias = Literal[
 ]
 
 
-def writable(text: str) -> str:
-    """A string that UTF-8 can encode, by `unicode_text`.
+def writable(text: str, name: str = "text") -> str:
+    """A string that UTF-8 can encode, by `unicode_text`; `name` is for the error.
 
     Raises:
         TypeError: It isn't a string.
     """
     if type(text) is not str:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
-            raise TypeError(f"expected text, got {type(text).__name__}")
+            raise TypeError(f"{name} must be a string, got {text!r:.100}")
         text = str.__str__(text)  # a subclass may override `__str__`
     return text if text.isascii() else unicode_text(text)
 
 
-_optionally_writable: Final = converters.optional(writable)
+def _optional(name: str) -> Callable[[str | None], str | None]:
+    return lambda text: None if text is None else writable(text, name)
+
+
 _is_bytes: Final = instance_of(bytes, bytearray, memoryview)
 _is_text_or_bytes: Final = instance_of(str, bytes, bytearray, memoryview)
 
@@ -72,7 +75,7 @@ class ImageContent(JsonRecord):
 
     type: ClassVar = "image"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="image/png", converter=writable)
+    mime_type: str = field(default="image/png", converter=lambda text: writable(text, "mime_type"))
 
 
 @frozen
@@ -86,7 +89,7 @@ class AudioContent(JsonRecord):
 
     type: ClassVar = "audio"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="audio/wav", converter=writable)
+    mime_type: str = field(default="audio/wav", converter=lambda text: writable(text, "mime_type"))
 
 
 @frozen
@@ -100,9 +103,9 @@ class FileContent(JsonRecord):
     """
 
     type: ClassVar = "resource"
-    uri: str = field(converter=writable)
+    uri: str = field(converter=lambda text: writable(text, "uri"))
     data: bytes | str = field(validator=_is_text_or_bytes)
-    mime_type: str | None = field(default=None, converter=_optionally_writable)
+    mime_type: str | None = field(default=None, converter=_optional("mime_type"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
@@ -121,9 +124,9 @@ class LinkContent(JsonRecord):
     """
 
     type: ClassVar = "resource_link"
-    uri: str = field(converter=writable)
-    name: str = field(converter=writable)
-    mime_type: str | None = field(default=None, converter=_optionally_writable)
+    uri: str = field(converter=lambda text: writable(text, "uri"))
+    name: str = field(converter=lambda text: writable(text, "name"))
+    mime_type: str | None = field(default=None, converter=_optional("mime_type"))
 
 
 Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent
@@ -317,10 +320,10 @@ class ToolResult(SayableRecord):
     structured_content: Any = None
     is_error: bool = field(default=False, validator=instance_of(bool), metadata=ALWAYS)
     kind: ErrorKind | None = field(default=None, validator=one_of(None, *get_args(ErrorKind)))
-    display: str | None = field(default=None, converter=_optionally_writable)
-    title: str | None = field(default=None, converter=_optionally_writable)
+    display: str | None = field(default=None, converter=_optional("display"))
+    title: str | None = field(default=None, converter=_optional("title"))
     metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=instance_of(Mapping))
-    detail: str | None = field(default=None, converter=_optionally_writable)
+    detail: str | None = field(default=None, converter=_optional("detail"))
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
 

@@ -14,7 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import settle
-from pegboard.errors import DefinitionError, RegistrationError, near_or_known
+from pegboard.errors import DefinitionError, RegistrationError, named, near_or_known
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -304,11 +304,11 @@ class Reshape:
         TypeError: A value isn't JSON data.
     """
 
-    rename: Mapping[str, str] = field(factory=dict[str, str], converter=dict[str, str])
-    hide: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
-    default: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
-    retype: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
-    describe: Mapping[str, str] = field(factory=dict[str, str], converter=dict[str, str])
+    rename: Mapping[str, str] = field(factory=dict[str, str], converter=named("rename", dict[str, str]))
+    hide: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("hide", _as_texts))
+    default: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("default", _as_texts))
+    retype: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("retype", _as_texts))
+    describe: Mapping[str, str] = field(factory=dict[str, str], converter=named("describe", dict[str, str]))
 
     def __attrs_post_init__(self) -> None:
         for name in self.hide:

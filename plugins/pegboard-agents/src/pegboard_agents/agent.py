@@ -39,7 +39,7 @@ from pegboard import (
     turn_of,
 )
 from pegboard.callbacks import by_name, may_block, settle
-from pegboard.errors import PegboardError
+from pegboard.errors import PegboardError, tuple_of
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import canonical_json, digest_of, is_object
 from pegboard.threads import off_loop
@@ -89,7 +89,7 @@ class RunsAgent(Protocol):
 
 
 def _texts(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+    return (given,) if isinstance(given, str) else tuple_of("instructions", str)(given or ())
 
 
 @frozen(kw_only=True)

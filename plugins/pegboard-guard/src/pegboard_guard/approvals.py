@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from pegboard import MemoryGrants, PendingError, ReadonlyContext, Rule
 from pegboard.dispatch.approval.grants import Grant, session_key
 from pegboard.dispatch.approval.request import parsed
-from pegboard.errors import log_failure
+from pegboard.errors import log_failure, named
 from pegboard.files import read_private, write_whole
 from pegboard.schema.structure import strict_structurer
 
@@ -48,7 +48,7 @@ class FileApprovals:
         lock_seconds: How long a change waits for another process.
     """
 
-    path: Path = field(converter=Path)
+    path: Path = field(converter=named("path", Path))
     clock: Callable[[], float] = time.time
     lock_seconds: float = LOCK_SECONDS
     _memory: MemoryGrants = field(factory=MemoryGrants, init=False)

@@ -17,6 +17,7 @@ from uuid import uuid4
 from attrs import field, frozen
 
 from pegboard import ArtifactError, Artifacts, ToolResult
+from pegboard.errors import named
 from pegboard.threads import off_loop
 from pegboard.tools.content import Content
 from pegboard.tools.stores import _checked_name  # pyright: ignore[reportPrivateUsage]
@@ -41,7 +42,7 @@ class DirectoryArtifacts(Artifacts):
         most_bytes: The size limit of one version.
     """
 
-    folder: Path = field(converter=Path)
+    folder: Path = field(converter=named("folder", Path))
     most_bytes: int = MOST_BYTES
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:

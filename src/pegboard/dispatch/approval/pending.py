@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 from attrs import field, frozen
-from attrs.validators import deep_iterable
 
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.request import (
@@ -24,7 +23,7 @@ from pegboard.dispatch.approval.request import (
     parsed,
 )
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import PendingError, ToolError, instance_of
+from pegboard.errors import PendingError, ToolError, tuple_of
 from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
 from pegboard.schema.json import canonical_json, digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -248,8 +247,8 @@ class PendingCalls(SignedRecord):
     most_bytes: ClassVar = 16 * 1024 * 1024
     calls: tuple[PendingCall, ...] = field(
         default=(),
-        converter=tuple[PendingCall, ...],
-        validator=(deep_iterable(instance_of(PendingCall)), _check_unique),
+        converter=tuple_of("calls", PendingCall),
+        validator=_check_unique,
     )
 
     def __iter__(self) -> Iterator[PendingCall]:

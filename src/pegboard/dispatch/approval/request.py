@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import PendingError, log_failure
+from pegboard.errors import PendingError, log_failure, tuple_of
 from pegboard.schema.converter import JsonRecord, json_key, read_table
 from pegboard.schema.json import json_faults, json_text, strict_json
 from pegboard.threads import off_loop
@@ -54,7 +54,7 @@ def _check_json(_self: object, _attribute: object, value: Any) -> None:
 
 
 def _patterns(value: Iterable[str] | str | None) -> tuple[str, ...] | None:
-    return None if value is None else (value,) if isinstance(value, str) else tuple(value)
+    return None if value is None else (value,) if isinstance(value, str) else tuple_of("patterns", str)(value)
 
 
 def _check_patterns(_self: object, _attribute: object, value: Any) -> None:

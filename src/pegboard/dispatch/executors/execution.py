@@ -12,6 +12,7 @@ from attrs import field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, read_out, result_of
 from pegboard.dispatch.run import drain, drain_async
+from pegboard.errors import tuple_of
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
@@ -103,7 +104,7 @@ class ExecutionRequest(SayableRecord):
     extra: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
     values: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
     confirmation: Mapping[str, Any] | None = None
-    approvals: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    approvals: tuple[str, ...] = field(default=(), converter=tuple_of("approvals", str))
     depth: int = 0
 
     @classmethod
@@ -176,7 +177,7 @@ class PermissionRequired(SayableRecord):
     """
 
     permission: str
-    patterns: tuple[str, ...] = field(default=("*",), converter=tuple[str, ...])
+    patterns: tuple[str, ...] = field(default=("*",), converter=tuple_of("patterns", str))
     description: str = ""
     metadata: Mapping[str, Any] = field(factory=dict[str, Any])
     approval: str | None = None
@@ -207,7 +208,7 @@ class ExecutionResponse(SayableRecord):
     """
 
     output: str = ""
-    content: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
+    content: tuple[Content, ...] = field(default=(), converter=tuple_of("content", *CONTENT_TYPES))
     structured_content: Any = None
     title: str | None = None
     display: str | None = None
@@ -215,7 +216,7 @@ class ExecutionResponse(SayableRecord):
     is_error: bool = False
     kind: ErrorKind | None = None
     metadata: Mapping[str, Any] = field(factory=dict[str, Any])
-    attachments: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
+    attachments: tuple[Content, ...] = field(default=(), converter=tuple_of("attachments", *CONTENT_TYPES))
     details: Any = None
     detail: str | None = None
     permission_required: PermissionRequired | None = None

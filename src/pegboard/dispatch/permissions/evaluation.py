@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
-from attrs.validators import deep_iterable
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
@@ -26,7 +25,7 @@ from pegboard.dispatch.permissions.rule import (
     UnreadableError,
     refuse_nulls,
 )
-from pegboard.errors import instance_of
+from pegboard.errors import tuple_of
 from pegboard.schema.converter import read_table
 from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.spec import ArgumentKind
@@ -148,7 +147,7 @@ class PermissionRules:
         rules: All of them.
     """
 
-    rules: tuple[Rule, ...] = field(default=(), converter=tuple[Rule, ...], validator=deep_iterable(instance_of(Rule)))
+    rules: tuple[Rule, ...] = field(default=(), converter=tuple_of("rules", Rule))
 
     def with_rules(self, *rules: Rule) -> PermissionRules:
         """A copy with more rules appended: later ones win, except against a forbid rule."""
