@@ -173,8 +173,14 @@ async def test_a_server_that_gives_itself_another_name_is_held_back(tmp_path):
 
 
 async def test_a_command_may_be_given_with_its_arguments():
-    async with served("none", command=[sys.executable, "-I", SERVER, "none"], args=()) as registry:
+    async with served("none", command=[sys.executable, "-I", SERVER, "none"], args=None) as registry:
         assert (await called(registry)).text == "hi"
+
+
+@pytest.mark.parametrize("args", ["-v", 3])
+def test_arguments_beside_a_command_list_must_be_a_list(args):
+    with pytest.raises(ValueError, match="args: must be"):
+        mcp_toolset("bad", command=["server"], args=args)
 
 
 async def test_of_too_many_tools_the_first_are_offered():

@@ -199,7 +199,9 @@ def read_server(name: str, facts: Any) -> ServerSettings:
         command = table.get("command")
         if isinstance(command, list | tuple) and command:  # as other programs have it
             program, *args = cast("Sequence[Any]", command)
-            given = {**table, "command": program, "args": [*args, *table.get("args", ())]}
+            more: Any = table.get("args") or ()
+            whole: Any = [*args, *more] if isinstance(more, list | tuple) else more
+            given = {**table, "command": program, "args": whole}
     return read_table(ServerSettings, given, "")
 
 
