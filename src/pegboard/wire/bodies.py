@@ -218,7 +218,10 @@ _NO_JSON: Final = "arguments that aren't JSON"
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
-    """A call's arguments as a JSON object; invalid ones as text under `INVALID_JSON`. Never raises."""
+    """A call's arguments as a JSON object, also if encoded twice; invalid ones as text under `INVALID_JSON`.
+
+    Never raises.
+    """
     if isinstance(call.arguments, Mapping):
         try:
             taken = dict(call.arguments)
@@ -228,7 +231,18 @@ def arguments_object(call: ToolCall) -> JsonObject:
     text = _text(call.arguments)
     cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     parsed = parsed_object(text)
+    if parsed is None and text.lstrip().startswith('"'):
+        parsed = _encoded_twice(text)
     return {INVALID: cut} if parsed is None else parsed
+
+
+def _encoded_twice(text: str) -> JsonObject | None:
+    """The object in a JSON text that is a string: with `coerce`, the call ran with it."""
+    try:
+        inner: Any = strict_json(text.encode())
+    except ValueError:
+        return None
+    return parsed_object(inner) if isinstance(inner, str) and inner.lstrip().startswith("{") else None
 
 
 def arguments_text(call: ToolCall) -> str:
