@@ -149,6 +149,16 @@ W, WA, WB, XA = ("w", {}), ("w", {"n": 1}), ("w", {"n": 2}), ("x", {"n": 1})
         ([(0, "a", "w", A), (0, "a", None, B)], []),
         ([(0, "a", "w", A), (1, "b", "x", ""), (0, "a", None, B)], []),
         ([(None, None, None, A)], []),
+        (
+            [
+                (0, "a", "w", ""),
+                (0, None, None, '{"'),
+                (0, "b", "x", "{"),
+                (0, None, None, "}"),
+                (0, None, None, A[2:]),
+            ],
+            [],
+        ),
     ],
 )
 def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces, calls):

@@ -42,6 +42,7 @@ class StreamedCall:
         closed: Whether the provider has said that it is complete.
         echoes: Whether it only repeats the name of the complete call before it, unless text follows.
         is_doubted: Whether a piece may belong to it that can't be placed.
+        overlaps: Whether it began at the index of a call that has begun its arguments, and not ended them.
         ids: The ids under which pieces have named it; the last of them is `last_id`.
     """
 
@@ -54,6 +55,7 @@ class StreamedCall:
     closed: bool = False
     echoes: bool = False
     is_doubted: bool = False
+    overlaps: bool = False
     ids: set[str] = field(factory=set[str])
     last_id: str = ""
     _end: JsonEnd = field(factory=JsonEnd, init=False)
@@ -208,7 +210,10 @@ class StreamedCalls:
             self.doubt(known, at)
             return None
         if known or at or self.all:
-            return known or at or self.all[-1]
+            found = known or at or self.all[-1]
+            if known is None and found.overlaps:
+                self.doubt(found)
+            return found
         return None if piece.is_blank and not piece.id else self._open(piece)
 
     def _named(self, piece: _Piece) -> StreamedCall | None:
@@ -223,6 +228,7 @@ class StreamedCalls:
         begun = self._open(piece)
         if begun is not None:
             begun.echoes = piece.name == at.name and not piece.id and piece.is_blank
+            begun.overlaps = len(at.text) > 0 and not at.is_complete
         return begun
 
     def _repeats(self, call: StreamedCall, piece: _Piece) -> bool:
