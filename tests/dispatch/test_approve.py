@@ -253,7 +253,10 @@ def test_without_an_approver_a_call_is_denied():
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
             "denied",
-            "delete needs approval (marked destructive), and there is no approver. It was denied. Continue without it.",
+            (
+                "delete needs approval (it is marked destructive), and there is no approver. It was denied. "
+                "Continue without it."
+            ),
         )
 
 

@@ -674,14 +674,15 @@ def test_an_unknown_id_is_an_error_with_a_hint(read, arguments):
     result = read(arguments)
     assert (result.kind, result.is_error) == ("tool_failure", True)
     assert result.text == (
-        "there is no stored result 'unknown'.\nCall the original tool again and request less at once."
+        "Nothing was read: there is no stored result 'unknown'.\n"
+        "Use the id, line and byte of a note, or call the original tool again and request less at once."
     )
 
 
 def test_another_session_cant_read_it(store, read):
     one = store.keep("secret", session="ann")
     assert read({"id": one.id}, "ann").text.startswith("secret")
-    assert read({"id": one.id}, "bob").text.startswith(f"there is no stored result '{one.id}'.")
+    assert read({"id": one.id}, "bob").text.startswith(f"Nothing was read: there is no stored result '{one.id}'.")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"id": "a", "line": 0}, {"id": "a", "byte": -1}, {"id": "a", "lines": 0}])

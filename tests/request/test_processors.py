@@ -347,7 +347,7 @@ def test_each_tool_beyond_the_budget_has_a_reason():
     assert str(tools.explain("b")) == (
         "b: not offered\n  + offered: by the host\n  - budget: it takes about 50 tokens, and 20 of 120 are left"
     )
-    assert "+ budget: kept" in str(tools.explain("a"))
+    assert "+ budget: not removed" in str(tools.explain("a"))
 
 
 @given(
@@ -496,7 +496,7 @@ def test_each_unsent_tool_has_a_reason():
     assert "- pack: it only processes requests; no model is offered it" in str(tools.explain("hidden"))
     assert "- pack: it is deferred: offered once a search has found it (pip install" in str(tools.explain("late"))
     assert str(tools.explain("a")) == (
-        "a: offered\n  + offered: by the host\n  + pack: kept\n  + pack: kept\n  + order: place 1 of 1"
+        "a: offered\n  + offered: by the host\n  + pack: not removed\n  + pack: not removed\n  + order: 1 of 1"
     )
 
 

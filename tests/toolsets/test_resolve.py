@@ -259,13 +259,13 @@ def test_its_digest_is_over_the_digests_of_its_tools_in_order():
 @pytest.mark.parametrize(
     ("name", "options", "text"),
     [
-        ("a", {}, "a: offered\n  + offered: by the host\n  + order: place 1 of 3"),
+        ("a", {}, "a: offered\n  + offered: by the host\n  + order: 1 of 3"),
         (
             "c",
             {"default": Matches("name", "?"), "where": Matches("tag", "x"), "active": ["c", "a"], "order": ["a"]},
             (
                 "c: offered\n  + offered: by the host\n  + matches the default filter: name:? (name: c)\n"
-                "  + matches where: tag:x (tag: x)\n  + active: among the active names\n  + order: place 2 of 2"
+                "  + matches where: tag:x (tag: x)\n  + active: among the active names\n  + order: 2 of 2"
             ),
         ),
         (
@@ -291,7 +291,7 @@ def test_an_explanation_names_held_back_tools():
     explanation = resolved(THREE, toolsets=[toolset]).explain("a")
     assert str(explanation) == (
         "a: offered\n  + offered: by the host\n"
-        "  - name: the tool of the host, toolset 't' is held back: the host has the name\n  + order: place 1 of 3"
+        "  - name: the tool of the host, toolset 't' is held back: the host has the name\n  + order: 1 of 3"
     )
 
 
@@ -322,7 +322,7 @@ def test_left_out_tools_are_explained_by_their_step():
     assert tools.names == ("a", "c")
     assert str(tools.explain("b")) == "b: not offered\n  + offered: by the host\n  - budget: it is too long"
     assert str(tools.explain("c")) == (
-        "c: offered\n  + offered: by the host\n  + budget: kept\n  + order: place 2 of 2"
+        "c: offered\n  + offered: by the host\n  + budget: not removed\n  + order: 2 of 2"
     )
     assert tools.was_held_back("b")
 
@@ -332,7 +332,7 @@ def test_added_tools_come_last_and_are_explained():
     assert tools.names == ("c", "files")
     assert tools.get("files") is FILES
     assert str(tools.explain("files")) == (
-        "files: offered\n  + offered: by plugin 'files'\n  + budget: kept\n  + order: place 2 of 2"
+        "files: offered\n  + offered: by plugin 'files'\n  + budget: not removed\n  + order: 2 of 2"
     )
     assert "- excluded by where: tag:x" in str(tools.explain("b"))
 

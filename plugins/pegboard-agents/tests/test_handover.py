@@ -62,9 +62,9 @@ def test_exit_loop_of_the_first_agent_ends_the_run():
 def test_agents_that_hand_over_without_an_end_end_at_the_limit():
     outcome = run(agents(clerk=[to("boss")] * 9, boss=[to("clerk")] * 9), handovers=4)
     assert (outcome.handovers, outcome.turn.ended) == (4, "transferred")
-    assert "changed hands 4 times, the most that is allowed" in outcome.turn.detail
+    assert "handed over 4 times, which is the maximum" in outcome.turn.detail
     outcome = run(agents(clerk=[to("boss")], boss=[ToolCall("exit_loop", {})]), handovers=1)
-    assert (outcome.agent, "changed hands 1 times" in outcome.turn.detail) == ("boss", True)
+    assert (outcome.agent, "handed over 1 times" in outcome.turn.detail) == ("boss", True)
 
 
 def test_handing_over_to_oneself_or_to_an_unknown_agent_is_refused():

@@ -74,7 +74,7 @@ def test_the_answers_are_for_the_model_by_question():
     [
         (Reject("green, please"), "The user answered in other words: green, please.", True),
         (Reject(), "The user declined to answer.", False),
-        (Once(), "The user said yes, which stands for your first options:\nWhich colour?\nred", True),
+        (Once(), "The user answered yes, so the first option of each question is chosen:\nWhich colour?\nred", True),
     ],
 )
 def test_free_text_no_answer_and_a_plain_yes_are_answers(answer, text, answered):

@@ -163,7 +163,7 @@ def test_a_server_name_that_could_be_a_tools_prefix_is_refused(name, words):
 
 async def test_a_server_that_gives_itself_another_name_is_held_back(tmp_path):
     file = str(tmp_path / "accepted.json")
-    for name, kind, words in (("bad", None, "hi"), ("evil", "tool_failure", "is another one than was accepted")):
+    for name, kind, words in (("bad", None, "hi"), ("evil", "tool_failure", "isn't the one that was accepted")):
         async with served("none", accepted=file, env={"NAME": name}) as registry:
             result = await called(registry)
             assert (result.kind, words in result.text) == (kind, True), result.text

@@ -350,7 +350,7 @@ async def test_resources_prompts_and_instructions_are_available_if_enabled(tmp_p
         prompt = await registry.call("real__get_prompt", {"name": "greet", "arguments": {"who": "Ann"}})
         assert prompt.text == "user: Greet Ann"
         request = await registry.process(ModelRequest("hi", tools=offered))
-        assert "The MCP server 'real' says of its tools:\nEcho before you read." in request.system
+        assert "The MCP server 'real' gives these instructions for its tools:\nEcho before you read." in request.system
 
 
 async def test_instructions_that_changed_are_held_back_and_reported(tmp_path):

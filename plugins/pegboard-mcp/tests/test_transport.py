@@ -144,7 +144,7 @@ async def test_a_session_that_the_server_has_lost_is_opened_again():
             reply(writer, {"result": HI}, message)
 
     async with served(call) as (web, registry):
-        assert "has forgotten the session" in (await called(registry)).text
+        assert "no longer knows the session" in (await called(registry)).text
         assert (await called(registry)).text == "hi"
         assert web.sessions == 2
 

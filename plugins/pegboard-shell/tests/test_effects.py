@@ -232,8 +232,8 @@ async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(make_regi
         context = ReadonlyContext(work_dir=str(folder))
         return registry.permissions.decide(tool, {"command": "echo x > there"}, context=context)
 
-    assert (decided(top).action, decided(top).reason) == ("ask", "marks this call destructive")
-    assert decided(tmp_path / "elsewhere").reason != "marks this call destructive"
+    assert (decided(top).action, decided(top).reason) == ("ask", "it marks this call destructive")
+    assert decided(tmp_path / "elsewhere").reason != "it marks this call destructive"
 
 
 @pytest.mark.parametrize(

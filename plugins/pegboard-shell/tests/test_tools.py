@@ -212,7 +212,7 @@ async def test_destructive_commands_ask(make_registry, top):
     with ScriptedApprover([Once()]) as approver:
         registry.approver = approver
         await registry.call("shell", {"command": "rm file"})
-    assert approver.requests[0].reason == "marks this call destructive"
+    assert approver.requests[0].reason == "it marks this call destructive"
     assert not (top / "file").exists()
 
 

@@ -582,9 +582,11 @@ def kept_result_tool(
     ) -> ToolResult:
         """Read more of an earlier result that was truncated.
 
+        Returns the text from that position, then a [note] that tells how to continue, or that it is the end.
+
         Args:
             context: Whose results.
-            id: The id in the note of the truncated result.
+            id: The id of the result, from the note in the truncated result.
             line: First line to read, from 1.
             byte: First byte to read in that line, from 0. Only needed in the middle of a very long line.
             lines: Maximum number of lines to read.
@@ -594,8 +596,8 @@ def kept_result_tool(
         try:
             page = store.read(id, line=line, byte=byte, session=reader_of(context), limits=page_limits)
         except LookupError as error:
-            hint = "Call the original tool again and request less at once."
-            raise ToolError(f"{error}.", hint=hint) from None
+            hint = "Use the id, line and byte of a note, or call the original tool again and request less at once."
+            raise ToolError(f"Nothing was read: {error}.", hint=hint) from None
         rest = "End of the result."
         if page.next is not None:
             asked = f'id="{id}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")

@@ -245,7 +245,7 @@ class _Trace:
             yield _Reason(each.step, "in" if passed else "out", each.text(tool, passed))
             if not passed:
                 return
-        yield _Reason("order", "in", f"place {places[name]} of {len(places)}")
+        yield _Reason("order", "in", f"{places[name]} of {len(places)}")
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
@@ -328,7 +328,7 @@ class ResolvedTools:
         if not out:
             return self
         tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
-        step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "kept"))
+        step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "not removed"))
         return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, step_made)))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:

@@ -187,14 +187,14 @@ def _worded(content: Content) -> str:
         return f"[link{name}{kind}: {content.uri}]"
     if isinstance(content, FileContent) and (text := text_of_file(content)):
         return f"[file {content.uri}]\n{text}" if content.uri else text
-    what = "a sound" if isinstance(content, AudioContent) else "an image"
+    what = "audio" if isinstance(content, AudioContent) else "image"
     what = f"file {content.uri}" if isinstance(content, FileContent) else what
     shown = "" if isinstance(content.data, str) else media_type(content.data, content.mime_type)
     kind = shown if shown not in ("", BINARY) else content.mime_type
     facts = [kind] if kind else []
     if not content.data:
-        return f"[{' '.join([what, *(f'({fact})' for fact in facts)])} that is empty]"
-    return f"[{what} ({', '.join([*facts, f'{len(content.data):,} bytes'])}) that can't be shown here]"
+        return f"[{' '.join([what, *(f'({fact})' for fact in facts)])}: it is empty]"
+    return f"[{what} ({', '.join([*facts, f'{len(content.data):,} bytes'])}): it can't be shown here]"
 
 
 def render_json(value: object) -> str:

@@ -281,7 +281,9 @@ def test_a_callback_that_asks_is_asked_about_with_the_call():
     (first,) = approver.requests
     assert (first.permission, first.patterns, first.arguments) == ("careful", ("a*", "o", "*"), {"path": "b"})
     assert (first.always, first.wider, dict(first.metadata)) == ((), (), {"why": "it is old"})
-    assert first.reason == "asks for the permission 'careful', asks for the permission 'other', marked destructive"
+    assert (
+        first.reason == "it needs the permission 'careful', it needs the permission 'other', it is marked destructive"
+    )
 
 
 def test_always_may_answer_what_only_a_callback_asks():

@@ -758,7 +758,7 @@ def test_a_permission_asked_for_while_running_is_required(local):
     assert (required.permission, required.patterns) == ("net", ("u",))
     assert required.metadata == {
         "why": "update",
-        "reason": "asks for the permission 'net'",
+        "reason": "it needs the permission 'net'",
         "always": ["*"],
     }
     assert run_locally(executor, "ask_inside", [required.approval], path="u").output == "fetched u"

@@ -58,16 +58,22 @@ def action(called, arguments=None, *rules, **options):
 @pytest.mark.parametrize(
     ("called", "reason"),
     [
-        (tool(permission="x"), "asks for the permission 'x'"),
-        (tool(destructive=True), "marked destructive"),
-        (tool(origin=STRANGER, read_only=True), "brought by an origin that isn't trusted"),
-        (tool(requires_confirmation=True), "wants each call confirmed"),
-        (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
-        (tool(confirms=lambda arguments, context: context.user is None), "wants this call confirmed"),
-        (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
-        (tool(confirms=lambda arguments: sys.exit()), "can't say whether this call has to be confirmed"),
+        (tool(permission="x"), "it needs the permission 'x'"),
+        (tool(destructive=True), "it is marked destructive"),
+        (tool(origin=STRANGER, read_only=True), "it comes from an untrusted origin"),
+        (tool(requires_confirmation=True), "it requires confirmation of each call"),
+        (
+            tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1),
+            "it requires confirmation of this call",
+        ),
+        (tool(confirms=lambda arguments, context: context.user is None), "it requires confirmation of this call"),
+        (tool(confirms=lambda arguments: arguments["b"]), "it isn't known whether this call must be confirmed"),
+        (tool(confirms=lambda arguments: sys.exit()), "it isn't known whether this call must be confirmed"),
         *(
-            (tool(confirms=lambda arguments, answer=answer: answer), "can't say whether this call has to be confirmed")
+            (
+                tool(confirms=lambda arguments, answer=answer: answer),
+                "it isn't known whether this call must be confirmed",
+            )
             for answer in (None, "", 0, [], "no", 1)
         ),
     ],
@@ -331,8 +337,8 @@ def by_arguments(**options):
 def test_a_tool_may_decide_by_arguments_whether_a_call_is_destructive():
     called = by_arguments(destructive=lambda arguments: arguments["line"].startswith("rm"))
     assert action(called, {"line": "ls"}) == "allow"
-    assert decide(called, {"line": "rm a"}).reason == "marks this call destructive"
-    assert decide(called, {}).reason == "can't say whether this call is destructive"
+    assert decide(called, {"line": "rm a"}).reason == "it marks this call destructive"
+    assert decide(called, {}).reason == "it isn't known whether this call is destructive"
     assert action(called, {"line": "rm a"}, Rule("shell", "*", "allow")) == "allow"
     assert called.spec.annotations == ToolAnnotations()
     assert not settled(DEFAULT_PERMISSIONS, called)
@@ -395,7 +401,7 @@ def test_forbid_rules_apply_in_bypass():
 def test_never_ask_denies_what_would_ask():
     decision = decide(SHELL, {"line": "ls"}, mode="never_ask")
     assert (decision.action, decision.rule) == ("deny", None)
-    assert decision.reason == "asks for the permission 'bash', and the mode is never_ask"
+    assert decision.reason == "it needs the permission 'bash', and the mode is never_ask"
     asks = Rule("probe", "*", "ask")
     decision = decide(PLAIN, {}, asks, mode="never_ask")
     assert (decision.action, decision.rule) == ("deny", asks)

@@ -13,7 +13,8 @@ from annotated_types import Ge, Le
 from pegboard import ToolError, hookimpl, tool
 
 Unit = Literal["C", "F"]
-City = Annotated[str, "Its English name."]
+City = Annotated[str, "The city's English name."]
+Degrees = Annotated[Unit, "The unit of the temperature: Celsius or Fahrenheit."]
 
 _CLIMATE: Final[Mapping[str, tuple[int, str]]] = {"Cairo": (31, "sun"), "Lima": (19, "fog"), "Oslo": (4, "rain")}
 
@@ -28,14 +29,14 @@ class Weather(TypedDict):
 
 
 @tool(read_only=True, tags=["weather"], examples=[{"city": "Oslo"}])
-def current_weather(city: City, unit: Unit = "C") -> Weather:
+def current_weather(city: City, unit: Degrees = "C") -> Weather:
     """Get the current weather in a city."""
     return _weather(city, unit)
 
 
 @tool(read_only=True, tags=["weather"], examples=[{"city": "Cairo", "days": 2}])
 def weather_forecast(
-    city: City, days: Annotated[int, Ge(1), Le(7), "How far ahead."] = 3, unit: Unit = "C"
+    city: City, days: Annotated[int, Ge(1), Le(7), "The number of days."] = 3, unit: Degrees = "C"
 ) -> list[Weather]:
     """Forecast the weather in a city, day by day from tomorrow."""
     today = _weather(city, unit)

@@ -168,9 +168,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         if now.handovers >= handovers and (
             outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)
         ):
-            detail = (
-                f"not handed over: the conversation has changed hands {now.handovers} times, the most that is allowed"
-            )
+            detail = f"not handed over: the conversation was handed over {now.handovers} times, which is the maximum"
             return attrs.evolve(now, turn=outcome.evolve(detail=detail))
         if outcome.ended == "transferred":
             target = _known(known, str(outcome.actions.transfer_to)).name

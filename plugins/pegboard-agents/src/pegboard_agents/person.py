@@ -117,7 +117,9 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
     answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
     lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
     facts: Any = {"answers": answers, "words": "yes" if is_plain else None, "answered": True}
-    head = "The user said yes, which stands for your first options:" if is_plain else "The user answered:"
+    head = (
+        "The user answered yes, so the first option of each question is chosen:" if is_plain else "The user answered:"
+    )
     return ToolResult(f"{head}\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
 
 

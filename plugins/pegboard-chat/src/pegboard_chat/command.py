@@ -83,8 +83,9 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     """Chat with a model that can call tools.
 
     The prompt is PROMPT or standard input. Without a prompt, in a terminal, it starts a conversation; there, /help
-    lists commands. The answer is streamed to standard output, calls and their results to standard error. Calls that
-    need confirmation are asked about in a terminal. Ctrl-C ends the turn; --history saves the conversation so far.
+    lists commands. The answer is streamed to standard output, calls and their results to standard error. In a
+    terminal, you are asked before a call that needs confirmation. Ctrl-C ends the turn; --history saves the
+    conversation so far.
 
     'registry models' lists the available models. Exits with 1 if there is no answer.
     """

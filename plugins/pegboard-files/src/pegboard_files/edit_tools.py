@@ -320,7 +320,7 @@ class EditToolChoice:
         if {"patch", "replacement"} - set(kinds.values()):
             return None  # only one kind of tool is offered
         left_out = "replacement" if patches else "patch"
-        reason = f"model {model!r} {'knows' if patches else 'is not known to know'} apply_patch"
+        reason = f"model {model!r} {'matches' if patches else 'matches none of'} the setting patch_models"
         return request.evolve(
             tools=request.tools.without(
                 "edit_tools", {name: reason for name, kind in kinds.items() if kind == left_out}

@@ -25,7 +25,11 @@ def guard_command() -> None:
 
 @guard_command.command("verify")
 @click.argument("file", type=_FILE)
-@click.option("--head", metavar="HASH", help="Hash of a record that must be in the journal: finds a missing end.")
+@click.option(
+    "--head",
+    metavar="HASH",
+    help="Hash of a record that must be in the journal, to find out whether its end was cut off.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify_command(file: Path, head: str | None, as_json: bool) -> int:
     """Check that a journal is unchanged.
@@ -53,7 +57,7 @@ def verify_command(file: Path, head: str | None, as_json: bool) -> int:
 def log_command(file: Path, as_json: bool) -> int:
     """Show the records of a journal's file.
 
-    Exits with 1 if a line is not a record. Only single records are checked; 'verify' checks that none is missing.
+    Exits with 1 if a line is not a record. Each record is checked alone; 'verify' also finds missing ones.
     """
     return _show(file, None, as_json=as_json)
 
@@ -69,7 +73,7 @@ def logs_command(journal: Path | None) -> click.Command:
         """Show the tool calls in the audit journal.
 
         Nothing is recorded until the configuration names a file: [plugins.guard.journal] file = "~/audit.jsonl".
-        FILE is another journal's. Exits with 1 if a line is not a record.
+        FILE is another journal's file. Exits with 1 if a line is not a record.
         """
         path = file or journal
         if path is None:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @registry_options()
 @click.pass_obj
 def watch_command(options: Options) -> int:
-    """Show the tools of files, and each that is added, changed or removed, until Ctrl-C.
+    """Show the tools that files define, and report changes until Ctrl-C.
 
-    The files are those in `tool` and `tools` of the folders in the settings (folders = ["~/my"] in [plugins.hooks]). A
-    broken file is reported with the line, and its tools are added once it is fixed.
+    Reads the files in `tool` and `tools` of each folder in the settings (folders = ["~/my"] in [plugins.hooks]). A
+    broken file is reported with its line; its tools are added once it is fixed.
     """
     session = open_session(options)
     session.run(lambda: _watched(session))

@@ -210,7 +210,9 @@ class Connection:
                 raise ServerError(self._lost_text(session, cause), "lost") from error
             if str(error) == _TERMINATED:
                 session.closing.set()
-                raise ServerError(f"the server {self.name!r} has forgotten the session; call again") from error
+                raise ServerError(
+                    f"the server {self.name!r} no longer knows the session; call the tool again"
+                ) from error
             raise ServerError(str(error), "unreadable" if error.code == PARSE_ERROR else "answered") from error
         except (ValueError, RuntimeError) as error:  # pydantic's is a ValueError
             raise ServerError(cause_of(error), "unreadable") from error
@@ -221,7 +223,7 @@ class Connection:
     def _lost_text(self, session: _Session, cause: str | None = None) -> str:
         """Error text for a lost connection, with what is known of the cause."""
         last = [self._hidden(line) for line in session.inbox.last_words]
-        words = f"; its last words: {last[-1]}" if last else ""
+        words = f"; its last output: {last[-1]}" if last else ""
         return f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
 
     def _hidden(self, text: str) -> str:

@@ -80,7 +80,7 @@ class Host:
         """The user's answer to a question or a form; anything but a clear, valid yes is a refusal or a cancellation."""
         running = self._running()
         if running is None:
-            return ErrorData(code=INVALID_REQUEST, message="no call is running that it could be asked for")
+            return ErrorData(code=INVALID_REQUEST, message="no call of a tool is running that needs this")
         try:
             return await running.ask(self._elicited(params, running.context))
         except Exception as error:  # noqa: BLE001  a refusal or a pending approval, too
@@ -89,12 +89,12 @@ class Host:
 
     async def _elicited(self, params: ElicitRequestParams, context: ToolContext) -> ElicitResult:
         is_form = isinstance(params, ElicitRequestFormParams)
-        words = params.message if is_form else f"{params.message}\n\nIt wants you to open {params.url}"
+        words = params.message if is_form else f"{params.message}\n\nOpen this address: {params.url}"
         schema = json_text(params.requested_schema) if is_form else None
         if not is_form and not params.url.startswith(("https://", "http://")):
-            raise ValueError("the address that it wants opened isn't a web page")
+            raise ValueError("the address to open isn't a web page")
         if len(words) > MOST_ASKED or len(schema or "") > MOST_ASKED:
-            raise ValueError("it is too long to be asked")
+            raise ValueError("the question is too long")
         hint = f"The MCP server {self._server!r} asks: {visible(words, newlines=True)}"
         payload = None if schema is None else {"form": json.loads(schema)}
         answer = await context.request_confirmation(hint, payload)
@@ -113,7 +113,7 @@ class Host:
         """The answer of the host's model, if the rules or the user allow it."""
         running = self._running()
         if running is None:
-            return ErrorData(code=INVALID_REQUEST, message="no call is running that it could be asked for")
+            return ErrorData(code=INVALID_REQUEST, message="no call of a tool is running that needs this")
         try:
             return await running.ask(self._sampled(params, running.context))
         except Exception as error:  # noqa: BLE001  the server gets no details

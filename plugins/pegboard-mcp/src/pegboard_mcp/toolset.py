@@ -171,7 +171,7 @@ class McpToolset(ToolsetBase):
     async def _instructions(self, context: ReadonlyContext) -> str:
         await self.tools(context)
         text = visible(self._known.offered.instructions, newlines=True) if self._known is not None else ""
-        return f"The MCP server {self.name!r} says of its tools:\n{text}" if text else ""
+        return f"The MCP server {self.name!r} gives these instructions for its tools:\n{text}" if text else ""
 
     # Accepted definitions --------------------------------------------------------------------------------------------
 
@@ -342,9 +342,13 @@ class McpToolset(ToolsetBase):
         accepted = self._definition(name)
         is_changed = accepted is None or accepted.digest != now.digest or (before or now).digest != now.digest
         if is_changed or self._is_another:
-            what = "is another one than was accepted" if self._is_another else "has changed its definition"
+            what = (
+                "isn't the one that was accepted"
+                if self._is_another
+                else "has changed its definition since it was accepted"
+            )
             raise ToolError(
-                f"{name} was not run: the server {self.name!r} {what} since it was accepted. "
+                f"{name} was not run: the server {self.name!r} {what}. "
                 f"Ask the user to review it with 'registry mcp accept {self.name}'."
             )
 

@@ -123,7 +123,9 @@ class MemoryTools:
         *,
         call: ToolContext | None = None,
     ) -> ToolResult:
-        """Edit one of the memory blocks in your instructions. You see the changed block in your next request.
+        """Edit one of the memory blocks in your instructions. Returns the length of the block.
+
+        You see the changed block in your next request.
 
         Args:
             operation: "create": add a new block. "append": add content at the end of a block, after a blank line.
@@ -156,7 +158,9 @@ class MemoryTools:
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Search memory from earlier conversations and archived blocks. Returns the best matches first.
+        """Search memory from earlier conversations and archived blocks.
+
+        Returns the best matches first, each with its author and time. If nothing matches, try other words.
 
         Args:
             query: Words to search for. There is no search syntax.
@@ -212,7 +216,9 @@ class MemoryTools:
     async def save_artifact(
         self, name: Name, content: Annotated[str, MaxLen(MOST_ARTIFACT)], *, context: ToolContext
     ) -> ToolResult:
-        """Save a text as a file. Saving under an existing name adds a version; old versions are kept.
+        """Save a text as a file. Returns the number of its version.
+
+        Saving under an existing name adds a version; old versions are kept. Read files with load_artifacts.
 
         Args:
             name: File name, such as "report.md" or "charts/2026.csv". Files belong to this conversation; a name that
@@ -255,6 +261,8 @@ class MemoryTools:
         context: ToolContext,
     ) -> ToolResult:
         """Read saved files, or list all of them.
+
+        Returns the content of each file after its name; without names, the names of all files.
 
         Args:
             artifact_names: Names of the files to read. Leave it empty to list the names of all files.
@@ -317,7 +325,9 @@ class MemoryTools:
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Send a message to a user, another agent, a group or a channel. Returns at once; don't wait for an answer.
+        """Send a message to a user, another agent, a group or a channel.
+
+        Returns the id of the message at once. It doesn't return an answer, so don't wait for one.
 
         Args:
             target_type: Type of the recipient.

@@ -72,7 +72,7 @@ class ClientCall:
 
 
 def _texts(contents: list[Rendered]) -> str:
-    unseen = "[{} that can't be shown here]"
+    unseen = "[{}: it can't be shown here]"
     return "\n".join(each.value if each.kind == "text" else unseen.format(each.name or each.kind) for each in contents)
 
 

@@ -120,8 +120,8 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     a.b=value     a property of an object
     key=x key=y   the items of an array
 
-    A freeform tool takes input=TEXT, or standard input. Calls that are destructive or need confirmation are asked
-    about in a terminal. Ctrl-C stops the tool.
+    A freeform tool takes input=TEXT, or standard input. In a terminal, you are asked before a call that is destructive
+    or needs confirmation. Ctrl-C stops the tool.
     """  # noqa: D301  click's marker is the character itself
     session = open_session(options)
     session.read_rules(rules)

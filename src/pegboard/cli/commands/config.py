@@ -321,7 +321,7 @@ def _facts(step: Processor) -> dict[str, Any]:
 def completion_command(shell: str) -> int:
     """Print a shell's completion script.
 
-    It completes commands, tools and their arguments. Enable it with one of these:
+    It completes commands, tools and their arguments. To enable it, use one of the lines below.
     """
     write((_FOLDER / f"registry.{shell}").read_text())
     return 0

@@ -91,9 +91,9 @@ def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
 def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     """Check for problems and suggest fixes. Exits with 1 if there are any.
 
-    Plugins that failed, tools held back, manifests that don't match the code, unmet requirements, configuration that
-    is invalid or not trusted, unreadable distributions, a cache that others can write, and problems that plugins
-    report themselves.
+    Looks for plugins that failed, tools that are held back, manifests that don't match the code, unmet requirements,
+    configuration that is invalid or not trusted, unreadable distributions, a cache that others can write, and problems
+    that plugins report themselves.
     """
     checked: list[str] = []
     with Status() as status:

@@ -199,16 +199,20 @@ class ToolPolicy:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
         spec, confirms, destroys = self.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
         if spec.annotations.destructive_hint is True:
-            return "marked destructive"
+            return "it is marked destructive"
         if destroys is not None and (answer := _answer(destroys, arguments, context)) is not False:
-            return "marks this call destructive" if answer else "can't say whether this call is destructive"
+            return "it marks this call destructive" if answer else "it isn't known whether this call is destructive"
         if confirms is None and spec.requires_confirmation:
-            return "wants each call confirmed"
+            return "it requires confirmation of each call"
         if confirms is not None and (answer := _answer(confirms, arguments, context)) is not False:
-            return "wants this call confirmed" if answer else "can't say whether this call has to be confirmed"
+            return (
+                "it requires confirmation of this call"
+                if answer
+                else "it isn't known whether this call must be confirmed"
+            )
         if spec.permission is not None:
-            return f"asks for the permission {spec.permission!r}"
-        return None if self.trusted else "brought by an origin that isn't trusted"
+            return f"it needs the permission {spec.permission!r}"
+        return None if self.trusted else "it comes from an untrusted origin"
 
     def decide(
         self,
@@ -230,7 +234,7 @@ class ToolPolicy:
         if forbidden:
             return forbidden
         if self.permissions.mode == "plan" and not (only_reads or self.reads_only):
-            return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
+            return Decision("deny", reason="the mode is plan, and the tool isn't marked read-only")
         if self.permissions.mode == "bypass":
             return Decision("allow", reason="the mode is bypass")
         decision = evaluation.decide_ordinary()
@@ -348,7 +352,7 @@ class ToolPolicy:
         )
         touched = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
         evaluation = Evaluation(rules, touched, folders, granted, tuple(patterns) if kind == "text" else None)
-        return self.conclude(evaluation, lambda: f"asks for the permission {permission!r}"), evaluation.exact
+        return self.conclude(evaluation, lambda: f"it needs the permission {permission!r}"), evaluation.exact
 
     def request(
         self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]
