@@ -739,7 +739,7 @@ def test_a_file_is_the_fallback_of_a_failing_persistent_store(caplog):
     assert Path(result.metadata["file"]).read_text() == NUMBERS
     assert broken.call_sync("read_result", {"id": result.metadata["kept"]}, ANN).text.startswith("1\n2\n")
     refused = broken.call_sync("read_result", {"id": "a"}, ANN)
-    assert refused.text.startswith("the result 'a' can't be read now (OSError).")
+    assert refused.text.startswith("Nothing was read: the result 'a' can't be read now (OSError).")
     assert "the disk is full" in caplog.text
 
 

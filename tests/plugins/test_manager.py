@@ -548,7 +548,7 @@ class TestServices:
         registry = ToolRegistry()
         registry.register(recall)
         result = registry.call_sync("recall")
-        assert result.text == "recall isn't set up here, so it can't run. Do without it, or say so."
+        assert result.text == "recall isn't set up here, so it can't run. Continue without it, or tell the user."
         reason = "no Memory is provided; the host does it with registry.provide(Memory, ...), or a plugin does once it "
         assert f"{reason}is installed and loaded: dist-archive, pegboard-memory" in result.detail
 

@@ -314,7 +314,7 @@ def test_a_missing_service_has_details_for_the_operator_only():
 
     with pytest.raises(ToolError) as caught:
         called(lookup, {})
-    assert caught.value.text == "lookup isn't set up here, so it can't run. Do without it, or say so."
+    assert caught.value.text == "lookup isn't set up here, so it can't run. Continue without it, or tell the user."
     assert isinstance(caught.value.__cause__, MissingServiceError)
     assert "registry.provide(Database, ...)" in str(caught.value.__cause__)
 
@@ -328,6 +328,7 @@ def test_a_service_that_cannot_be_opened_has_details_for_the_operator_only():
     with pytest.raises(ToolError) as caught:
         called(lookup, {}, {Database: fails})
     assert caught.value.text == "lookup can't run now: a service that it needs can't be opened."
+    assert caught.value.hint == "Continue without it, or tell the user."
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 

@@ -341,13 +341,13 @@ async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
             if context.provides(each.service) or not each.is_optional:
                 await context.use(each.service)
         except MissingServiceError as error:
-            text = f"{context.tool} isn't set up here, so it can't run. Do without it, or say so."
+            text = f"{context.tool} isn't set up here, so it can't run. Continue without it, or tell the user."
             raise ToolError(text) from error
         except (ToolError, FatalToolError):
             raise
         except Exception as error:
             text = f"{context.tool} can't run now: a service that it needs can't be opened."
-            raise ToolError(text) from error
+            raise ToolError(text, hint="Continue without it, or tell the user.") from error
 
 
 def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:

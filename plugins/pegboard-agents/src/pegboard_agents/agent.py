@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
@@ -58,6 +58,7 @@ PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
 """Prefixes of the keys of a session's state that other agents don't get."""
 
 _GIVEN: Final = ("request", "context", "call")  # the arguments that `run` may take
+_TASK: Final = Annotated[str, "The complete task, with everything the agent needs: it doesn't see this conversation."]
 MOST_KEPT: Final = 200  # messages of a conversation that is stored between calls
 _ANSWERED: Final = ("answered", "results", "stopped", "escalated", "transferred")
 _inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
@@ -142,7 +143,7 @@ class AgentEvent(JsonRecord):
 def agent_tool(
     agent: AnyAgent,
     *,
-    takes: Any = str,
+    takes: Any = _TASK,
     gives: Any = str,
     session: Session = "fresh",
     depth: int = DEPTH,
@@ -157,7 +158,7 @@ def agent_tool(
     Args:
         agent: An `Agent`, or any object with `run`.
         takes: The type of its input: the fields of a class (attrs, dataclass, TypedDict) are the tool's arguments;
-            anything else is the one argument `request`.
+            anything else is the one argument `request`; by default a string.
         gives: The type of its answer, from which the tool's output schema is derived; a string by default.
         session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session continues
             it. Its last 200 messages are stored in that session's state.

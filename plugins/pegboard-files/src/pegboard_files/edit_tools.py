@@ -230,8 +230,8 @@ class EditTools:
     def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)
         """Change, add, delete and move files with one patch. Either the whole patch is applied, or nothing.
 
-        A patch begins with the line "*** Begin Patch" and ends with the line "*** End Patch". In between, it has a
-        section for each file, which begins with one of these lines:
+        The input is a patch. It begins with the line "*** Begin Patch" and ends with the line "*** End Patch". In
+        between, it has a section for each file, which begins with one of these lines:
 
         - "*** Add File: PATH". The lines of the new file follow, with a "+" before each.
         - "*** Delete File: PATH". Nothing follows.

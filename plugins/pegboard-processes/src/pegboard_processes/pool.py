@@ -286,7 +286,7 @@ def _unanswered(
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
         if ended.ending is Ending.NOT_IMPORTED:
             text = f"{name} was not run: importing its module took longer than {import_timeout:g} s."
-            text += f" Raise import_timeout of the executor 'process', or {_GUARD}."
+            text += f" Ask the user to raise import_timeout of the executor 'process', or to {_GUARD}."
         return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
@@ -297,7 +297,7 @@ def _unanswered(
         text = f"{name} was not run: it has changed since it was loaded."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
     if ended.ending is Ending.REENTERED:
-        text = f"{name} was not run: its process would have run the whole program again. To prevent that, {_GUARD}."
+        text = f"{name} was not run: its process would have run the whole program again. Ask the user to {_GUARD}."
         return ExecutionResponse.failed("not_executed", text)
     text = f"{name} crashed. Its effects so far may remain; the same call may crash again."
     cause = f"the child process {exit_status(code)}"
