@@ -64,7 +64,9 @@ class ClientApprover:
 
 
 def _unanswered(request: ApprovalRequest) -> RefusedError:
-    text = f"{request.call.name} needs approval, and this client can't ask its user. It was denied; Continue without it."
+    text = (
+        f"{request.call.name} needs approval, and this client can't ask its user. It was denied. Continue without it."
+    )
     return RefusedError("denied", text)
 
 
