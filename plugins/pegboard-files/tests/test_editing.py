@@ -230,6 +230,11 @@ def test_changes_far_from_each_other_are_shown_each_by_itself():
     assert (diff.added, diff.removed, diff.text.count("@@ -")) == (2, 3, 3)
 
 
+def test_no_diff_of_many_lines_is_written_after_the_deadline():
+    with pytest.raises(ToolError, match="Writing the diff took longer than 0 seconds"):
+        diff_of("a\n" * 20_000, "b\n" * 20_000, "a.txt", Deadline(0))
+
+
 def test_a_diff_is_as_difflib_writes_it():
     before = "".join(f"line {n}\n" for n in range(40))
     after = before.replace("line 5\n", "five\n").replace("line 30\n", "line 30\nmore\n").replace("line 39\n", "")

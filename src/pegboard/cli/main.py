@@ -198,34 +198,11 @@ def load_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[st
     Raises:
         PluginError: The plugin or its hook failed.
     """
+    from pegboard.cli.session import call_hook
+
     group = click.Group()
     call_hook(found, settings, HOOK, group)
     return group.commands
-
-
-def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
-    """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`.
-
-    Raises:
-        PluginError: The plugin or its hook failed or timed out.
-    """
-    from pegboard.cli.output import redirect_stdout
-    from pegboard.errors import PluginError, cause_of
-    from pegboard.plugins.manager import gathered
-    from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
-
-    def called() -> None:
-        loaded = gathered(found.origin, found.load, settings, [])
-        if (implementation := loaded.implementations.get(hook)) is not None:
-            implementation.function(*(argument for _ in implementation.argnames))
-
-    try:
-        with redirect_stdout():
-            run_in_thread(LOAD_SECONDS, called)
-    except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
-        raise
-    except BaseException as error:
-        raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
 
 
 PROGRAM, OTHER_PROGRAM = "registry", "pegboard"

@@ -31,6 +31,7 @@ from pegboard.errors import (
     PegboardError,
     PluginError,
     UnknownToolError,
+    cause_of,
     did_you_mean,
     operator_log,
     suggest,
@@ -465,6 +466,29 @@ def only_expression(specs: Sequence[str]) -> str | None:
     return " or ".join(parts) or None
 
 
+def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
+    """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`.
+
+    Raises:
+        PluginError: The plugin or its hook failed or timed out.
+    """
+    from pegboard.plugins.manager import gathered
+    from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
+
+    def called() -> None:
+        loaded = gathered(found.origin, found.load, settings, [])
+        if (implementation := loaded.implementations.get(hook)) is not None:
+            implementation.function(*(argument for _ in implementation.argnames))
+
+    try:
+        with redirect_stdout():
+            run_in_thread(LOAD_SECONDS, called)
+    except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
+        raise
+    except BaseException as error:
+        raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
+
+
 class LineComplete(FishComplete):
     """Completion for all shells: the scripts pass the line up to the cursor, and read one word per line."""
 
@@ -605,8 +629,6 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
 
     A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
     """
-    from pegboard.cli.main import call_hook
-
     session = _session(context)
     plugin, dot, _ = incomplete.partition(".")
     if not dot:

@@ -416,8 +416,8 @@ def diff_of(before: str | None, after: str | None, name: str, deadline: Deadline
     for _ in range(_CONTEXT):
         start = old.rfind("\n", 0, max(start - 1, 0)) + 1
     tail = len(old) - end
-    lines = _lines(old[start:end]), _lines(new[start : len(new) - tail])
-    rows = list(_rows(*lines, old.count("\n", 0, start), deadline.within(_DIFF_SECONDS)))
+    lines = _lines(old[start:end], deadline), _lines(new[start : len(new) - tail], deadline)
+    rows = list(_rows(*lines, old.count("\n", 0, start), deadline))
     if not rows and (before is None) == (after is None) and new_name in (None, name):
         return Diff("")
     heads = ["/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{new_name or name}"]
@@ -448,9 +448,11 @@ def _same_at_end(one: str, other: str, most: int) -> int:
     return low
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: str, deadline: Deadline) -> list[str]:
     *lines, rest = text.split("\n")
-    return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
+    return [f"{line}\n" for line in _checked(lines, deadline)] + (
+        [f"{rest}\n\\ No newline at end of file\n"] if rest else []
+    )
 
 
 def _matcher(old: list[str], new: list[str], deadline: Deadline) -> SequenceMatcher[str]:
@@ -470,9 +472,17 @@ def _matcher(old: list[str], new: list[str], deadline: Deadline) -> SequenceMatc
     return AnchoredMatcher() if max(len(old), len(new)) > _MOST_DIFFED else Matcher(None, old, new)
 
 
+def _checked(lines: Sequence[str], deadline: Deadline) -> Iterator[str]:
+    """Lines, with a look at the deadline now and then."""
+    for number, line in enumerate(lines):
+        if number % 10_000 == 9_999:
+            deadline.check("Writing the diff")
+        yield line
+
+
 def _rows(old: list[str], new: list[str], skipped: int, deadline: Deadline) -> Iterator[str]:
     """The hunks of a diff of lines that follow `skipped` others."""
-    matcher = _matcher(old, new, deadline)
+    matcher = _matcher(old, new, deadline.within(_DIFF_SECONDS))
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
         yield f"@@ -{_range(a1 + skipped, a2 - a1)} +{_range(b1 + skipped, b2 - b1)} @@\n"
@@ -480,8 +490,8 @@ def _rows(old: list[str], new: list[str], skipped: int, deadline: Deadline) -> I
             if tag == "equal":
                 yield from (f" {line}" for line in old[i1:i2])
             else:
-                yield from (f"-{line}" for line in old[i1:i2])
-                yield from (f"+{line}" for line in new[j1:j2])
+                yield from (f"-{line}" for line in _checked(old[i1:i2], deadline))
+                yield from (f"+{line}" for line in _checked(new[j1:j2], deadline))
 
 
 def _matching_blocks(old: list[str], new: list[str], deadline: Deadline) -> list[Match]:

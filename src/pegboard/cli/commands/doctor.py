@@ -16,10 +16,10 @@ import click
 
 from pegboard.cli.commands.config import OURS
 from pegboard.cli.commands.manifest import manifest_differences, manifest_files
-from pegboard.cli.main import OWN, call_hook, command_helps
+from pegboard.cli.main import OWN, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, block, json_rows, remark, stdout_screen, write
-from pegboard.cli.session import Session, names_of_plugins, open_session
+from pegboard.cli.session import Session, call_hook, names_of_plugins, open_session
 from pegboard.config.config import is_named, normalised
 from pegboard.errors import (
     ConfigError,
