@@ -180,6 +180,7 @@ def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces
         ([(0, "a", "w", "{}"), (1, "a", "w", A)], [W, WA]),
         ([(0, "a", "w", A[:3]), (0, "b", "w", A[3:5]), (0, "c", "w", A[5:])], [WA]),
         ([(0, "a", "w", '{"'), (0, "b", "w", "{"), (0, "b", None, "}"), (0, "a", None, A[2:])], []),
+        ([(0, "a", "w", "{"), (0, "b", "w", ""), (0, "a", None, A[1:]), (0, "c", "x", '{"'), (0, "b", None, "{}")], []),
         ([(None, "null", "w", A), (None, "null", "w", B)], [WA, WB]),
         ([(0, "a", "w", '{"'), (0, "b", "w", "{"), (0, None, None, "}"), (0, None, None, A[2:])], []),
         ([(0, "", "w", A), (1, "", "w", B)], [WA, WB]),

@@ -245,7 +245,7 @@ class StreamedCalls:
             return False
         is_same = call.name in ("", piece.name)
         if piece.id and call.id:
-            if is_same and not len(call.text) and (piece.index is None or piece.is_blank):
+            if is_same and not call.is_complete and not (piece.text and (len(call.text) or piece.index is not None)):
                 call.is_doubted = True  # either a call without arguments, or the beginning of this one
                 return False
             return is_same and not call.is_complete
