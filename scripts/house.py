@@ -51,7 +51,8 @@ RULES = {  # of every package
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
         "files": Limit(140),
-        "lines": Limit(43_850, goal=41_500),
+        # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
+        "lines": Limit(45_450, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -77,7 +78,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "writers of a state": Limit(5, goal=1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
-    "tests": {"lines": Limit(65_000)},
+    "tests": {"lines": Limit(66_900)},
 }
 
 
