@@ -352,10 +352,10 @@ def pegboard_register_tools(register):
     [
         ([], "expected an object, found list"),
         ({"offerd": True}, ".* unexpected keyword argument 'offerd'"),
-        ({"offered": 1}, "'offered' must be <class 'bool'>"),
-        ({"processes": None}, "'processes' must be <class 'bool'>"),
-        ({"instructions": 5}, "'instructions' must be <class 'str'>"),
-        ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "Length of 'instructions' must be <= "),
+        ({"offered": 1}, "offered must be of type bool, got 1"),
+        ({"processes": None}, "processes must be of type bool, got None"),
+        ({"instructions": 5}, "instructions must be of type str or None, got 5"),
+        ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "instructions must have at most "),
     ],
 )
 def test_invalid_request_facts_are_refused_with_their_place(data, wrong):
