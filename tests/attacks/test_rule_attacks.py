@@ -141,7 +141,7 @@ CHANGES += [
 # fmt: on
 READS = rows(r"""
 ls -la | sort   git log -p   git diff HEAD~1 -- x   git grep -nE 'a|O' -- x   git grep -e O x   git branch -vv
-git branch -a   git cat-file -p HEAD   sed -n 1,20p x   sed -n 's/a/b/p' x   find . -name '*.py' -print0   file -z x
+git branch -a   git cat-file -p HEAD   sed -n 1,20p x   sed -n 's/a/b/p' x   find . -name '*.py' -print0
 file -m magic x   cat x 2>/dev/null   rg -n x y   wc -l x
 """)
 READS += ["cat <<'E'\n$(touch f)\nE"]
