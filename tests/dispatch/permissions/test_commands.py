@@ -21,7 +21,10 @@ from pegboard.dispatch.permissions.rule import Rule, UnreadableError
     [
         ("ls -la", "ls *", True),
         ("git push origin", "git push *", True),
-        ("git", "git *", True),
+        ("git", None, True),
+        ("npm exec prettier", None, True),
+        ("hatch run test", "hatch run test *", True),
+        ("git bisect run make", None, True),
         ("npm run test -- -x", "npm run test *", True),
         ("git -C x push", None, True),
         ("git remote add a b", "git remote add *", True),

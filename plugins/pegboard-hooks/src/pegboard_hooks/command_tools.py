@@ -20,7 +20,7 @@ from attrs import field, frozen
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
-from pegboard_hooks.interpreters import HOLE, interpreters, open_programs, options_that_run
+from pegboard_hooks.interpreters import HOLE, OPERAND, interpreters, open_programs, options_that_run
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
@@ -161,8 +161,8 @@ class ToolSettings(ProgramSettings):
             for text in (text for text in (*each.texts, *read) if HOLE in text):
                 name, how = text.split(HOLE)[1], "pass values to the code as words after it ($1, sys.argv[1])"
                 raise ValueError(f"command: {{{name}}} would be part of what {each.name} runs as code; {how}")
-        for wrapper, word in open_programs(self.with_holes):
-            name = word.split(HOLE)[1]
+        for wrapper, word in open_programs(list(self._words_with_holes())):
+            name = word.replace(OPERAND, HOLE).split(HOLE)[1]
             if self.arguments[name]["type"] not in ("integer", "number"):
                 how = f"name it in the command, and join an option to its value: -x{{{name}}}"
                 raise ValueError(f"command: {{{name}}} may be the program that {wrapper} runs; {how}")
@@ -195,6 +195,14 @@ class ToolSettings(ProgramSettings):
     def with_holes(self) -> list[str]:
         """The words of the command, with each argument as its name between holes."""
         return [word.with_holes for _, words in self.groups for word in words]
+
+    def _words_with_holes(self) -> Iterator[str]:
+        """As `with_holes`, but with `OPERAND` in a word that is always there and never an option."""
+        for is_optional, words in self.groups:
+            for word in words:
+                is_open = is_optional or any(map(self._may_begin_with_minus, word.names))
+                is_list = any(self.arguments[name]["type"] == "array" for name in word.names)
+                yield word.with_holes if is_open or is_list else word.with_holes.replace(HOLE, OPERAND)
 
     @property
     def program(self) -> str:

@@ -15,14 +15,23 @@ from pegboard.dispatch.permissions.commands import (
     HOLE,
     LANGUAGES,
     SHELLS,
-    WRAPPERS,
     Command,
     program_of,
+    programs_run,
     wrapped_commands,
 )
 from pegboard.dispatch.permissions.options import RUN, uses
 
-__all__ = ["HOLE", "PYTHONS", "Interpreter", "code_files", "interpreters", "open_programs", "options_that_run"]
+__all__ = [
+    "HOLE",
+    "OPERAND",
+    "PYTHONS",
+    "Interpreter",
+    "code_files",
+    "interpreters",
+    "open_programs",
+    "options_that_run",
+]
 
 _MOST_LEVELS: Final = 4
 _EVALUATE: Final = SHELLS | LANGUAGES | {"source", ".", "trap", "cmd"}
@@ -41,8 +50,10 @@ _MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m.*")
 _VALUE: Final = re.compile(r"[^./]*")
 """A word that may be an option's value instead of a script."""
 
+OPERAND: Final = "\1"
+"""As `HOLE`, around an argument that is one word and no option."""
 
-_OPEN: Final = re.compile(f"(?!-)[^={HOLE}]*{HOLE}[^{HOLE}]+{HOLE}")
+_OPEN: Final = re.compile(f"(?!-)[^={HOLE}{OPERAND}]*[{HOLE}{OPERAND}]")
 """A word that begins with an argument, or has one, and is neither an option nor `X={a}`."""
 
 
@@ -77,12 +88,11 @@ def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
 
 
 def open_programs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The wrappers (`env`, `sudo`) in a command that may run what an argument names, each with that word."""
+    """The wrappers (`env`, `docker exec`) in a command that may run what an argument names, each with that word."""
     for command in _commands(words):
-        if (name := program_of(command)) in WRAPPERS:
-            for found in wrapped_commands(Command([*command])):
-                if isinstance(found, Command) and found.is_program and _OPEN.match(found.words[0]):
-                    yield name, found.words[0]
+        for found in programs_run(command):
+            if _OPEN.match(found[0]):
+                yield program_of(command), found[0]
 
 
 def options_that_run(words: Sequence[str]) -> list[str]:

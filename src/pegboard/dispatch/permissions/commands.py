@@ -27,7 +27,9 @@ __all__ = [
     "Line",
     "UnreadableError",
     "program_of",
+    "programs_run",
     "read_line",
+    "runs_anything",
     "wrapped_commands",
 ]
 
@@ -100,6 +102,32 @@ _RUNNERS: Final = {
     for name in names.split()
 }
 """Programs whose options take several words: the command starts anywhere after one of the words listed."""
+
+_RUN_FIRST: Final = {
+    name: (frozenset(words.split()), operands)
+    for words, operands, names in (
+        ("", 0, "npx firejail mpirun srun cgexec setarch runcon"),
+        ("exec dlx x", 0, "npm pnpm yarn bun"),
+        ("run", 0, "uv poetry pipenv pipx conda mamba micromamba hatch pdm rye flatpak toolbox dotenv op doppler"),
+        ("run foreach", 0, "git go deno"),
+        ("run -c --command", 0, "nix"),
+        ("--", 0, "bwrap nsjail proot rr systemd-nspawn lxc-attach start-stop-daemon aws-vault"),
+        ("exec x --host", 0, "bundle mise rbenv pyenv asdf flatpak-spawn"),
+        ("exec run shell enter", 1, "docker podman nerdctl crictl kubectl oc lxc incus machinectl pct"),
+        ("exec run shell enter", 1, "apptainer singularity distrobox direnv chamber ip"),
+    )
+    for name in names.split()
+}
+"""Programs that run their first operand behind one of these words, and behind operands of their own (a container)."""
+
+_GROUPS: Final = frozenset({"compose", "container", "netns", "tool", "submodule", "bisect"})
+"""Words before such a word."""
+
+_NO_VALUE: Final = (
+    frozenset({"--yes", "-y", "--quiet", "--recursive"}),
+    frozenset({"--rm", "-i", "-t", "-d", "-it", "-ti", "--tty", "--interactive", "--detach"}),
+)
+"""Options that take no value, of programs with so many operands of their own."""
 
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words from their input
 _READ_TEXTS: Final = frozenset(_NAMES["read texts"].split())
@@ -210,6 +238,26 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
+
+
+def programs_run(words: Sequence[str]) -> Iterator[list[str]]:
+    """The commands that a wrapper, `npx`, `uv run` or `docker exec` runs, at each place where one may start."""
+    name, arguments = program_of(words), list(words[1:])
+    if name in WRAPPERS:
+        yield from starts(arguments, WRAPPERS[name])
+    elif name in _RUN_FIRST:
+        before, operands = _RUN_FIRST[name]
+        behind = next((place for place, word in enumerate(arguments) if word in before), -1 if not before else None)
+        if behind is not None:
+            yield from starts([word for word in arguments[behind + 1 :] if word not in _NO_VALUE[operands]], operands)
+
+
+def runs_anything(words: Sequence[str]) -> bool:
+    """Whether a command that begins with these words can run any program: `sudo`, `docker`, `uv run`."""
+    name = program_of(words)
+    if name in INTERPRETERS or (name in _RUN_FIRST and _GROUPS.issuperset(words[1:])):
+        return True
+    return any(HOLE in found[0] for found in programs_run([*words, HOLE, HOLE]))
 
 
 def _passed_to_shell(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
@@ -325,12 +373,13 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
 _SUBCOMMANDS: Final = {
     name.strip(): length
     for length, names in {
-        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,brew,apt,apt-get,dnf,systemctl,conda,just,
-            terraform,gradle,mvn,rustup,nox,tox,dotnet,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,rake,mix""",
-        3: """aws,gcloud,az,doctl,npm run,pnpm run,yarn run,bun run,uv run,poetry run,cargo run,git remote,git stash,
-            git config,git worktree,git submodule,uv pip,gh pr,gh issue,gh repo,gh release,gh run,gh api,consul kv,
-            consul acl,vault kv,vault auth,vault secrets,nomad job,terraform state,terraform workspace,helm repo,
-            dotnet nuget,pulumi stack,glab mr,glab issue""",
+        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,hatch,pdm,rye,brew,apt,apt-get,dnf,systemctl,
+            conda,just,terraform,gradle,mvn,rustup,nox,tox,dotnet,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,
+            rake,mix""",
+        3: """aws,gcloud,az,doctl,npm run,pnpm run,yarn run,bun run,uv run,poetry run,hatch run,pdm run,rye run,
+            cargo run,git remote,git stash,git config,git worktree,git submodule,uv pip,gh pr,gh issue,gh repo,
+            gh release,gh run,gh api,consul kv,consul acl,vault kv,vault auth,vault secrets,nomad job,terraform state,
+            terraform workspace,helm repo,dotnet nuget,pulumi stack,glab mr,glab issue""",
     }.items()
     for name in names.split(",")
 }
@@ -360,7 +409,8 @@ def suggest_rule(command: Command) -> str | None:
     while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
         length = longer
     named = words[:length]
-    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
+    is_narrow = all(_WORD.fullmatch(word) for word in named) and not runs_anything(named)
+    return f"{' '.join(named)} *" if is_narrow else None
 
 
 MOST_CHARACTERS: Final = 100_000

@@ -106,9 +106,9 @@ def _allows_more(rule: Rule) -> Iterator[str]:
         if _INSIDE_A_WORD.fullmatch(word) and not word.endswith("__*"):  # all tools of a server, or of a prefix
             yield f"'*' inside a word allows every word that begins with {word[:-1]!r}."
     if first != rule.pattern and "*" in rule.pattern:
-        from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
+        from pegboard.dispatch.permissions.commands import runs_anything  # loaded only where a rule needs it
 
-        if program_of([first]) in INTERPRETERS:
+        if runs_anything(rule.pattern.partition("*")[0].split() or [first]):
             yield f"{first!r} can run anything, as its arguments say."
 
 
