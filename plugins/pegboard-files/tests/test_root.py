@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,22 @@ def test_an_odd_name_is_shown_on_one_line_and_found_by_what_was_shown(top, opene
     assert seen.isprintable()
     assert resolve(opened, seen) == (name,)
     assert resolve(opened, name) == (name,)
+
+
+@pytest.mark.parametrize(("there", "asked"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_name_in_another_normal_form_is_found_in_each_component(top, opened, there, asked):
+    path = "\u00e9l\u00e8ve/caf\u00e9.txt"
+    target = top / unicodedata.normalize(there, path)
+    target.parent.mkdir()
+    target.write_text("x")
+    assert resolve(opened, unicodedata.normalize(asked, path)) == tuple(unicodedata.normalize(there, path).split("/"))
+    both = [target.with_name(unicodedata.normalize(form, "a\u0323\u0302")) for form in ("NFC", "NFD")]
+    for each in (*both, target.with_name("\u1ea1\u0302")):
+        each.write_text("x")
+        assert resolve(opened, f"{target.parent.name}/{each.name}")[1] == each.name
+    both[0].unlink()
+    with pytest.raises(ToolError, match="doesn't exist"):  # two are equal to it
+        resolve(opened, f"{target.parent.name}/{both[0].name}")
 
 
 def test_a_shown_name_that_two_files_share_finds_neither(top, opened):

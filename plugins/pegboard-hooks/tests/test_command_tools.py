@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import threading
+import traceback
 
 import pytest
 
@@ -132,6 +135,17 @@ def test_a_program_that_hangs_or_writes_too_much_is_ended(lifeline):
     lifeline.wait()
     floods = registry_with(["yes"]).call_sync("probe")
     assert (floods.kind, "wrote more than 1,000,000 bytes" in floods.text) == ("limit", True)
+
+
+@pytest.mark.parametrize("script", ["exec sleep 600", "exec sleep 600 >&- 2>&-", "trap '' TERM; while :; do :; done"])
+def test_nothing_of_a_tool_works_on_after_the_time_limit(lifeline, script):
+    threads = set(threading.enumerate())
+    registry = registry_with(["sh", "-c", f"{lifeline.hold} {script}"], timeout=0.3)
+    assert registry.call_sync("probe").kind == "timeout"
+    lifeline.wait()
+    frames = sys._current_frames()
+    working = {each: traceback.extract_stack(frames[each.ident]) for each in {*threading.enumerate()} - threads}
+    assert not [frame for stack in working.values() for frame in stack if "pegboard_hooks" in frame.filename]
 
 
 def test_a_missing_program_is_an_error_result():

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,25 @@ async def test_the_advice_at_a_limit_can_be_followed(make_registry, longest, adv
     result = await make_registry(longest=longest).call("shell", {"command": "exec sleep 10000", "timeout": 0.2})
     assert result.metadata["exit_code"] == 124
     assert result.text.endswith(f"{advice}]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shell", "shell_unsandboxed", "poll_session"])
+@pytest.mark.parametrize("line", ["exec sleep 10000", "yes", "yes 50%$(printf '\\r')", "trap '' TERM; yes x >&2"])
+async def test_no_thread_of_a_tool_works_on_after_the_time_limit(make_registry, join, name, line):
+    registry = make_registry(output_limit=16 << 20)
+    arguments = {"command": line, "timeout": 0.5}
+    if name == "poll_session":
+        begun = await registry.call("shell", {"command": line, "timeout": 2, "background": True, "wait": 0.1})
+        arguments = {"session": begun.metadata["session"], "wait": 60}
+    begin = time.monotonic()
+    result = await registry.call(name, arguments)
+    assert result.metadata["exit_code"] == 124
+    join()  # the thread that wakes the call is about to end
+    assert time.monotonic() - begin < 30
+    frames = (frame for top in sys._current_frames().values() for frame, _ in traceback.walk_stack(top))
+    package = Path(pegboard_shell.__file__).parent
+    assert not [frame for frame in frames if Path(frame.f_code.co_filename).parent == package]
 
 
 async def test_a_prompt_shows_the_command(make_registry):

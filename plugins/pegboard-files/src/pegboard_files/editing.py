@@ -304,6 +304,7 @@ _MOST_LOOKED_FOR: Final = 200
 _NEAR_SECONDS: Final = 2.0
 _LONGEST_COMPARED: Final = 300
 """Characters of a line that are compared with another."""
+_LONGEST_SQUEEZED: Final = 10_000
 _SHORTEST_COMPARED: Final = 3
 _SHORTEST_PART: Final = 8
 """Characters of a text that is compared with a part of a line."""
@@ -319,8 +320,8 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
         wanted: The lines that the model gave.
         deadline: When to give up; the search takes two seconds at most.
     """
-    lines = lines[:_MOST_COMPARED]
-    there, squeezed = ([" ".join(line.split()) for line in each] for each in (lines, wanted))
+    deadline = deadline.within(_NEAR_SECONDS)
+    there, squeezed = list(_squeeze(lines[:_MOST_COMPARED], deadline)), list(_squeeze(wanted))
     text = "\n".join(["", *there, ""])
     at = text.find("\n".join(["", *squeezed, ""]))
     if at >= 0:
@@ -330,7 +331,7 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
         names = f" It contains {', '.join(f'U+{ord(char):04X}' for char in odd)}." if odd else ""
         where = f"The text from line {first + 1} on differs only in spaces and tabs"
         return f"{where}.{names} Copy it exactly:\n{_shown(window)}"
-    begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline.within(_NEAR_SECONDS))
+    begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline)
     if begin is None:
         return "Read the file again, and copy the text exactly."
     window = [line.rstrip("\r") for line in lines[begin : begin + len(wanted)]]
@@ -338,6 +339,14 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
     where = f"The most similar text begins at line {begin + 1}"
     where += f", and differs from line {begin + first + 1} on" if first else ""
     return f"{where}. Copy it exactly:\n{_shown(window[first:])}"
+
+
+def _squeeze(lines: Sequence[str], deadline: Deadline | None = None) -> Iterator[str]:
+    """The lines until the deadline, with one space for blanks; very long ones as they are."""
+    for number, line in enumerate(lines):
+        if deadline is not None and number % 1_000 == 0 and deadline.passed:
+            return
+        yield line if len(line) > _LONGEST_SQUEEZED else " ".join(line.split())
 
 
 def _shown(lines: Sequence[str]) -> str:
@@ -374,6 +383,7 @@ def _most_similar(there: Sequence[str], wanted: Sequence[str], deadline: Deadlin
     return place
 
 
+_WRITING: Final = "Writing the diff"
 _CONTEXT: Final = 3
 _MOST_DIFFED: Final = 2_000
 """Lines between the first and the last change, or two anchors, that difflib compares (in quadratic time)."""
@@ -450,7 +460,7 @@ def _same_at_end(one: str, other: str, most: int) -> int:
 
 def _lines(text: str, deadline: Deadline) -> list[str]:
     *lines, rest = text.split("\n")
-    return [f"{line}\n" for line in _checked(lines, deadline)] + (
+    return [f"{line}\n" for line in deadline.iterate(lines, _WRITING)] + (
         [f"{rest}\n\\ No newline at end of file\n"] if rest else []
     )
 
@@ -472,14 +482,6 @@ def _matcher(old: list[str], new: list[str], deadline: Deadline) -> SequenceMatc
     return AnchoredMatcher() if max(len(old), len(new)) > _MOST_DIFFED else Matcher(None, old, new)
 
 
-def _checked(lines: Sequence[str], deadline: Deadline) -> Iterator[str]:
-    """Lines, with a look at the deadline now and then."""
-    for number, line in enumerate(lines):
-        if number % 10_000 == 9_999:
-            deadline.check("Writing the diff")
-        yield line
-
-
 def _rows(old: list[str], new: list[str], skipped: int, deadline: Deadline) -> Iterator[str]:
     """The hunks of a diff of lines that follow `skipped` others."""
     matcher = _matcher(old, new, deadline.within(_DIFF_SECONDS))
@@ -490,8 +492,8 @@ def _rows(old: list[str], new: list[str], skipped: int, deadline: Deadline) -> I
             if tag == "equal":
                 yield from (f" {line}" for line in old[i1:i2])
             else:
-                yield from (f"-{line}" for line in _checked(old[i1:i2], deadline))
-                yield from (f"+{line}" for line in _checked(new[j1:j2], deadline))
+                yield from (f"-{line}" for line in deadline.iterate(old[i1:i2], _WRITING))
+                yield from (f"+{line}" for line in deadline.iterate(new[j1:j2], _WRITING))
 
 
 def _matching_blocks(old: list[str], new: list[str], deadline: Deadline) -> list[Match]:

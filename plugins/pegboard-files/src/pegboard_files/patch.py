@@ -252,6 +252,7 @@ _LEVELS: Final[tuple[Callable[[str], str], ...]] = (
     lambda line: normalize("NFC", line.strip()),
     lambda line: normalize("NFC", line.translate(_TYPOGRAPHIC)).strip(),
 )
+_LOOKING: Final = "Looking for the lines of the patch"
 _MOST_HITS: Final = MAX_SHOWN + 1
 
 
@@ -328,9 +329,10 @@ class PatchedText:
     def _places(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> list[int]:
         """Indexes of the lines' matches by the strictest level that finds any, at most `_MOST_HITS`."""
         for level, form in enumerate(_LEVELS):
-            self.deadline.check("Looking for the lines of the patch")
+            self.deadline.check(_LOOKING)
             if level not in self._views:
-                self._views[level] = [form(line.removesuffix("\r")) for line in self._lines]
+                lines = self.deadline.iterate(self._lines, _LOOKING)
+                self._views[level] = [form(line.removesuffix("\r")) for line in lines]
             looked_for = [form(line) for line in wanted]
             found = list(islice(self._hits(self._views[level], looked_for, start, at_end=at_end), _MOST_HITS))
             if found:
@@ -350,7 +352,7 @@ class PatchedText:
                     start + len(wanted) <= len(lines)
                 ):
                     yield start
-                self.deadline.check("Looking for the lines of the patch")
+                self.deadline.check(_LOOKING)
                 start += 1
         except ValueError:
             return

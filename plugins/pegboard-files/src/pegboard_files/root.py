@@ -11,11 +11,12 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, TypeAlias
+from typing import BinaryIO, Final, Literal, TypeAlias, TypeVar
+from unicodedata import normalize
 
 from attrs import Factory, define, field, frozen
 
@@ -25,6 +26,9 @@ from pegboard.tools.visible import printable
 
 _SHARE: Final = 0.9
 """The part of a call's own time limit that work may take, so that the results so far reach the model."""
+
+_CHECKED: Final = 1_000
+T = TypeVar("T")
 
 
 @frozen
@@ -63,6 +67,17 @@ class Deadline:
         """
         if self.passed:
             raise ToolError(f"{doing} took longer than {self.seconds:.3g} seconds.")
+
+    def iterate(self, items: Sequence[T], doing: str) -> Iterator[T]:
+        """The items, with a check of the time limit after every thousandth.
+
+        Raises:
+            ToolError: It has passed.
+        """
+        for number, item in enumerate(items):
+            if number % _CHECKED == _CHECKED - 1:
+                self.check(doing)
+            yield item
 
 
 Kind: TypeAlias = Literal["file", "directory", "link", "other"]
@@ -511,11 +526,14 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
 
 
 def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
-    """The one name that is shown as this component."""
-    same = [name for name in _names(root, parent) if printable(name) == part]
+    """The one name that is shown as this component, or else equals it in another Unicode normal form."""
+    names, form = _names(root, parent), normalize("NFC", part)
+    same = [name for name in names if printable(name) == part] or [
+        name for name in names if not name.isascii() and normalize("NFC", name) == form
+    ]
     if len(same) == 1:
         return same[0]
-    near = [root.shown((*parent, name)) for name in suggest(part, _names(root, parent))]
+    near = [root.shown((*parent, name)) for name in suggest(part, names)]
     hint = (
         f"Did you mean {' or '.join(map(repr, near))}?"
         if near
