@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import editing
-from pegboard_files.editing import EditedText, diff_of, replaced
+from pegboard_files.editing import EditedText, diff_of, replace_text
 from pegboard_files.root import Deadline
 from pegboard_files.text import BinaryFileError
 
@@ -26,7 +26,7 @@ MARKED = [
 
 def edit(data: bytes, old: str, new: str, **options) -> bytes:
     text = EditedText.of(data)
-    return text.bytes_of(replaced(text, old, new, "a.txt", Deadline(30), **options).text, "a.txt")
+    return text.bytes_of(replace_text(text, old, new, "a.txt", Deadline(30), **options).text, "a.txt")
 
 
 @pytest.mark.parametrize(("encoding", "mark"), [*MARKED, ("utf-8", b"")])

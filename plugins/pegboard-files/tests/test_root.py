@@ -126,7 +126,7 @@ def test_a_file_that_becomes_a_link_right_before_it_is_opened_is_not_followed(to
     (top / "a.txt").unlink()
     (top / "a.txt").symlink_to("../secret.txt")
     monkeypatch.setattr(module.OpenRoot, "status", lambda self, parts: status)
-    with pytest.raises(ToolError, match="changed while"), module.worded("a.txt"):
+    with pytest.raises(ToolError, match="changed while"), module.as_tool_error("a.txt"):
         opened.open_file(("a.txt",))
 
 
@@ -148,7 +148,7 @@ def test_a_directory_that_becomes_a_link_is_not_entered(tmp_path, top, write, op
     opened.close()
     (top / "sub").rename(top / "old")
     (top / "sub").symlink_to(tmp_path / "other")
-    with pytest.raises(ToolError, match="changed while"), module.worded("sub/a.txt"):
+    with pytest.raises(ToolError, match="changed while"), module.as_tool_error("sub/a.txt"):
         opened.open_file(parts)
 
 
@@ -326,10 +326,10 @@ def test_a_name_is_itself_before_it_is_what_another_one_is_shown_as(top, opened)
 
 
 def test_an_error_of_the_system_is_reported_without_the_hosts_path(top):
-    with pytest.raises(ToolError) as caught, module.worded("a/b"):
+    with pytest.raises(ToolError) as caught, module.as_tool_error("a/b"):
         raise PermissionError(13, "Permission denied", str(top / "a" / "b"))
     assert caught.value.text == "'a/b': Permission denied."
-    with pytest.raises(ToolError, match=r"^'\.': it can't be read\.$"), module.worded("."):
+    with pytest.raises(ToolError, match=r"^'\.': it can't be read\.$"), module.as_tool_error("."):
         raise OSError
 
 

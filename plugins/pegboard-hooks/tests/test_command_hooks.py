@@ -294,7 +294,7 @@ def test_texts_of_hooks_are_escaped_and_truncated():
         ({"command": ["x"], "where": "tag:"}, "where"),
         ({"command": ["x"], "on_failur": "allow"}, "did you mean 'on_failure'"),
         ({"command": ["x"], "on_failure": "open"}, "must be one of deny, allow"),
-        ({"command": ["x"], "cwd": "hooks"}, "isn't absolute"),
+        ({"command": ["x"], "cwd": "hooks"}, "isn't an absolute path"),
         ("check", "must be a table"),
     ],
 )

@@ -128,7 +128,7 @@ def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, g
     for _ in range(2):
         tools, problems = offered(toolset)
         assert (list(tools), len(problems)) == (["dice"], 1)
-        assert problems[0].startswith(f"{slow}: it is still running")
+        assert problems[0].startswith(f"{slow}: it is still loading")
     gate.event.set()
     while "slow" not in offered(toolset)[0]:
         os.sched_yield()
@@ -145,7 +145,7 @@ def test_of_two_files_with_one_tool_the_first_counts(folder, toolset):
     put(folder, "a.py", DICE.replace("def default", "def a"))
     put(folder, "b.py", "from pegboard import tool\n@tool(name='a')\ndef x() -> str:\n    return 'b'\n")
     tools, (problem,) = offered(toolset)
-    assert (list(tools), "another file has a tool 'a', too" in problem) == (["a"], True)
+    assert (list(tools), "another file also has a tool 'a'" in problem) == (["a"], True)
 
 
 def test_the_module_of_a_removed_file_is_removed(folder, toolset):
@@ -159,7 +159,7 @@ def test_the_module_of_a_removed_file_is_removed(folder, toolset):
 def test_relative_folders_are_refused(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for relative in (".", "tools", ""):
-        with pytest.raises(ValueError, match="isn't absolute"):
+        with pytest.raises(ValueError, match="isn't an absolute path"):
             FileToolset([relative])
 
 

@@ -223,5 +223,5 @@ def test_a_script_is_never_looked_up_in_the_calls_folder(command, tmp_path):
 def test_a_value_cant_become_an_option_that_runs_a_program(command, value, more):
     settings = read(command, arguments={"a": {"type": "string", **more}})
     (problem,) = settings.problems({"a": value})
-    assert problem.startswith("command: a value would be an option that runs a program: ")
+    assert problem.startswith("command: this value is an option that runs a program: ")
     assert settings.problems({"a": "harmless"}) == []

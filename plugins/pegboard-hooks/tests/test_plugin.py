@@ -74,7 +74,7 @@ def test_with_invalid_hooks_before_calls_no_call_runs(settings, wrong):
         ({"tools": {"bad": {"description": "x"}}}, "plugins.hooks.tools.bad: command"),
         ({"tools": {"a b": TRUE}}, "plugins.hooks.tools.a b: 'a b' can't be a tool's name"),
         ({"tools": {"bad": {**TRUE, "command": ["x", "{a}"], "arguments": PATTERN}}}, "plugins.hooks.tools.bad: "),
-        ({"folders": ["tools"]}, "isn't absolute"),
+        ({"folders": ["tools"]}, "isn't an absolute path"),
         ({"folders": "/x"}, "has to be a list of absolute paths"),
         ({"watch": "yes"}, "plugins.hooks.watch: has to be true or false"),
     ],
@@ -181,7 +181,7 @@ def test_a_listing_reports_an_endless_file_and_has_the_other_tools(tmp_path):
         check=True,
     )
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["dice"]
-    assert f"{folder}/endless.py: it is still running" in done.stderr
+    assert f"{folder}/endless.py: it is still loading" in done.stderr
 
 
 def put(path, source):

@@ -15,10 +15,10 @@ def test_short_output_is_stored_completely(pieces):
     buffer, data = OutputBuffer(1 << 16), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
-    output = buffer.taken()
+    output = buffer.take()
     assert output.text == readable(data.decode("utf-8", "replace"))[0]
     assert (output.size, output.lost) == (len(data), 0)
-    assert buffer.taken().text == ""
+    assert buffer.take().text == ""
 
 
 @given(PIECES, st.integers(2, 60))
@@ -26,7 +26,7 @@ def test_of_long_output_the_beginning_and_the_end_are_stored(pieces, most):
     buffer, data = OutputBuffer(most), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
-    output = buffer.taken()
+    output = buffer.take()
     assert output.size == len(data)
     assert 0 <= output.lost <= len(data)
     assert (output.lost > 0) == ("bytes were dropped here" in output.text)
@@ -42,7 +42,7 @@ def test_characters_are_not_split(text, data):
         buffer.add(piece)
         shown.append(buffer.new_text())
     assert "".join(shown) == text
-    assert buffer.taken().text == text
+    assert buffer.take().text == text
 
 
 def test_of_very_long_output_only_the_beginning_is_emitted():

@@ -78,7 +78,16 @@ async def test_children_that_a_command_leaves_are_ended(run, fifo, is_running):
     result = await run(f"sleep 10000 & echo $!; {quiet}")
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
-    assert "that it had left running w" in result.text  # a child that has only been forked may not be counted
+    # A child that has only been forked may not be counted.
+    assert "that it left running. To keep one running, start it as a command of its own" in result.text
+
+
+async def test_git_opens_no_editor_that_waits(run):
+    git = "git -c user.name=a -c user.email=a@b -c core.editor='sleep 10000' commit --allow-empty"
+    result = await run(f"git init -q . && {git} -qm one && {git} -q --amend && git log --format=%s", timeout=30)
+    assert result.text.startswith("one\n[Exit code 0")
+    assert "empty commit message" in (await run(git)).text
+    assert (await run(f"GIT_EDITOR='echo two >' {git} -q; git log --format=%s")).text.startswith("two\none\n")
 
 
 DAEMON = """
@@ -121,7 +130,7 @@ async def test_a_process_that_cant_be_found_is_reported(run, fifo):
     )
     result = await run(f"{line} cat {ready}")
     gate.write_text("")  # it ends now
-    assert "A process that it started is still running and can't be killed from here." in result.text
+    assert "A process that it started is still running and can't be killed. Tell the user." in result.text
 
 
 async def test_a_command_may_close_its_output_and_run_on(run, top):

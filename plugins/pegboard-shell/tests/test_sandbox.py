@@ -42,9 +42,9 @@ async def test_without_bubblewrap_the_prompt_says_so(make_registry, monkeypatch)
 
 def test_at_the_root_of_the_file_system_nothing_may_be_changed():
     box = Sandbox("workspace-write", program="/usr/bin/bwrap")
-    assert "--bind" not in box.wrapped(["true"], "/", "/")
-    assert "--bind" in box.wrapped(["true"], "/srv", "/srv")
-    assert "--bind" not in box.wrapped(["true"], "/srv", "/srv", reads=True)
+    assert "--bind" not in box.wrap(["true"], "/", "/")
+    assert "--bind" in box.wrap(["true"], "/srv", "/srv")
+    assert "--bind" not in box.wrap(["true"], "/srv", "/srv", reads=True)
 
 
 def test_errors_that_a_sandbox_may_have_caused_are_recognized():

@@ -120,13 +120,13 @@ async def test_output_of_a_session_between_two_polls_is_limited(make_registry):
 
 @pytest.mark.parametrize(("size", "on_the_loop"), [(1_000, True), (2_000_000, False)])
 async def test_long_output_is_converted_off_the_loop(run, monkeypatch, size, on_the_loop):
-    threads, taken = [], OutputBuffer.taken
+    threads, taken = [], OutputBuffer.take
 
     def recording(buffer):
         threads.append(threading.current_thread())
         return taken(buffer)
 
-    monkeypatch.setattr(OutputBuffer, "taken", recording)
+    monkeypatch.setattr(OutputBuffer, "take", recording)
     assert (await run(f"yes | head -c {size}")).metadata["output_bytes"] == size
     assert [each is threading.main_thread() for each in threads] == [on_the_loop]
 
@@ -195,7 +195,7 @@ async def test_a_session_is_ended_at_its_limit(start):
     _, ended = await start("exec sleep 10000", timeout=0.3, wait=60)
     assert ended.metadata["exit_code"] == 124
     assert (
-        "It was killed at its time limit of 0.3 s. Start it without a timeout to let it run without a limit."
+        "It was killed at its time limit of 0.3 s. Start it again without timeout to run it without a limit."
         in ended.text
     )
 

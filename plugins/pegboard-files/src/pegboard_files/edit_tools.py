@@ -26,7 +26,7 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.approval.request import MOST_DETAILS
-from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, replaced, shown_lines
+from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
@@ -211,12 +211,12 @@ class EditTools:
     def patch_tool(self) -> Tool:
         """`apply_patch`, a freeform tool; models without freeform tools pass the patch as the argument `input`."""
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
-        options |= {"title": "Apply a patch", "check": _faults, "permission_values": self._named, "idempotent": False}
+        options |= {"title": "Apply a patch", "check": _faults, "permission_values": self._paths, "idempotent": False}
         options["meta"] = {EDITS_BY: "patch"}
         options["examples"] = [{"input": EXAMPLE}]
         return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
 
-    def _named(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
+    def _paths(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
         """The paths in a patch, for the permission rules; of a link that it deletes, the folder, too.
 
         Rules follow a link, and so judge its target only.
@@ -281,9 +281,9 @@ class EditTools:
         state = read_state(root, resolve(root, path, create=content is not None))
         self.seen.check(session, state, read_first=read_first and content is not None)
         if content is not None:
-            return written(state, content, deadline)
+            return plan_write(state, content, deadline)
         edits = arguments.get("edits") or [arguments]
-        return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits], deadline)
+        return plan_edit(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits], deadline)
 
 
 def _faults(arguments: Mapping[str, Any]) -> list[str]:
@@ -346,7 +346,7 @@ def text_of_state(state: FileState) -> EditedText:
         raise ToolError(f"{state.name!r} is a binary file and can't be edited.") from None
 
 
-def written(state: FileState, content: str, deadline: Deadline) -> Planned:
+def plan_write(state: FileState, content: str, deadline: Deadline) -> Planned:
     """Plans writing a whole file; an existing file keeps its encoding, byte order mark and line ends."""
     if state.data is None:
         before, data, what = None, content.encode(), "Created"
@@ -360,14 +360,14 @@ def written(state: FileState, content: str, deadline: Deadline) -> Planned:
     return Planned([Change(state, data)], [diff_of(before, content, state.name, deadline)], report)
 
 
-def edited(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Planned:
+def plan_edit(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Planned:
     """Plans replacements in one file."""
     before = text = text_of_state(state)
     lines: list[int] = []
     for number, edit in enumerate(edits, 1):
         try:
             strings = edit.old_string, edit.new_string
-            done = replaced(text, *strings, state.name, deadline, everywhere=edit.replace_all)
+            done = replace_text(text, *strings, state.name, deadline, everywhere=edit.replace_all)
         except ToolError as error:
             if len(edits) == 1:
                 raise
@@ -376,7 +376,7 @@ def edited(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Plann
         lines += done.lines
     data = before.bytes_of(text.text, state.name)
     times = "1 replacement" if len(lines) == 1 else f"{len(lines):,} replacements"
-    report = f"Edited {state.name!r}: {times}, at {shown_lines(lines)}."
+    report = f"Edited {state.name!r}: {times}, at {line_list(lines)}."
     return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name, deadline)], report)
 
 
@@ -461,7 +461,7 @@ class PatchRun:
             raise ToolError(f"{file.before.name!r} already exists. Update it, or delete it first.")
         return file
 
-    def _present(self, path: str, *, follow: bool = True) -> _PatchedFile:
+    def _existing_file(self, path: str, *, follow: bool = True) -> _PatchedFile:
         file = self._file(path, follow=follow)
         if file.data is None:
             resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
@@ -474,7 +474,7 @@ class PatchRun:
         if patch.kind == "add":
             self._absent(patch.path).data = patch.content.encode()
             return
-        file = self._present(patch.path, follow=patch.kind != "delete")
+        file = self._existing_file(patch.path, follow=patch.kind != "delete")
         if patch.move is not None and resolve(file.before.root, patch.path, follow=False) != file.before.parts:
             raise ToolError(
                 f"{patch.path!r} is a link to {file.before.name!r}, and links can't be moved. "

@@ -121,7 +121,7 @@ MAX_SHOWN: Final = 10
 """Line numbers that an error or a result names."""
 
 
-def replaced(  # noqa: PLR0913  (what an edit is made of)
+def replace_text(  # noqa: PLR0913  (what an edit is made of)
     text: EditedText, old: str, new: str, name: str, deadline: Deadline, *, everywhere: bool = False
 ) -> Replaced:
     """Replaces the one occurrence of a part of a text, or all of them.
@@ -151,12 +151,12 @@ def replaced(  # noqa: PLR0913  (what an edit is made of)
             f"and the file can have at most {MAX_EDITED:,} bytes afterwards. Include more of the lines around it."
         )
     if not found:
-        raise ToolError(_not_found(text, old, name, deadline))
+        raise ToolError(_explain_missing(text, old, name, deadline))
     lines = tuple(_line_numbers(text.text, [start for start, _ in found]))
     if len(found) > 1 and not everywhere:
         times = f"{len(found):,}" if len(found) <= MAX_REPLACED else f"more than {MAX_REPLACED:,}"
         raise ToolError(
-            f"old_string occurs {times} times in {name!r} ({shown_lines(lines)}), but must occur exactly once. Include "
+            f"old_string occurs {times} times in {name!r} ({line_list(lines)}), but must occur exactly once. Include "
             "more of the lines around the right one, or set replace_all=true to replace all of them."
         )
     pieces: list[str] = []
@@ -170,7 +170,7 @@ def replaced(  # noqa: PLR0913  (what an edit is made of)
     return Replaced("".join(pieces), lines)
 
 
-def shown_lines(lines: Sequence[int]) -> str:
+def line_list(lines: Sequence[int]) -> str:
     """Line numbers for a model, each once: `"line 3"`, `"lines 3, 4, ..."`."""
     shown = list(dict.fromkeys(lines))
     more = ", ..." if len(shown) > MAX_SHOWN else ""
@@ -281,7 +281,7 @@ def _line_numbers(text: str, places: Sequence[int]) -> Iterator[int]:
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
 
 
-def _not_found(text: EditedText, old: str, name: str, deadline: Deadline) -> str:
+def _explain_missing(text: EditedText, old: str, name: str, deadline: Deadline) -> str:
     """Error text for a part that isn't found: the likely reason, and what to do."""
     problem = f"old_string isn't in {name!r}."
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
@@ -330,7 +330,7 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
         odd = sorted({char for line in window for char in line if char.isspace()} - set(" \t\r").union(*wanted))
         names = f" It contains {', '.join(f'U+{ord(char):04X}' for char in odd)}." if odd else ""
         where = f"The text from line {first + 1} on differs only in spaces and tabs"
-        return f"{where}.{names} Copy it exactly:\n{_shown(window)}"
+        return f"{where}.{names} Copy it exactly:\n{_excerpt(window)}"
     begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline)
     if begin is None:
         return "Read the file again, and copy the text exactly."
@@ -338,7 +338,7 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
     first = next((n for n, (one, other) in enumerate(zip(window, wanted, strict=False)) if one != other), 0)
     where = f"The most similar text begins at line {begin + 1}"
     where += f", and differs from line {begin + first + 1} on" if first else ""
-    return f"{where}. Copy it exactly:\n{_shown(window[first:])}"
+    return f"{where}. Copy it exactly:\n{_excerpt(window[first:])}"
 
 
 def _squeeze(lines: Sequence[str], deadline: Deadline | None = None) -> Iterator[str]:
@@ -349,7 +349,7 @@ def _squeeze(lines: Sequence[str], deadline: Deadline | None = None) -> Iterator
         yield line if len(line) > _LONGEST_SQUEEZED else " ".join(line.split())
 
 
-def _shown(lines: Sequence[str]) -> str:
+def _excerpt(lines: Sequence[str]) -> str:
     text = "\n".join(line.rstrip("\r") for line in lines)
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 

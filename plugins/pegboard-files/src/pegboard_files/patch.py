@@ -161,7 +161,7 @@ class _Reader:
         line = self.lines[at] if at < len(self.lines) else _END
         return ToolError(f"Line {at + self.offset} of the patch, {line[:100]!r}: {wanted}")
 
-    def _taken(self, header: str) -> str | None:
+    def _take(self, header: str) -> str | None:
         """Consumes the next line if it starts with `header`; gives the rest of it, else `None`."""
         if self.at < len(self.lines) and self.lines[self.at].strip().startswith(header.rstrip()):
             rest = self.lines[self.at].strip()[len(header.rstrip()) :].strip()
@@ -180,7 +180,7 @@ class _Reader:
             elif kind == "delete":
                 yield FilePatch(kind, path)
             else:
-                move = self._taken(_MOVE)
+                move = self._take(_MOVE)
                 if move == "":
                     raise self._fault("the path is missing.", self.at - 1)
                 patch = FilePatch(kind, path, move, chunks=tuple(self._chunks()))
@@ -192,7 +192,7 @@ class _Reader:
 
     def _header(self) -> tuple[Literal["add", "delete", "update"], str]:
         for header, kind in _HEADERS.items():
-            path = self._taken(header)
+            path = self._take(header)
             if path is not None:
                 return kind, path
         raise self._fault(f"expected one of {', '.join(f'{header}PATH' for header in _HEADERS)}.")
@@ -213,7 +213,7 @@ class _Reader:
                 heads += filter(None, [_RANGE.sub("", self.lines[self.at][3:].rstrip())])
                 self.at += 1
             begin, rows = self.at, list(self._rows())
-            at_end = self._taken(_LAST) is not None
+            at_end = self._take(_LAST) is not None
             if not rows:
                 raise self._fault("expected a line that begins with ' ', '-' or '+'.", begin)
             yield Chunk(tuple(heads), tuple(rows), at_end)
@@ -298,7 +298,7 @@ class PatchedText:
         for head in chunk.heads:
             found = self._places([head], start)
             if not found:
-                raise self._not_found([head], start, "the line after '@@' wasn't found")
+                raise self._missing([head], start, "the line after '@@' wasn't found")
             start, other = found[0] + 1, next((place + 1 for place in found[1:2]), None)
         if not chunk.old:
             if chunk.heads:
@@ -313,14 +313,12 @@ class PatchedText:
             chunk = evolve(chunk, rows=chunk.rows[:-1])
             found = self._places(chunk.old, start, at_end=chunk.at_end)
         if not found:
-            raise self._not_found(
-                chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else "")
-            )
+            raise self._missing(chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else ""))
         also = found[1:] if not chunk.heads else [each for each in found[1:] if other is not None and each >= other]
         if also and (not chunk.heads or other is None or found[0] < other):
             shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
             raise ToolError(
-                f"In {self.name!r}, these lines occur more than once (at lines {shown}):\n{_quoted(chunk.old)}\n"
+                f"In {self.name!r}, these lines occur more than once (at lines {shown}):\n{_excerpt(chunk.old)}\n"
                 "Include more of the lines around them, or a line '@@ ' with the class or function that contains them."
             )
         self._done.append((found[0], len(chunk.old), self._new(chunk.rows, found[0])))
@@ -357,11 +355,11 @@ class PatchedText:
         except ValueError:
             return
 
-    def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
+    def _missing(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
         text = f"In {self.name!r}, {what}"
         if start and self._places(wanted, 0):
             text += f" after line {start}, only before it: changes must be in the order of the file"
-        return ToolError(f"{text}:\n{_quoted(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
+        return ToolError(f"{text}:\n{_excerpt(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
 
     def _new(self, rows: Sequence[Row], at: int) -> list[str]:
         """The new lines from `at` on; context lines are copied from the file."""
@@ -396,6 +394,6 @@ class PatchedText:
         return "\n".join(lines) + "\n"
 
 
-def _quoted(lines: Sequence[str]) -> str:
+def _excerpt(lines: Sequence[str]) -> str:
     text = "\n".join(lines[:MAX_SHOWN])
     return text if len(text) <= 1_000 and len(lines) <= MAX_SHOWN else f"{text[:1_000]}\n..."

@@ -136,7 +136,7 @@ def kind_of(mode: int) -> Kind:
 
 
 @contextmanager
-def worded(name: str) -> Generator[None]:
+def as_tool_error(name: str) -> Generator[None]:
     """Converts an `OSError`, which would name paths of the host, to an error for the model.
 
     Raises:

@@ -23,12 +23,12 @@ from pegboard_files.root import (
     Deadline,
     OpenRoot,
     Parts,
+    as_tool_error,
     kind_of,
     opened_roots,
     resolve,
     root_place,
     shown_path,
-    worded,
 )
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, is_ascii_only, line_pattern
 from pegboard_files.text import BinaryFileError
@@ -322,7 +322,7 @@ class FileTools:
         """
         with self._opened(call, path) as root:
             parts = resolve(root, path)
-            with worded(root.shown(parts)), root.open_file(parts) as file:
+            with as_tool_error(root.shown(parts)), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
                 wanted = root.shown(parts), offset, limit, self._deadline(call)
                 contents = None if raw else read_contents(file, *wanted)
@@ -450,7 +450,7 @@ class FileTools:
             wanted = globs(include, exclude)
             walk = self._walk(root, self._deadline(call), wanted, hidden=hidden, no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with worded(root.shown(start)):
+            with as_tool_error(root.shown(start)):
                 if kind_of(root.status(start).st_mode) == "directory":
                     search.run(_files(walk, start, wanted))
                 else:

@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 from pegboard import ToolError
 from pegboard.tools.visible import printable
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
-from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown_path, worded
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, as_tool_error, kind_of, resolve, shown_path
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
@@ -355,7 +355,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
         ToolError: There is no such directory.
     """
     parts = resolve(root, path)
-    with worded(root.shown(parts)):
+    with as_tool_error(root.shown(parts)):
         kind = kind_of(root.status(parts).st_mode)
     if kind == "file":
         raise ToolError(f"{root.shown(parts)!r} is a file, not a directory. Use read_file or grep.")
@@ -366,7 +366,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
 
 def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
     """A page of a directory's entries, and the number of all of them."""
-    with worded(walk.root.shown(start)):
+    with as_tool_error(walk.root.shown(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
     return [DirectoryEntry(printable(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
@@ -376,7 +376,7 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of the entries below a directory that globs match, and whether there are more."""
-    with worded(walk.root.shown(start)):
+    with as_tool_error(walk.root.shown(start)):
         matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
         page = list(islice(matching, offset, offset + limit + 1))
     files = [FoundFile(walk.root.shown(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]]

@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard_files.editing import MAX_EDITED
-from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, worded
+from pegboard_files.root import Deadline, OpenRoot, Parts, as_tool_error, opened_root
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _ALL_RIGHTS: Final = 0o7777
@@ -97,10 +97,10 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
         return FileState(root, parts)
     if stat.S_ISLNK(status.st_mode) and not follow:
         root.check_edit(parts[:-1])  # rules follow the link, and so judge its target only
-        with worded(name):
+        with as_tool_error(name):
             target = os.readlink(parts[-1], dir_fd=root.directory(parts[:-1]))
         return FileState(root, parts, os.fsencode(target), stamp_of(status), is_link=True)
-    with worded(name), root.open_file(parts) as file:
+    with as_tool_error(name), root.open_file(parts) as file:
         status = os.fstat(file.fileno())
         if status.st_size > MAX_EDITED:
             raise ToolError(

@@ -236,7 +236,7 @@ class ToolSettings(ProgramSettings):
                     found.append(f"{word.names[0]}: must not contain a NUL character")
         ran = options_that_run([word.with_holes for word in self._shown(given)])
         if len(now := options_that_run(self.words(given))) > len(ran):
-            found.append(f"command: a value would be an option that runs a program: {now[-1]}; give another one")
+            found.append(f"command: this value is an option that runs a program: {now[-1]}. Use another value.")
         return found
 
     def _may_begin_with_minus(self, name: str) -> bool:
@@ -295,7 +295,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
                 env=settings.environment(settings.with_holes, **_PLAIN_OUTPUT),
             )
         except OSError as error:
-            raise ToolError(f"{name} can't run: {error}. Continue without it, or tell the user.") from error
+            raise ToolError(f"{name} can't run: {error}. Continue without this tool, or tell the user.") from error
         return _result(settings, words, finished)
 
     return Tool.from_schema(

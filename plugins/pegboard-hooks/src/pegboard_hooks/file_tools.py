@@ -33,7 +33,7 @@ LOAD_SECONDS: Final = 3.0
 MOST_FILES: Final = 500
 _MOST_BYTES: Final = 1_000_000
 _LOOK_MS: Final = 2_000
-_RUNNING: Final = "it is still running; its tools are added once it has ended"
+_RUNNING: Final = "it is still loading; its tools are added once it has finished"
 
 
 @frozen(eq=False)
@@ -75,7 +75,7 @@ class FileToolset(ToolsetBase):
         self.folders = tuple(Path(folder).expanduser() for folder in folders)
         for folder in self.folders:
             if not folder.is_absolute():
-                raise ValueError(f"folders: {str(folder)!r:.200} isn't absolute; name it in full, or from ~")
+                raise ValueError(f"folders: {str(folder)!r:.200} isn't an absolute path; begin it with / or ~/")
         self._watches = watches
         self._files: dict[Path, _File] = {}
         self._subscribers: list[Callable[[], None]] = []
@@ -105,7 +105,7 @@ class FileToolset(ToolsetBase):
         for path, file in files.items():
             for tool in file.tools:
                 if tools.setdefault(tool.name, tool) is not tool:
-                    text = f"{path}: another file has a tool {tool.name!r}, too; rename one"
+                    text = f"{path}: another file also has a tool {tool.name!r}; rename one of them"
                     problems.append(ToolsetProblem(self.name, text, tool.name))
         return Offer(tools.values(), problems)
 
@@ -262,7 +262,7 @@ def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
             name = file if export in ("default", file) else f"{file}_{export}"
             own = tool.name if tool.name != export else name
             if not is_valid_name(own):
-                hint = "Give the file another name, or the tool one by @tool(name=...)."
+                hint = "Rename the file, or name the tool with @tool(name=...)."
                 raise DefinitionError(f"{own!r:.80} can't be a tool's name.", hint=hint)
             yield tool if own == tool.name else tool.with_spec(name=own)
     if not found:

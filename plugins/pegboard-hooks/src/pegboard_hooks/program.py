@@ -50,7 +50,9 @@ class ProgramSettings:
 
     def __attrs_post_init__(self) -> None:
         if self.cwd is not None and not Path(self.cwd).expanduser().is_absolute():
-            raise ValueError(f"cwd: {self.cwd!r:.200} isn't absolute; leave it out for the call's own folder")
+            raise ValueError(
+                f"cwd: {self.cwd!r:.200} isn't an absolute path; without cwd, programs run in the folder of the call"
+            )
         if not all(isinstance(value, str) for value in cast("Mapping[str, object]", self.env).values()):
             raise ValueError("env: values have to be texts")
 
@@ -83,8 +85,8 @@ class ProgramSettings:
         for file in sorted(self.files(words, of_call)):
             os.stat(file)  # noqa: PTH116  a text
             if not may_bind(file):
-                trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
-                raise PermissionError(f"{file} belongs to a project, and isn't trusted as it is; {trust}")
+                trust = f"review it, then run: registry config trust {shlex.quote(file)}"
+                raise PermissionError(f"{file} belongs to a project, and isn't trusted as it is now; {trust}")
 
 
 def _inherited(names: Iterable[str]) -> dict[str, str]:
@@ -107,10 +109,14 @@ def _files_in(texts: Iterable[str], folder: str | None) -> Iterator[str]:
 def check_program(words: Sequence[str], cwd: str | None) -> None:
     """Raises `ValueError` for a program or script that would be looked up in the call's folder."""
     if os.sep in words[0] and not words[0].startswith(("/", "~/")):
-        raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
+        raise ValueError(
+            f"{words[0]!r:.200} is a relative path; write its absolute path, or the name of a program on PATH"
+        )
     for file in code_files(words):
         if cwd is None and not file.startswith(("/", "~/")):
-            raise ValueError(f"{file!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
+            raise ValueError(
+                f"{file!r:.200} would be looked for in each call's folder; write its absolute path, or set cwd"
+            )
 
 
 def program_path(name: str) -> str:

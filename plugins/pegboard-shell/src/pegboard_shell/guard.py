@@ -65,11 +65,11 @@ class Guard:
             else:
                 return
         with suppress(OSError):  # without a shell, there is no guard
-            self._pipe = _started()
+            self._pipe = _start()
             os.write(self._pipe, "".join(f"+ {group}\n" for group in groups).encode())
 
 
-def _started() -> int:
+def _start() -> int:
     """Starts a guard process, and returns the writing end of its pipe."""
     reading, writing = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)

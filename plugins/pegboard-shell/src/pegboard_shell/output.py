@@ -78,7 +78,7 @@ class OutputBuffer:
         recent = bytes((self._tail or self._head)[-(_SLACK + len(text)) :])
         return text in recent
 
-    def taken(self) -> Output:
+    def take(self) -> Output:
         """Returns the output and empties the buffer."""
         del self._tail[: -self._half]
         lost = self.size - len(self._head) - len(self._tail)

@@ -157,10 +157,10 @@ class RunningCommand:
         with self._lock:
             return self.output.holds(text.encode())
 
-    def taken(self) -> Output:
+    def take(self) -> Output:
         """Returns its output so far, and removes it from the buffer."""
         with self._lock:
-            return self.output.taken()
+            return self.output.take()
 
     def join(self, seconds: float) -> None:
         """Blocks until it has ended, for at most so long."""
@@ -224,7 +224,7 @@ class RunningCommand:
         process: subprocess.Popen[bytes] | None = None
         try:
             try:
-                process = self._started()
+                process = self._start()
             finally:
                 self._release_folder()
             self._follow(process)
@@ -233,7 +233,7 @@ class RunningCommand:
         finally:
             self._finish(process)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603  running it is what this is for
             self.argv,
             stdin=subprocess.PIPE if self.has_input else subprocess.DEVNULL,
@@ -317,16 +317,16 @@ class RunningCommand:
 
     def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        left = set(_marked(process.pid, self._mark)) - {process.pid}
+        left = set(_find_marked(process.pid, self._mark)) - {process.pid}
         _signal_group(process.pid, signal.SIGKILL)  # its number can't be reused, as its leader wasn't waited for yet
         code = process.wait()
         self.exit_code = 128 - code if code < 0 else code
-        running = _killed(left, lambda: _marked(process.pid, self._mark))
-        holds = not self._drained(process.stdout.fileno())
+        running = _kill(left, lambda: _find_marked(process.pid, self._mark))
+        holds = not self._drain(process.stdout.fileno())
         process.stdout.close()
         self.leftovers = Leftovers(len(left) - len(running), tuple(sorted(running)), holds and not running)
 
-    def _drained(self, output: int) -> bool:
+    def _drain(self, output: int) -> bool:
         """Reads the rest of the pipe; returns whether its end was reached."""
         os.set_blocking(output, False)
         poller, limit = select.poll(), time.monotonic() + _DRAIN_SECONDS
@@ -372,7 +372,7 @@ def _signal_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _killed(found: set[int], more: Callable[[], Iterator[int]]) -> set[int]:
+def _kill(found: set[int], more: Callable[[], Iterator[int]]) -> set[int]:
     """Kills processes, and those that they have started since; returns those that still run."""
     running = set[int]()
     for _ in range(_ROUNDS):
@@ -412,7 +412,7 @@ def _outliving(pids: Iterable[int]) -> set[int]:
             os.close(descriptor)
 
 
-def _marked(first: int, mark: str) -> Iterator[int]:
+def _find_marked(first: int, mark: str) -> Iterator[int]:
     """The processes since `first` that have the mark in their environment; none if the system doesn't show them.
 
     Ids are assigned in turn, so only those since `first` have to be searched. Within `execve`, a process has no

@@ -69,7 +69,7 @@ class Sandbox:
                 self._is_known = True
             return self._lack
 
-    def wrapped(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:
+    def wrap(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:
         """The command that runs another one in the sandbox.
 
         Args:

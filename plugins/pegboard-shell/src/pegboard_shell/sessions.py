@@ -20,7 +20,7 @@ Owner: TypeAlias = tuple[str | None, str | None]
 """The user and the conversation."""
 
 _END_SECONDS: Final = 5.0
-_HINT: Final = "A session is removed once its exit code was returned, and ends with the program that runs the tools."
+_HINT: Final = "A session is removed once its exit code was returned. All sessions end when the application exits."
 
 
 @define(eq=False)
@@ -149,7 +149,7 @@ class Sessions:
     def opened(self) -> Iterator[Sessions]:
         """Yields these sessions, then ends them and blocks until they have ended."""
         yield self
-        _joined(_end_all(self.running, self.owner))
+        _join(_end_all(self.running, self.owner))
 
 
 def _end_all(sessions: dict[str, Session], owner: int) -> list[RunningCommand]:
@@ -168,10 +168,10 @@ _EVERY: Final = weakref.WeakSet[Sessions]()
 @atexit.register
 def _end_at_exit() -> None:
     """Ends all sessions, and waits, as their threads find and kill daemons at the end."""
-    _joined([command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)])
+    _join([command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)])
 
 
-def _joined(running: Sequence[RunningCommand]) -> None:
+def _join(running: Sequence[RunningCommand]) -> None:
     """Waits until commands have ended, for a limited time."""
     limit = time.monotonic() + _END_SECONDS
     for command in running:

@@ -25,6 +25,7 @@ INHERITED: Final = (
 """The environment variables that commands inherit by default."""
 
 _FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
+    "GIT_EDITOR": ":",  # `git rebase --continue` keeps the message, and no editor waits for input
     # Files written by the model must not pass for a bare repository, whose settings git would run.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",

@@ -51,6 +51,7 @@ _PATCHERS: Final = ("apply_patch", "applypatch")  # models trained on codex run 
 _NO_COMMAND: Final = (
     "apply_patch is not a command. If you have a tool apply_patch, call it with the patch as its input."
 )
+_START: Final = "start it as a command of its own with background=true"
 _NOT_FOUND: Final = 127
 
 
@@ -107,7 +108,7 @@ class ShellTools:
             folder: Folder to run in, relative to the working folder.
             timeout: Time limit in seconds. At the limit the command is killed, and its exit code is 124.
             background: Keep the command running as a session. Returns its output so far and the session id.
-            wait: With background: seconds to wait for the command to end before returning.
+            wait: With background: seconds to collect output before returning. Returns earlier if the command ends.
             until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
@@ -134,7 +135,7 @@ class ShellTools:
             folder: Folder to run in, relative to the working folder.
             timeout: Time limit in seconds. At the limit the command is killed, and its exit code is 124.
             background: Keep the command running as a session. Returns its output so far and the session id.
-            wait: With background: seconds to wait for the command to end before returning.
+            wait: With background: seconds to collect output before returning. Returns earlier if the command ends.
             until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
@@ -152,12 +153,12 @@ class ShellTools:
     ) -> ToolResult:
         r"""Write text to the stdin of a session.
 
-        Returns the output since the last call, then [exit code if it has ended, and notes].
+        Returns the output since the last call, then [notes]: the exit code, or that the session is still running.
 
         Args:
             session: The session id, from the result of shell.
-            text: The text to write. End each line with "\n".
-            wait: Seconds to wait for the command to end before returning.
+            text: The text to write. End it with "\n" to press Enter.
+            wait: Seconds to wait for more output before returning. Returns earlier if the command ends.
             until: Return as soon as the output contains this text, such as a prompt.
             close: Close stdin after the text.
             call: The running call.
@@ -168,7 +169,7 @@ class ShellTools:
             written = known.command.write(data)
         except BrokenPipeError:
             hint = f'Read its output with poll_session(session="{session}").'
-            raise ToolError(f"Session {session!r} has closed its stdin.", hint=hint) from None
+            raise ToolError(f"Session {session!r} has closed its stdin, or has ended.", hint=hint) from None
         known.unended = unended(known.unended + data[:written].decode(errors="replace"))
         notes: list[str] = []
         if written < len(data):
@@ -184,11 +185,11 @@ class ShellTools:
     ) -> ToolResult:
         """Read the new output of a session.
 
-        Returns the output since the last call, then [exit code if it has ended, and notes].
+        Returns the output since the last call, then [notes]: the exit code, or that the session is still running.
 
         Args:
             session: The session id, from the result of shell.
-            wait: Seconds to wait for the command to end before returning.
+            wait: Seconds to wait for more output before returning. Returns earlier if the command ends.
             until: Return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
@@ -229,13 +230,13 @@ class ShellTools:
         """The command, its folder and its sandbox."""
         lack = self.sandbox.lack
         where = self._walls(arguments) if lack is None else f"without a sandbox, with all your rights: {lack}"
-        return _previewed(arguments, where)
+        return _preview_of(arguments, where)
 
     def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
         """The preview of a command outside of the sandbox."""
-        return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all your rights")
+        return _preview_of(arguments, "OUTSIDE OF THE SANDBOX, with all your rights")
 
-    def input_judged(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
+    def input_values(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
         """The input for rules, after the incomplete line of earlier ones, as a word may come in pieces."""
         begun = self.sessions.begun(str(arguments.get("session")))
         return {"text": f"{begun}{arguments.get('text')}"} if begun else {}
@@ -247,7 +248,7 @@ class ShellTools:
         where = f" after {begun[-200:]!r}" if begun else ""
         return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
 
-    async def offered(self, request: ModelRequest) -> ModelRequest | None:
+    async def hide_unsandboxed(self, request: ModelRequest) -> ModelRequest | None:
         """The request without `shell_unsandboxed` if there is no sandbox."""
         if await self._lack() is None or request.tools is None:
             return None
@@ -275,7 +276,7 @@ class ShellTools:
         if wanted.background:
             return await self._begin(call, wanted, running, inside=inside)
         await running.follow(None if call.listener is None else partial(_show, call))
-        return self._result(running, await _taken(running), [], inside=inside, most=most)
+        return self._result(running, await _take_output(running), [], inside=inside, most=most)
 
     async def _lack(self) -> str | None:
         """`Sandbox.lack`, computed off the loop at its first use."""
@@ -291,11 +292,11 @@ class ShellTools:
             if isinstance(command, str):
                 argv = [shell_by(settings), "-c", command]
             else:
-                argv = _found(command, environment["PATH"], opened.path)
+                argv = _find_program(command, environment["PATH"], opened.path)
             entry = opened.entry
             if inside:
                 reads = not background and only_reads({"command": command})
-                argv, entry = self.sandbox.wrapped(argv, opened.root, opened.path, reads=reads), "/"
+                argv, entry = self.sandbox.wrap(argv, opened.root, opened.path, reads=reads), "/"
             output = OutputBuffer(settings.output_limit)
             holds = opened.descriptor
             return RunningCommand(
@@ -330,12 +331,12 @@ class ShellTools:
         await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
         if command.is_over:
             self.sessions.remove(session)
-            return self._result(command, await _taken(command), notes, inside=session.in_sandbox)
+            return self._result(command, await _take_output(command), notes, inside=session.in_sandbox)
         key = session.key
         calls = f'poll_session(session="{key}") reads more, end_session(session="{key}") stops it'
         notes.append(f"Session {key} is still running: {calls}.")
         facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
-        return _with_notes(await _taken(command), notes, facts)
+        return _with_notes(await _take_output(command), notes, facts)
 
     def _result(
         self, command: RunningCommand, output: Output, notes: list[str], *, inside: bool, most: float | None = None
@@ -345,14 +346,14 @@ class ShellTools:
             raise ToolError(f"The command couldn't be started: {_reason(command.failure)}.") from command.failure
         left = command.leftovers
         if not command.is_over:
-            notes.append(f"Process {command.pid} couldn't be killed.")
+            notes.append(f"Process {command.pid} couldn't be killed. Tell the user.")
         if left.ended and not inside:
-            notes.append(f"{_processes(left.ended)} that it had left running {_was(left.ended)} killed.")
+            notes.append(f"Killed {_processes(left.ended)} that it left running. To keep one running, {_START}.")
         if left.running:
             ids = ", ".join(map(str, left.running))
             notes.append(f"{_processes(len(left.running))} that it started can't be killed: {ids}.")
         if left.holds_output:
-            notes.append("A process that it started is still running and can't be killed from here.")
+            notes.append("A process that it started is still running and can't be killed. Tell the user.")
         in_time = command.is_over and not command.timed_out
         code = command.exit_code if in_time else TIMED_OUT
         notes.insert(0, f"Exit code {code}{_by_signal(command.exit_code) if in_time else ''}, {command.seconds:.1f} s.")
@@ -360,7 +361,7 @@ class ShellTools:
             limit = command.limit or 0.0
             notes.insert(1, f"It was killed at its time limit of {limit:g} s.")
             if most is None:
-                notes.append("Start it without a timeout to let it run without a limit.")
+                notes.append("Start it again without timeout to run it without a limit.")
             elif limit < most:
                 notes.append(f"Set a longer timeout (at most {most:g} s), or background=true.")
             else:
@@ -378,12 +379,12 @@ def _text_of(command: str | Sequence[str]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def _previewed(arguments: Mapping[str, Any], where: str) -> Preview:
+def _preview_of(arguments: Mapping[str, Any], where: str) -> Preview:
     background = ", in the background" if arguments.get("background") else ""
     return Preview(f"Run in {arguments.get('folder') or '.'}{background}, {where}", _text_of(arguments["command"]))
 
 
-def _found(argv: Sequence[str], path: str, folder: str) -> list[str]:
+def _find_program(argv: Sequence[str], path: str, folder: str) -> list[str]:
     """The program's path and its arguments.
 
     Raises:
@@ -406,9 +407,9 @@ def _show(call: ToolContext, text: str, size: int) -> None:
         call.report(size, None, f"{size:,} bytes of output")
 
 
-async def _taken(command: RunningCommand) -> Output:
+async def _take_output(command: RunningCommand) -> Output:
     """The output of a command; if it is long, it is converted off the loop."""
-    return command.taken() if command.output.size <= MOST_SHOWN else await off_loop(command.taken)
+    return command.take() if command.output.size <= MOST_SHOWN else await off_loop(command.take)
 
 
 def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
@@ -432,10 +433,6 @@ def _by_signal(code: int | None) -> str:
 
 def _processes(number: int) -> str:
     return "1 process" if number == 1 else f"{number} processes"
-
-
-def _was(number: int) -> str:
-    return "was" if number == 1 else "were"
 
 
 def _reason(failure: BaseException | None) -> str:
@@ -466,7 +463,7 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         title="Run a command outside of the sandbox",
         permission=_UNSANDBOXED,
         preview=tools.preview_unsandboxed,
-        process_request=tools.offered,
+        process_request=tools.hide_unsandboxed,
         **common,
         **runs,
     )
@@ -475,7 +472,7 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         title="Write to a running command",
         requires_confirmation=tools.wants_input_approved,
         permission_arguments={"text": "command"},
-        permission_values=tools.input_judged,
+        permission_values=tools.input_values,
         preview=tools.preview_input,
         **of_session,
     )

@@ -463,9 +463,9 @@ class CommandPart(Part):
     nested: str = ""
 
     @property
-    def uncovered(self) -> str:
+    def refusal(self) -> str:
         """Why no rule allows it."""
-        return super().uncovered or f"no rule allows {self.shown!r:.100}"
+        return super().refusal or f"no rule allows {self.shown!r:.100}"
 
     def match(self, rule: Rule) -> Match:
         """An allow rule must match whatever the shell fills in; a deny or ask rule may match."""

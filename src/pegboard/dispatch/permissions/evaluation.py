@@ -314,7 +314,7 @@ class Evaluation:
                 if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
                     decision = Decision("allow", reason="it was allowed for longer")
                 if not part.inside or (decision and decision.action != "allow"):
-                    strictest = _stricter(decision or Decision(None, line=part.uncovered), strictest)
+                    strictest = _stricter(decision or Decision(None, line=part.refusal), strictest)
         return strictest or NO_RULE
 
     def _coverage(self, rule: Rule, resource: Resource | None, part: Part) -> Match:

@@ -139,12 +139,12 @@ def uses(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
     """
     program = program_of(words)
     if program in ("tar", "bsdtar") and len(words) > 1 and not words[1].startswith("-"):
-        words = _spelled(words)
+        words = _spell_out(words)
     end = _subcommand(words) if program == "git" else len(words)
     for table in tables:
         known = forms(table)
-        yield from _used(words[1:end], known.get(program, []))
-        yield from _used(words[end + 1 :], known.get(f"git:{''.join(words[end : end + 1])}", []))
+        yield from _find_uses(words[1:end], known.get(program, []))
+        yield from _find_uses(words[end + 1 :], known.get(f"git:{''.join(words[end : end + 1])}", []))
 
 
 def may_act(words: Sequence[str]) -> bool:
@@ -155,7 +155,7 @@ def may_act(words: Sequence[str]) -> bool:
     return known or any(uses(words, *tables))
 
 
-def _spelled(words: Sequence[str]) -> list[str]:
+def _spell_out(words: Sequence[str]) -> list[str]:
     """A command of `tar` in its old style, with the letters of the first word as options before their values."""
     spelled, values = [words[0]], iter(words[2:])
     for letter in words[1]:
@@ -171,7 +171,7 @@ def _subcommand(words: Sequence[str]) -> int:
     return place
 
 
-def _used(arguments: Sequence[str], known: Sequence[Form]) -> Iterator[tuple[str, str]]:
+def _find_uses(arguments: Sequence[str], known: Sequence[Form]) -> Iterator[tuple[str, str]]:
     operands, options = 0, True
     for place, word in enumerate(arguments):
         options = options and word != "--"

@@ -257,7 +257,7 @@ class Part:
     obstacle: str = field(default="", kw_only=True)
 
     @property
-    def uncovered(self) -> str:
+    def refusal(self) -> str:
         """Why no rule allows a part of a command line, for the model and people; `""` of anything else."""
         return f"only the pattern '*' allows {self.shown!r:.100}: {self.obstacle}" if self.obstacle else ""
 
