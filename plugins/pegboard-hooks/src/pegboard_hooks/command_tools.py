@@ -236,7 +236,7 @@ class ToolSettings(ProgramSettings):
                     found.append(f"{word.names[0]}: must not contain a NUL character")
         ran = options_that_run([word.with_holes for word in self._shown(given)])
         if len(now := options_that_run(self.words(given))) > len(ran):
-            found.append(f"command: this value is an option that runs a program: {now[-1]}. Use another value.")
+            found.append(f"command: this value would run another program: {now[-1]}. Use another value.")
         return found
 
     def _may_begin_with_minus(self, name: str) -> bool:

@@ -96,8 +96,10 @@ def open_programs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def options_that_run(words: Sequence[str]) -> list[str]:
-    """The options of a command, and of its wrapped commands, that name a program or code."""
-    return [f"{command[0]} {option}" for command in _commands(words) for option, _ in uses(command, RUN)]
+    """The options of a command, and of its wrapped commands, that name a program or code, and what wrappers run."""
+    commands = list(_commands(words))
+    options = [f"{command[0]} {option}" for command in commands for option, _ in uses(command, RUN)]
+    return [*options, *(f"{each[0]} ... {found[0]}" for each in commands for found in programs_run(each))]
 
 
 def code_files(words: Sequence[str]) -> list[str]:
