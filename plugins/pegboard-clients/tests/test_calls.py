@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import load
+from pegboard.wire import parsed_object
 
 
 def chat(pieces):
@@ -63,17 +64,14 @@ REGISTRY = load()
 
 
 def runnable(exporter, pieces):
-    """The calls of a stream that would run."""
+    """The calls of a stream that would run, if the tools are called `w` and `x`."""
     reader = REGISTRY.exporter(exporter).reader()
     for event in WIRES[exporter](pieces):
         reader.feed(event)
     found = []
     for call in reader.response().calls:
-        try:
-            data = json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments
-        except ValueError:
-            continue
-        if not call.invalid:
+        data = parsed_object(call.arguments) if isinstance(call.arguments, str) else call.arguments
+        if data is not None and not call.invalid and call.name in ("w", "x"):
             found.append((call.name, data))
     return found
 
@@ -84,7 +82,10 @@ ids = st.sampled_from(["a", "b", "c", ""]) | st.none()
 
 @st.composite
 def streams(draw):
-    """Calls, one after the other, and their pieces in any chunks, under any indexes and ids."""
+    """Calls, one after the other, and their pieces in any chunks, under any indexes and ids.
+
+    Some have a last piece that repeats the name in the place of the first.
+    """
     calls = draw(st.lists(st.tuples(st.sampled_from("wx"), st.integers(0, 3)), min_size=1, max_size=3))
     pieces = []
     for name, number in calls:
@@ -92,8 +93,10 @@ def streams(draw):
         cuts = [0, *sorted(draw(st.sets(st.integers(1, len(text) - 1), max_size=3))), len(text)]
         chunks = [text[start:end] for start, end in pairwise(cuts)]
         head = draw(st.sampled_from(["", "{}", None]))
-        pieces.append((draw(indexes), draw(ids), name, chunks.pop(0) if head is None else head))
+        index = draw(indexes)
+        pieces.append((index, draw(ids), name, chunks.pop(0) if head is None else head))
         pieces += [(draw(indexes), draw(ids), None, chunk) for chunk in chunks]
+        pieces += [(draw(st.sampled_from([index, None])), draw(ids), name, "")] * draw(st.booleans())
     return [(name, {"n": number, "t": '{"}'}) for name, number in calls], pieces
 
 
@@ -108,28 +111,36 @@ def test_no_change_of_ids_indexes_or_chunks_runs_a_call_that_was_not_streamed(ex
 
 @st.composite
 def turns(draw):
-    """Calls whose pieces arrive in any order, each piece with its call's id."""
-    calls = draw(st.lists(st.tuples(st.sampled_from("wx"), st.integers(0, 3)), min_size=1, max_size=3))
+    """Calls, some without arguments, whose pieces arrive in any order, each piece with its call's id."""
+    calls = draw(st.lists(st.tuples(st.sampled_from("wx"), st.integers(0, 3) | st.none()), min_size=1, max_size=3))
     pieces, is_named = [], draw(st.booleans())
-    for place, (name, number) in enumerate(calls):
-        text = json.dumps({"n": number, "t": '{"}'})
+    arguments = [{} if number is None else {"n": number, "t": '{"}'} for _, number in calls]
+    for place, (name, _) in enumerate(calls):
+        text = json.dumps(arguments[place]) if arguments[place] else ""
         cuts = sorted({0, len(text), *draw(st.sets(st.integers(0, len(text)), max_size=3))})
         chunks = [text[start:end] for start, end in pairwise(cuts)]
-        head = draw(st.sampled_from(["", None]))
-        pieces.append([(f"id{place}", name, chunks.pop(0) if head is None else head)])
+        head = "" if draw(st.booleans()) or not chunks else chunks.pop(0)
+        pieces.append([(f"id{place}", name, head)])
         pieces[-1] += [(f"id{place}", name if is_named else None, chunk) for chunk in chunks]
     order = draw(st.permutations([place for place, each in enumerate(pieces) for _ in each]))
-    return [(name, {"n": number, "t": '{"}'}) for name, number in calls], [(at, *pieces[at].pop(0)) for at in order]
+    streamed = [(name, each) for (name, _), each in zip(calls, arguments, strict=True)]
+    return streamed, [(at, *pieces[at].pop(0)) for at in order]
 
 
-@given(stream=turns())
-def test_calls_in_turns_run_as_streamed_under_their_indexes_and_never_otherwise_under_one(stream):
+@pytest.mark.parametrize("exporter", WIRES)
+@given(stream=turns(), index=st.sampled_from([0, None]), other=st.sampled_from([False, "", "a", None]))
+def test_calls_in_turns_run_as_streamed_under_their_indexes_and_never_otherwise_under_one(
+    exporter, stream, index, other
+):
+    """Under one index, the pieces without names have their ids, or `other`."""
     streamed, pieces = stream
     order = list(dict.fromkeys(at for at, *_ in pieces))
-    assert runnable("openai", pieces) == [streamed[at] for at in order]
-    for index in (0, None):
-        for call in runnable("openai", [(index, *rest) for _, *rest in pieces]):
-            assert call in streamed
+    if exporter == "openai":  # the only wire whose pieces may repeat the name
+        assert runnable(exporter, pieces) == [streamed[at] for at in order]
+    mixed = [(index, call_id if name or other is False else other, name, text) for _, call_id, name, text in pieces]
+    for call in runnable(exporter, mixed):
+        assert call in streamed
+        streamed.remove(call)
 
 
 A, B = '{"n": 1}', '{"n": 2}'
@@ -149,6 +160,12 @@ W, WA, WB, XA = ("w", {}), ("w", {"n": 1}), ("w", {"n": 2}), ("x", {"n": 1})
         ([(0, "a", "w", A), (0, "a", None, B)], []),
         ([(0, "a", "w", A), (1, "b", "x", ""), (0, "a", None, B)], []),
         ([(None, None, None, A)], []),
+        ([(0, "a", "w", ""), (0, "b", "x", ""), (0, None, None, A)], []),
+        ([(None, "a", "w", ""), (None, "b", "x", ""), (None, None, None, A)], []),
+        ([(0, "a", "w", '{"'), (0, "b", "x", "{}"), (0, "c", "w", ""), (0, None, None, A[2:])], []),
+        ([(0, "a", "w", A), (0, "b", "w", "")], [WA]),
+        ([(0, "a", "w", A), (1, "b", "w", "")], [WA, W]),
+        ([(0, "a", "w", ""), (0, "a", None, A), (None, "b", "w", "")], [WA]),
         (
             [
                 (0, "a", "w", ""),
@@ -173,6 +190,10 @@ def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces
         ([(0, "a", "w", A), (0, "b", "w", ""), (1, None, None, B)], [WA, WB]),
         ([(0, "a", "w", ""), (0, "b", "x", ""), (0, "b", None, A), (0, "a", None, B)], [WB, XA]),
         ([(0, "a", "w", ""), (1, "b", "x", ""), (0, "b", None, A)], []),
+        ([(0, "a", "w", '{"'), (0, "a", "x", "{"), (0, None, None, A[1:])], []),
+        ([(0, "a", "w", '{"'), (0, "a", "x", "{"), (0, "a", None, A[1:])], []),
+        ([(0, "a", "w", A), (0, "b", "w", ""), (0, None, None, "{}")], [WA, W]),
+        ([(0, "a", "w", A), (0, None, "w", ""), (0, "b", "x", B)], [WA, ("x", {"n": 2})]),
         ([(0, "a", "w", A), (0, "a", "w", A)], [WA]),
         ([(0, "a", "w", A), (0, None, None, A)], [WA]),
         ([(0, "a", "w", A), (0, "a", "w", B)], []),

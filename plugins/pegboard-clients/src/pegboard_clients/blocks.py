@@ -312,11 +312,14 @@ class StreamedBlocks(Generic[Block]):
         if not begun and at is not None and at.call is None and not at.can_go_back:
             at.grown.add(arguments)  # the input of a tool that the provider runs
             return None
-        name = text_in(begun, "name")
-        fed = self.calls.feed(index, call_id, self.names.get(name, name), arguments)
+        own = text_in(begun, "name")
+        name = self.names.get(own, own)
+        fed = self.calls.feed(index, call_id, name, arguments)
         if fed is None:
             return None
         call, text = fed
+        if name and name != call.name:  # no part of its name: here, names aren't streamed
+            self.calls.doubt(call)
         if call.place not in self._of_call:
             block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget), call)
             self._of_call[call.place] = self._begun(block, index)
@@ -341,7 +344,7 @@ class StreamedBlocks(Generic[Block]):
         if (block := self.at(index)) is not None:
             block.ended = True
             if block.call is not None:
-                block.call.closed = True
+                block.call.closed = not block.call.overlaps  # else it may be the end of the other
 
 
 UNFINISHED: Final = frozenset({"length", "refusal", "content_filter", "error"})

@@ -40,9 +40,9 @@ class StreamedCall:
         name: The tool's name, or `""`.
         free: Whether it takes free text instead of a JSON object.
         closed: Whether the provider has said that it is complete.
-        echoes: Whether it only repeats the name of the complete call before it, unless text follows.
+        echoes: Whether it has no text, and may only repeat the name of the call before it.
         is_doubted: Whether a piece may belong to it that can't be placed.
-        overlaps: Whether it began at the index of a call that has begun its arguments, and not ended them.
+        overlaps: Whether it began in the place of a call that wasn't complete, so that its place doesn't tell it apart.
         ids: The ids under which pieces have named it; the last of them is `last_id`.
     """
 
@@ -68,7 +68,7 @@ class StreamedCall:
     @property
     def fault(self) -> CallFault | None:
         """Why it can't run, or `None`."""
-        return ARGUMENTS_TOO_LONG if self.text.over else MIXED_UP if self.is_doubted else None
+        return ARGUMENTS_TOO_LONG if self.text.over else MIXED_UP if self.is_doubted or self.echoes else None
 
     @property
     def is_complete(self) -> bool:
@@ -87,6 +87,7 @@ class StreamedCall:
     def add(self, piece: str) -> str:
         """Adds a piece of its text; returns the part that was added."""
         taken = self.text.add(piece)
+        self.echoes = self.echoes and not taken.strip()
         self._end.reached(taken)
         return taken
 
@@ -128,13 +129,16 @@ class StreamedCalls:
 
     The rule: a piece with a name starts a call, or repeats what is known of one. A piece without a name belongs to the
     call of its id or index, else to the last call; it starts one only where there is none. A `{}` before an object is a
-    placeholder. Where id and index disagree, or the call is complete, a piece can't be placed: then no call runs that
-    it may belong to, which are these, and those without arguments or with incomplete ones.
+    placeholder. Where id and index disagree, the call is complete, or another call was open in its place and no id
+    tells them apart, a piece can't be placed: then no call runs that it may belong to, which are these, and those
+    without arguments or with incomplete ones. A named piece without text in the place of a call of its name, which the
+    provider hasn't ended, may only repeat that: it is no call until text follows.
 
     Attributes:
         budget: The size budget of the answer.
         most: Characters of one call's text; a call with more can't run.
-        all: The calls, in the order in which they started, with such as only repeat a name; `made` is without these.
+        all: The calls, in the order in which they started, with such as may only repeat a name; `made` is without
+            these, unless a piece couldn't be placed.
     """
 
     budget: SizeBudget
@@ -142,11 +146,14 @@ class StreamedCalls:
     all: list[StreamedCall] = field(factory=list[StreamedCall], init=False)
     _at: dict[int | None, StreamedCall] = field(factory=dict["int | None", StreamedCall], init=False)
     _by_id: dict[str, StreamedCall] = field(factory=dict[str, StreamedCall], init=False)
+    _last: StreamedCall | None = field(default=None, init=False)  # to which the last piece was added
+    _is_mixed: bool = field(default=False, init=False)  # a piece couldn't be placed
+    _shared: set[str] = field(factory=set[str], init=False)  # ids of several calls
 
     @property
     def made(self) -> list[StreamedCall]:
         """The calls of the answer."""
-        return [call for call in self.all if not (call.echoes and call.is_empty)]
+        return [call for call in self.all if self._is_mixed or not call.echoes]
 
     def feed(
         self, index: int | None, call_id: str, name: str, arguments: object = "", *, free: bool = False
@@ -167,6 +174,11 @@ class StreamedCalls:
         call = self._named(piece) if name else self._unnamed(piece)
         if call is None:
             return None
+        if call.index is None and index is not None:
+            call.index = index
+            self._at.setdefault(index, call)
+        if name and piece.is_blank and len(call.text):
+            call.overlaps = True  # another call of its name may begin
         if not len(call.text):
             call.free = call.free or free
         elif call.free != free and not piece.is_blank:
@@ -182,7 +194,9 @@ class StreamedCalls:
         elif name and call_id not in call.ids and self.budget.take(len(call_id)):
             call.ids.add(call_id)
             call.last_id = call_id
-        return call, self._added(call, piece)
+        added = self._added(call, piece)
+        self._last = call
+        return call, added
 
     def finish(self, call: StreamedCall, arguments: object) -> None:
         """Takes the arguments of a whole call, which some providers repeat at its end.
@@ -200,6 +214,7 @@ class StreamedCalls:
 
     def doubt(self, *calls: StreamedCall) -> None:
         """Marks the calls to which a piece may belong that can't be placed."""
+        self._is_mixed = True
         for call in self.all:
             if call in calls or call.is_empty or not call.is_complete:
                 call.is_doubted = True
@@ -211,25 +226,24 @@ class StreamedCalls:
             return None
         if known or at or self.all:
             found = known or at or self.all[-1]
-            if known is None and found.overlaps:
+            is_told_apart = known is not None and piece.id not in self._shared
+            if (found.overlaps and not is_told_apart) or (found.echoes and found is not self._last):
                 self.doubt(found)
             return found
         return None if piece.is_blank and not piece.id else self._open(piece)
 
     def _named(self, piece: _Piece) -> StreamedCall | None:
         known = self._by_id.get(piece.id)
-        if known is not None and not known.closed:
+        if known is not None and not (known.closed or (known.echoes and known.name != piece.name)):
             return known if self._repeats(known, piece) else self._open(piece)
-        at = self._at.get(piece.index) if piece.index is not None or not self.all else self.all[-1]
-        if at is None or at.closed:
-            return self._open(piece)
-        if self._continues(at, piece):
-            return at
-        begun = self._open(piece)
-        if begun is not None:
-            begun.echoes = piece.name == at.name and not piece.id and piece.is_blank
-            begun.overlaps = len(at.text) > 0 and not at.is_complete
-        return begun
+        at = self._in_place_of(piece)
+        return at if at is not None and not at.closed and self._continues(at, piece) else self._open(piece)
+
+    def _in_place_of(self, piece: _Piece) -> StreamedCall | None:
+        """The call of the index of a piece with a name; where either has no index, the last one."""
+        last = self.all[-1] if self.all else None
+        is_last = last is not None and None in (piece.index, last.index)
+        return self._at.get(piece.index, last if is_last else None)
 
     def _repeats(self, call: StreamedCall, piece: _Piece) -> bool:
         """Whether a piece with a name and a known id belongs to that call: some servers give all calls one id."""
@@ -241,9 +255,9 @@ class StreamedCalls:
 
     def _continues(self, call: StreamedCall, piece: _Piece) -> bool:
         """Whether a piece with a name, and without a known id, belongs to the call of its index, or the last one."""
-        if piece.is_whole and len(call.text):
-            return False
         is_same = call.name in ("", piece.name)
+        if (piece.is_whole and len(call.text)) or (call.echoes and not is_same):
+            return False
         if piece.id and call.id:
             if is_same and not call.is_complete and not (piece.text and (len(call.text) or piece.index is not None)):
                 call.is_doubted = True  # either a call without arguments, or the beginning of this one
@@ -259,10 +273,17 @@ class StreamedCalls:
         if not self.budget.take_item():
             return None
         call = StreamedCall(len(self.all), piece.index, TextBuffer(self.budget, self.most), piece.id[:_MOST_NAME])
+        at = self._in_place_of(piece)
+        if at is not None:
+            call.overlaps = not at.closed and (at.overlaps or not at.is_complete)
+            is_named_again = not at.closed and piece.name in (at.name, self._last and self._last.name)
+            call.echoes = piece.is_blank and (self._is_mixed or is_named_again)
         self.all.append(call)
         if piece.index is not None:
             self._at[piece.index] = call
         if piece.id:
+            if piece.id in self._by_id:
+                self._shared.add(piece.id)
             self._by_id[piece.id] = call
         return call
 
@@ -272,7 +293,7 @@ class StreamedCalls:
             self.doubt(call)  # it may belong to another, too
         if piece.is_blank or not call.is_complete:
             return call.add(piece.text)
-        is_last = call is self.all[-1]
+        is_last = call is self.all[-1] is self._last
         if call.is_empty and not call.closed and (piece.name or is_last) and piece.begins:
             return call.add(piece.text)
         is_alone = is_last and all(other.is_complete for other in self.all)

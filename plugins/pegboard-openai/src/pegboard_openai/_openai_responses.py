@@ -453,13 +453,17 @@ class StreamedItems:
         return found
 
     def call_piece(self, event: JsonMapping, kind: str, arguments: object) -> tuple[StreamedCall, str] | None:
-        """Adds a piece of a call, by `output_index` before `item_id`; returns the call with what was added to it."""
-        index, item_id = place_in(event, "output_index"), text_in(event, "item_id")
-        at = self._at.get(index) or self._by_id.get(item_id)
-        if at is not None and at.call is None:
+        """Adds a piece of a call; returns the call with what was added to it.
+
+        It goes by `output_index`, by `item_id` only where the index is unknown or doesn't tell two calls apart.
+        """
+        item_id = text_in(event, "item_id")
+        at, by_id = self._at.get(place_in(event, "output_index")), self._by_id.get(item_id)
+        first = at or by_id
+        if first is not None and first.call is None:
             self.calls.doubt()
             return None
-        known = None if at is None or index in self._at else at.call
+        known = None if by_id is None or not (at is None or (at.call and at.call.overlaps)) else by_id.call
         fed = self._feed(event, {"id": item_id, "arguments": arguments}, kind, "" if known is None else known.id)
         return None if fed is None or fed[0].call is None else (fed[0].call, fed[1])
 
@@ -492,9 +496,12 @@ class StreamedItems:
 
     def _feed(self, event: JsonMapping, item: JsonMapping, kind: str, call_id: str) -> tuple[StreamedItem, str] | None:
         index, is_free = place_in(event, "output_index"), kind != "function_call"
-        fed = self.calls.feed(index, call_id, text_in(item, "name"), item.get("arguments"), free=is_free)
+        name = text_in(item, "name")
+        fed = self.calls.feed(index, call_id, name, item.get("arguments"), free=is_free)
         if fed is None:
             return None
+        if name and name != fed[0].name:  # no part of its name: here, names aren't streamed
+            self.calls.doubt(fed[0])
         known = self._of_call.get(fed[0].place)
         if known is None:
             facts = {name: fact for name, fact in item.items() if name != "arguments" and fact != ""}
