@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
@@ -61,6 +63,17 @@ class ExportedTools:
         """The names of the tools that can't be sent to the provider."""
         return frozenset(loss.tool for loss in self.losses if loss.refused)
 
+    def warn(self, provider: str) -> None:
+        """Logs the tools that can't be sent to the provider, each with its reason once per process."""
+        for loss in self.losses:
+            if loss.refused:
+                _warn(loss.tool, provider, loss.what)
+
+
+@lru_cache(1_000)
+def _warn(*facts: str) -> None:
+    logging.getLogger("pegboard").warning("tool %s isn't sent to %s: %s", *facts)
+
 
 class ResponseReader(Protocol):
     """Parser of one streamed answer, chunk by chunk."""
@@ -113,7 +126,7 @@ class Exporter(Protocol):
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of the provider's request. The caller may change it, except for the tools' entries in it.
 
-        Tools that can't be sent to the provider are left out; `tools` lists them.
+        Tools that can't be sent to the provider are left out; `tools` lists them, and `ExportedTools.warn` logs them.
 
         Raises:
             ExportError: The request can't be written for this provider at all.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -109,7 +108,6 @@ class Turn:
     _begun: bool = field(default=False, init=False)
     _output: TurnOutput | None = field(default=None, init=False)
     _sums_up: bool = field(default=False, init=False)
-    _left_out: set[str] = field(factory=set[str], init=False)
 
     def __attrs_post_init__(self) -> None:
         before = None if self.suspended is None else self.suspended[0]
@@ -311,10 +309,7 @@ class Turn:
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's exporter; the request itself will fail
             return request.with_problems(ProcessorProblem("export", cause_of(error), error=error))
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
-        for name in sorted(refused.keys() - self._left_out):
-            text = "tool %s isn't sent to %s: %s"
-            logging.getLogger("pegboard").warning(text, name, self.model.provider, refused[name])
-        self._left_out |= refused.keys()
+        exported.warn(self.model.provider)
         causes = {name: f"isn't sent to {self.model.provider}: {what}" for name, what in refused.items()}
         return request.with_problems(*(ProcessorProblem("export", cause, tool=name) for name, cause in causes.items()))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import unittest.mock
 from functools import cache
 from itertools import islice
 
@@ -11,6 +13,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
+import pegboard.request.exporter
 from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
 from fake_vendors.rules.corpus import BY_NAME, SPECS, arguments_of
@@ -114,7 +117,14 @@ def test_no_tool_leaves_a_request_unreported(name, tools, model, strict):
     exporter, offered = exporter_of(name), asyncio.run(resolve_tools(tools))
     request = ModelRequest("Hi.", tools=offered, model=model, config=ModelConfig(strict=strict))
     tools_of = getattr(exporter, "tools_of", lambda _: exporter.tools([tool.spec for tool in tools], strict=strict))
-    listed, body = tools_of(request), exporter.request(request)
+    pegboard.request.exporter._warn.cache_clear()
+    logged = logging.getLogger("pegboard")
+    with unittest.mock.patch.object(logged, "warning") as warning:
+        body, _ = exporter.request(request), exporter.request(request)
+    listed = tools_of(request)
+    assert sorted(call.args[1] for call in warning.mock_calls) == sorted(
+        {loss.tool for loss in listed.losses if loss.refused}
+    )
     assert listed.names | {loss.tool for loss in listed.losses if loss.refused} == {tool.name for tool in tools}
     sent = body.get("toolConfig", body) if name == "bedrock" else body
     assert [each for each in sent.get("tools", ()) if "cachePoint" not in each] == list(listed.entries)

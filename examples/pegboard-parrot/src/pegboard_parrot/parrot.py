@@ -94,6 +94,7 @@ class Parrot:
         exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         choice = request.tool_choice
         check_choice(choice, exported.names, self.name)
+        exported.warn(self.name)
         opening: list[JsonObject] = [{"who": "keeper", "says": request.system}] if request.system else []
         facts = {
             "model": request.model,

@@ -504,6 +504,7 @@ class Anthropic:
         """
         exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
         check_choice(request.tool_choice, exported.names, FAMILY)
+        exported.warn(FAMILY)
         if not exported.entries:
             gone = [_gone(names.get(name, name)) for name in called_before(request.messages)]
             return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}

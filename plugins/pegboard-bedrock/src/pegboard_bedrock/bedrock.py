@@ -447,6 +447,7 @@ class Bedrock:
         exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
         choice = request.tool_choice
         check_choice(choice, exported.names, FAMILY)
+        exported.warn(FAMILY)
         called = called_before(request.messages)
         if choice == "none" and not called:
             return {}

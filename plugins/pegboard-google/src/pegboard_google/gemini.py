@@ -277,6 +277,7 @@ def _tool_config(choice: ToolChoice, exported: ExportedTools, *, strict: bool | 
     """
     functions = [function["name"] for entry in exported.entries for function in entry.get(FUNCTIONS, ())]
     check_choice(choice, functions, exporter)
+    exported.warn(exporter)
     facts = without_empty({"functionCallingConfig": _calling(choice, functions, strict=bool(strict))})
     if functions and len(exported.entries) > 1:
         # Required for native tools together with functions.
@@ -449,7 +450,7 @@ class Gemini:
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `models/MODEL:generateContent`, plus the model's name under `model`.
 
-        Tools that can't be sent to the provider are left out; `tools_of` lists them.
+        Tools that can't be sent to the provider are left out; `tools_of` lists them, and each is logged once.
 
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.

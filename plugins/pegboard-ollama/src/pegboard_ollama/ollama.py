@@ -406,6 +406,7 @@ class Ollama:
         exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         choice: ToolChoice = request.tool_choice
         check_choice(choice, exported.names, FAMILY)
+        exported.warn(FAMILY)
         if choice == "none":
             return [], ""
         if isinstance(choice, NamedTool):

@@ -245,6 +245,7 @@ def tool_facts(
         ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
     """
     check_choice(request.tool_choice, listed.by_name, exporter)
+    listed.exported.warn(exporter)
     if not listed.exported.entries:
         return {}
     tools, parallel, choice = list(listed.exported.entries), request.config.parallel_calls, request.tool_choice
