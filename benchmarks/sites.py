@@ -70,10 +70,10 @@ def find_{number:03d}_{index:03d}(
 '''
 _WRITE_MANIFESTS = """
 import sys
-from pegboard.plugins.discovery import discover
-from pegboard.plugins.manager import gather
+from pegboard.testing import discover
+from pegboard.testing import gather
 from pegboard.plugins.manifest import manifest_path, write_manifest
-from pegboard.plugins.probe import manifest_of
+from pegboard.testing import manifest_of
 
 for found in discover().entries:
     if found.name.startswith("measured"):

@@ -28,22 +28,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
-from pegboard import (
-    FatalToolError,
-    Limits,
-    Message,
-    Once,
-    Reject,
-    ToolCall,
-    ToolContext,
-    ToolError,
-    ToolRegistry,
-    ToolResult,
-    tool,
-)
+from pegboard import Limits, Message, Once, Reject, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
+from pegboard.errors import FatalToolError
 from pegboard.plugins.cache import CachedManifests
-from pegboard.plugins.discovery import discover
-from pegboard.tools.content import ErrorKind
+from pegboard.testing import discover
+from pegboard.tools import ErrorKind
 from pegboard_chat.conversation import read_conversation, write_conversation
 from pegboard_guard import FileApprovals, verify
 from pegboard_guard.journal_file import JournalFile, decode_or_none

@@ -1,8 +1,9 @@
-"""Writes `docs/reference/api.md`, the public names by topic, from their docstrings.
+"""Writes the API pages from docstrings: `docs/reference/api.md`, and one page a public module in `docs/reference/api/`.
 
 python scripts/api_page.py
 
-A test compares the page with this output. `TOPICS` assigns each name to a section.
+A test compares the pages with this output. `TOPICS` assigns each name of `pegboard` to a section; the other modules are
+those that the architecture page calls public.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import cast, is_typeddict
 
 import pegboard
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = DOCS / "reference" / "api.md"
 INTRODUCTION = """\
 # API
 
-The public names by topic, importable from `pegboard`; the last three sections are of other packages, which they name.
+The names of `pegboard` by topic; each other public module has a page of its own.
 `import pegboard` loads almost nothing; each name is found when it is first used.
-[What is public](../explanation/architecture.md#what-is-public) lists the public modules.
+[What is public](../explanation/architecture.md#what-is-public) lists these modules.
 This page is made from the docstrings: `python scripts/api_page.py` writes it.
 """
 TOPICS = {  # heading: the text below it, and the names
@@ -39,16 +41,13 @@ TOPICS = {  # heading: the text below it, and the names
     "Calls and results": (
         "See [Calls](calls.md), [Results](results.md) and [Limit results](../how-to/limit-results.md).",
         """
-        ToolCall CallFault parse_partial ArgumentsSoFar Partial ToolResult TextContent ImageContent
-        AudioContent FileContent LinkContent ResultLimits ResultTexts kept_result_tool
+        ToolCall CallFault ToolResult TextContent ImageContent AudioContent FileContent LinkContent ResultLimits
+        ResultTexts kept_result_tool
         """,
     ),
     "Conversations and requests": (
         "See [Shape requests](../how-to/shape-requests.md).",
-        """
-        Message TextPart MediaPart CallPart ResultPart ReasoningPart HostedPart ModelRequest ModelConfig
-        NamedTool ModelResponse Usage Citation Pipeline Placed BudgetTools LimitResults
-        """,
+        "Message ModelRequest ModelConfig NamedTool ModelResponse Pipeline Placed BudgetTools LimitResults",
     ),
     "Models and exporters": (
         "See [Connect a model](../how-to/connect-a-model.md) and [Export tools](../how-to/export-tools.md).",
@@ -56,25 +55,15 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Turns": (
         "See [Run a turn](../how-to/run-a-turn.md) and [Turns](turns.md).",
-        """
-        run_turn stream_turn resume_turn turn_of resumed_turn_of Turn TurnOptions TurnLimits TurnOutcome
-        RoundStarted AnswerDelta Answered MessageAdded ModelRetried TurnEnded
-        """,
+        "run_turn stream_turn resume_turn turn_of resumed_turn_of Turn TurnOptions TurnLimits TurnOutcome",
     ),
     "Many calls": (
         "See [Run a model's calls](../how-to/run-a-models-calls.md).",
-        """
-        Batch BatchOptions Outcome CallEvent CallPending CallRunning CallUpdated CallCompleted CallFailed
-        CallRefused CallAborted CallSkipped CallSuspended ApprovalRequested ApprovalAnswered event_from_json
-        Operation Completion
-        """,
+        "Batch BatchOptions Outcome Operation Completion",
     ),
     "Context": (
         "See [Use the context](../how-to/use-the-context.md).",
-        """
-        ReadonlyContext ToolContext Progress Injected Actions REMOVED Memory MemoryEntry Artifacts
-        Confirmation
-        """,
+        "ReadonlyContext ToolContext Progress Injected Actions REMOVED Memory MemoryEntry Artifacts Confirmation",
     ),
     "Callbacks": (
         "See [Use callbacks](../how-to/use-callbacks.md).",
@@ -84,22 +73,18 @@ TOPICS = {  # heading: the text below it, and the names
         "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",
         """
         Permissions PermissionRules Rule read_permissions Approver ApprovalRequest Once Always Reject Later
-        ask_later Grants MemoryGrants PendingCall PendingCalls confirmation_call
-        original_call_from answer_from_result
+        PendingCalls
         """,
     ),
     "Executors": (
         "See [Run tools elsewhere](../how-to/run-tools-elsewhere.md).",
-        """
-        Executor ToolExecutor ExecutionRequest ExecutionResponse PermissionRequired ExecutorCall CallError
-        LocalExecutor
-        """,
+        "CallError",
     ),
     "Toolsets and predicates": (
         "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",
         """
-        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset
-        ToolIndex Found found_names Reshape ResolvedTools Explanation Predicate parse_predicate
+        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset ToolIndex Found found_names Reshape
+        ResolvedTools Explanation Predicate parse_predicate
         """,
     ),
     "Plugins and configuration": (
@@ -108,19 +93,8 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Errors": (
         "[Errors](errors.md) draws their tree and has their facts.",
-        """
-        PegboardError ArtifactError CallStoppedError CallbackError ConfigError DefinitionError
-        DuplicateToolError ExportError ExpressionError FatalToolError InvalidNameError ManifestError
-        MissingServiceError ModelError OperationError PendingError PluginError PredicateError ProcessorError
-        RegistrationError RunningLoopError SchemaError StaleSpecError ToolError ToolsetError
-        TurnAbortedError UnknownToolError
-        """,
+        "PegboardError ModelError ToolError",
     ),
-}
-FOR_AUTHORS = {  # package: the text above its names
-    "pegboard.testing": "For tests of tools, plugins and hosts; see [Test a plugin](../how-to/test-a-plugin.md).",
-    "pegboard.wire": "What wire formats share; see [Write an exporter](../how-to/write-an-exporter.md).",
-    "pegboard.dialects": "A `Dialect` is a row of steps that rewrite a schema; each step is a function here.",
 }
 WITHOUT_DOCSTRING = {
     "Injected": "`Injected[Type]` as a parameter's type fills it with what the host provides.",
@@ -131,8 +105,15 @@ SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example", "Exa
 PLAIN = (str, int, float, bool, type(None))
 
 
+def pages() -> dict[Path, str]:
+    """Path -> text of every page."""
+    return {PAGE: page()} | {
+        PAGE.with_suffix("") / f"{name}.md": "\n".join(blocks_of(name)) for name in public_modules()
+    }
+
+
 def page() -> str:
-    """The whole page.
+    """The page of `pegboard`.
 
     Raises:
         ValueError: A public name has no topic, or a topic has a name that isn't public.
@@ -146,33 +127,56 @@ def page() -> str:
         if text:
             blocks.append(f"{text}\n")
         blocks.extend(block for name in names.split() for block in described(name, getattr(pegboard, name)))
-    for package, text in FOR_AUTHORS.items():
-        blocks.append(f"## `{package}`\n\n{text}\n")
-        blocks.append("\n".join(rows_of(import_module(package))) + "\n")
     return "\n".join(blocks)
 
 
-def rows_of(package: ModuleType) -> Iterator[str]:
-    """One row of a list for each public name of a package; constants have their docstrings in the source."""
-    folder = Path(str(package.__file__)).parent
-    texts: dict[str, str] = constants_in(folder.parent / "schema" / "references.py")  # some are imported from there
-    for path in sorted(folder.glob("*.py")):
-        texts |= constants_in(path)
-    for name in sorted(public_in(Path(str(package.__file__)))):
-        thing = getattr(package, name)
-        is_constant = not inspect.isclass(thing) and not inspect.isfunction(thing)
-        text = texts.get(name, "") if is_constant else inspect.getdoc(thing) or ""
-        first = " ".join(text.partition("\n\n")[0].split())
-        written = name if is_constant else signature_of(name, thing) or name
-        yield f"- `{written}`: {first}" if first else f"- `{written}`"
+def public_modules() -> list[str]:
+    """The modules that the architecture page calls public, but for `pegboard` itself, without `pegboard.`."""
+    text = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    part = text.partition("## What is public")[2].partition("\n## ")[0]
+    return sorted(set(re.findall(r"`pegboard\.([\w.]+)`", part)))
 
 
-def public_in(path: Path) -> set[str]:
-    """The public names of a package: its imports of the form `A as A`, and its constants."""
-    imports = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
-    return {each.name for node in imports for each in node.names if each.asname == each.name} | constants_in(
-        path
-    ).keys()
+def blocks_of(module_name: str) -> Iterator[str]:
+    """The blocks of a module's page; constants have their docstrings in the source."""
+    module = import_module(f"pegboard.{module_name}")
+    yield f"# `{module.__name__}`\n"
+    yield from map("{}\n".format, paragraphs(inspect.getdoc(module) or ""))
+    constants: dict[str, str] = {}
+    own = [f"{module.__name__}.{each}" for each in tables_of(module).values()]
+    for origin in [*sources_of(module), *own, module.__name__]:  # the last one that has a name counts
+        constants |= constants_in(Path(str(import_module(origin).__file__)))
+    for name in sorted(public_in(module), key=lambda name: (not name.isupper(), name.lower(), name)):
+        thing = getattr(module, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            yield from described(name, thing)
+        else:
+            yield f"### `{name}`\n"
+            yield from map("{}\n".format, paragraphs(constants.get(name, "")))
+
+
+def tables_of(module: ModuleType) -> dict[str, str]:
+    """Name -> module of a package's table of names, which are imported at first use."""
+    return getattr(module, "_MODULES", {})
+
+
+def sources_of(module: ModuleType) -> list[str]:
+    """Our modules from which a module imports."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    found = [str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return [name for name in found if name.partition(".")[0] == "pegboard"]
+
+
+def public_in(module: ModuleType) -> set[str]:
+    """The public names of a module: what it defines, its imports of the form `A as A`, and its table of names."""
+    path = Path(str(module.__file__))
+    names = {*tables_of(module), *constants_in(path)}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {each.name for each in node.names if each.asname == each.name}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+    return {name for name in names if not name.startswith("_")}
 
 
 def constants_in(path: Path) -> dict[str, str]:
@@ -220,7 +224,8 @@ def _is_unpublished(cls: type) -> bool:
 def signature_of(name: str, thing: object) -> str:
     """The signature of a function, a method or a class, without types; `""` for anything that isn't called."""
     if inspect.isclass(thing):
-        called = not (is_typeddict(thing) or getattr(thing, "_is_protocol", False) or issubclass(thing, Exception))
+        is_plain = is_typeddict(thing) or getattr(thing, "_is_protocol", False)
+        called = not (is_plain or issubclass(thing, Exception | str))
     else:
         called = inspect.isroutine(thing)
     if not called:
@@ -280,4 +285,6 @@ def sentences(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -50,13 +50,13 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(140),
+        "files": Limit(141),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
-        "lines": Limit(45_450, goal=41_500),
+        "lines": Limit(45_600, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
-        "file names twice": Limit(8),
+        "file names twice": Limit(9),  # the public modules of a topic have the name of what they publish
         "class names twice": Limit(0),
         "import cycles": Limit(1, goal=0),  # contributions, plugins.load, plugins.manager, registry
         "files in cycles": Limit(5, goal=0),
@@ -70,10 +70,10 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "modules loaded, ours": Limit(65),
     },
     "interface": {
-        "private imports": Limit(197, goal=0),
+        "private imports": Limit(11, goal=0),
         "upward by a string": Limit(1, goal=0),
-        "root names": Limit(177, goal=110),
-        "tests' public, %": Limit(100, least=30),  # goal 70
+        "root names": Limit(110),
+        "tests' public, %": Limit(100, least=66),  # goal 70
         "registry's members": Limit(42, goal=32),
         "writers of a state": Limit(5, goal=1),
     },

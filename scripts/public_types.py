@@ -1,4 +1,4 @@
-"""Writes `src/pegboard/__init__.pyi`, the public names for type checkers, from the table of public names.
+"""Writes the public names of `pegboard` and of its packages for type checkers, `__init__.pyi`, from their tables.
 
 python scripts/public_types.py
 """
@@ -6,37 +6,51 @@ python scripts/public_types.py
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "pegboard"
+ROOT = Path(__file__).resolve().parents[1] / "src"
 WIDTH = 120
 HEAD = "# The public names for type checkers. Written by scripts/public_types.py; don't edit.\n\n"
 
 
-def public_types() -> str:
-    """The stub's text."""
+def public_types() -> dict[Path, str]:
+    """Stub file -> its text, for each package whose `__init__.py` has a table of names."""
+    sources = [ROOT / "pegboard" / "__init__.py", *sorted(ROOT.glob("pegboard/*/__init__.py"))]
+    return {
+        path.with_suffix(".pyi"): HEAD + "".join(_imports_of(path))
+        for path in sources
+        if "_MODULES" in path.read_text()
+    }
+
+
+def _imports_of(path: Path) -> Iterator[str]:
+    package = ".".join(path.parent.relative_to(ROOT).parts)
     of_module: dict[str, list[str]] = {}
-    for name, module in _modules().items():
+    if topics := _assigned(path, "_TOPICS"):
+        yield _import(package, list(topics))
+    for name, module in _assigned(path, "_MODULES").items():
         of_module.setdefault(module, []).append(name)
-    return HEAD + "".join(_imported(module, of_module[module]) for module in sorted(of_module))
+    for module in sorted(of_module):
+        yield _import(f"{package}.{module}", of_module[module])
 
 
-def _modules() -> dict[str, str]:
-    """Name -> module, read off the source."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    (table,) = (
-        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES"
-    )
-    return ast.literal_eval(table)
+def _assigned(path: Path, variable: str) -> Any:
+    """The literal that a module assigns to a variable, read off the source, or `None`."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == variable:
+            return ast.literal_eval(node.value)
+    return None
 
 
-def _imported(module: str, names: list[str]) -> str:
+def _import(module: str, names: list[str]) -> str:
     aliases = [f"{name} as {name}" for name in sorted(names, key=_kind)]
-    line = f"from pegboard.{module} import {', '.join(aliases)}\n"
+    line = f"from {module} import {', '.join(aliases)}\n"
     if len(line) <= WIDTH + 1:
         return line
     lines = "".join(f"    {alias},\n" for alias in aliases)
-    return f"from pegboard.{module} import (\n{lines})\n"
+    return f"from {module} import (\n{lines})\n"
 
 
 def _kind(name: str) -> tuple[bool, bool, str]:
@@ -45,4 +59,5 @@ def _kind(name: str) -> tuple[bool, bool, str]:
 
 
 if __name__ == "__main__":
-    (PACKAGE / "__init__.pyi").write_text(public_types(), encoding="utf-8")
+    for stub, text in public_types().items():
+        stub.write_text(text, encoding="utf-8")

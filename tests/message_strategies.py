@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from pegboard import AudioContent, CallFault, FileContent, ImageContent, LinkContent, TextContent, ToolCall, ToolResult
 from pegboard.messages import (
     _FINISH_REASONS,
     _ROLES,
@@ -18,8 +19,6 @@ from pegboard.messages import (
     TextPart,
     Usage,
 )
-from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from strategies import json_values
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

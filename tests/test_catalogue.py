@@ -5,12 +5,12 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import Catalogue, Origin, PluginRecord, Problem, Tool, ToolSpec
 from pegboard.callbacks import Callback
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, PluginRecord, Problem
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY
 from pegboard.errors import DuplicateToolError
 from pegboard.plugins import hookspecs
-from pegboard.tools.spec import HOST, Origin, ToolSpec, mapped_name
-from pegboard.tools.tool import Tool
+from pegboard.tools import HOST, mapped_name
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 GIT = Origin("git", "pegboard-git", "2.0")

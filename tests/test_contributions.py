@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard import ToolRegistry, tool
-from pegboard.toolsets.wrappers import ToolsetBase
+from pegboard import ToolRegistry, ToolsetBase, tool
 
 
 @tool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pegboard
-from pegboard import ImageContent, Limits, LinkContent, PermissionRequired, Permissions, Reshape
+from pegboard import ImageContent, Limits, LinkContent, Permissions, Reshape
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -23,6 +23,7 @@ from pegboard.errors import (
     did_you_mean,
     suggest,
 )
+from pegboard.execution import PermissionRequired
 
 
 def test_near_misses_are_few_and_always_the_same() -> None:

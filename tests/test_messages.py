@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from message_strategies import CITATIONS, MESSAGES, PARTS, RESPONSES, USAGES
+from pegboard import ImageContent, TextContent, ToolCall, ToolResult
 from pegboard.messages import (
     NO_USAGE,
     CallDelta,
@@ -24,8 +25,6 @@ from pegboard.messages import (
     TextPart,
     Usage,
 )
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from strategies import json_values, mutated
 
 RECORDS = MESSAGES | RESPONSES | CITATIONS | USAGES

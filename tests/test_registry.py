@@ -11,25 +11,21 @@ import pytest
 
 from pegboard import (
     Deny,
-    DuplicateToolError,
-    FatalToolError,
     Limits,
     ModelRequest,
     Once,
     Origin,
     PendingCalls,
     ReadonlyContext,
-    RegistrationError,
     StaticToolset,
     Tool,
     ToolCall,
     ToolContext,
     ToolRegistry,
-    UnknownToolError,
     tool,
 )
 from pegboard.catalogue import LazyPlugin
-from pegboard.errors import RunningLoopError
+from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, RunningLoopError, UnknownToolError
 from pegboard.tools.tool import LateHandler
 
 PATIENCE = 60  # seconds; only a broken test waits so long

@@ -15,9 +15,7 @@ from pegboard import (
     ModelRequest,
     Pipeline,
     Placed,
-    ProcessorError,
     ReadonlyContext,
-    RegistrationError,
     StaticToolset,
     Tool,
     ToolCall,
@@ -29,6 +27,7 @@ from pegboard import (
     tool,
 )
 from pegboard.catalogue import LazyPlugin
+from pegboard.errors import ProcessorError, RegistrationError
 
 BUILT_IN = ("tool_requests", "instructions", "repair_history", "limit_results", "budget_tools", "pack_tools")
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import timeout
+from pegboard import ToolContext, timeout
 from pegboard.timeout import (
     Deadline,
     LimitExpiredError,
@@ -20,7 +20,6 @@ from pegboard.timeout import (
     watched,
     within,
 )
-from pegboard.tools.context import ToolContext
 
 LONG = 3600.0
 

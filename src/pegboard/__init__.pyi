@@ -1,5 +1,12 @@
 # The public names for type checkers. Written by scripts/public_types.py; don't edit.
 
+from pegboard import (
+    approval as approval,
+    errors as errors,
+    events as events,
+    execution as execution,
+    messages as messages,
+)
 from pegboard.callbacks import only as only, quick as quick
 from pegboard.catalogue import (
     Catalogue as Catalogue,
@@ -7,27 +14,15 @@ from pegboard.catalogue import (
     PluginRecord as PluginRecord,
     Problem as Problem,
 )
-from pegboard.config.config import Config as Config, load_config as load_config
-from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
-from pegboard.dispatch.approval.pending import (
-    PendingCall as PendingCall,
-    PendingCalls as PendingCalls,
-    answer_from_result as answer_from_result,
-    confirmation_call as confirmation_call,
-    original_call_from as original_call_from,
-)
-from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+from pegboard.config import Config as Config, load_config as load_config
+from pegboard.dispatch.approval.pending import PendingCalls as PendingCalls
+from pegboard.dispatch.approval.queue import Approver as Approver
 from pegboard.dispatch.approval.request import (
     Always as Always,
     ApprovalRequest as ApprovalRequest,
     Later as Later,
     Once as Once,
     Reject as Reject,
-)
-from pegboard.dispatch.arguments import (
-    ArgumentsSoFar as ArgumentsSoFar,
-    Partial as Partial,
-    parse_partial as parse_partial,
 )
 from pegboard.dispatch.background import Completion as Completion, Operation as Operation
 from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions, Outcome as Outcome
@@ -39,79 +34,14 @@ from pegboard.dispatch.callbacks import (
     Deny as Deny,
 )
 from pegboard.dispatch.dispatcher import Health as Health
-from pegboard.dispatch.events import (
-    ApprovalAnswered as ApprovalAnswered,
-    ApprovalRequested as ApprovalRequested,
-    CallAborted as CallAborted,
-    CallCompleted as CallCompleted,
-    CallEvent as CallEvent,
-    CallFailed as CallFailed,
-    CallPending as CallPending,
-    CallRefused as CallRefused,
-    CallRunning as CallRunning,
-    CallSkipped as CallSkipped,
-    CallSuspended as CallSuspended,
-    CallUpdated as CallUpdated,
-    event_from_json as event_from_json,
-)
-from pegboard.dispatch.executors.execution import (
-    ExecutionRequest as ExecutionRequest,
-    ExecutionResponse as ExecutionResponse,
-    PermissionRequired as PermissionRequired,
-)
-from pegboard.dispatch.executors.executor import (
-    Executor as Executor,
-    ExecutorCall as ExecutorCall,
-    LocalExecutor as LocalExecutor,
-    ToolExecutor as ToolExecutor,
-)
 from pegboard.dispatch.find import RepairRequest as RepairRequest
 from pegboard.dispatch.permissions.evaluation import PermissionRules as PermissionRules
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
 from pegboard.dispatch.truncate import ResultTexts as ResultTexts, kept_result_tool as kept_result_tool
-from pegboard.errors import (
-    ArtifactError as ArtifactError,
-    CallbackError as CallbackError,
-    CallStoppedError as CallStoppedError,
-    ConfigError as ConfigError,
-    DefinitionError as DefinitionError,
-    DuplicateToolError as DuplicateToolError,
-    ExportError as ExportError,
-    ExpressionError as ExpressionError,
-    FatalToolError as FatalToolError,
-    InvalidNameError as InvalidNameError,
-    ManifestError as ManifestError,
-    MissingServiceError as MissingServiceError,
-    ModelError as ModelError,
-    OperationError as OperationError,
-    PegboardError as PegboardError,
-    PendingError as PendingError,
-    PluginError as PluginError,
-    PredicateError as PredicateError,
-    ProcessorError as ProcessorError,
-    RegistrationError as RegistrationError,
-    RunningLoopError as RunningLoopError,
-    SchemaError as SchemaError,
-    StaleSpecError as StaleSpecError,
-    ToolError as ToolError,
-    ToolsetError as ToolsetError,
-    TurnAbortedError as TurnAbortedError,
-    UnknownToolError as UnknownToolError,
-)
-from pegboard.messages import (
-    CallPart as CallPart,
-    Citation as Citation,
-    HostedPart as HostedPart,
-    MediaPart as MediaPart,
-    Message as Message,
-    ModelResponse as ModelResponse,
-    ReasoningPart as ReasoningPart,
-    ResultPart as ResultPart,
-    TextPart as TextPart,
-    Usage as Usage,
-)
+from pegboard.errors import ModelError as ModelError, PegboardError as PegboardError, ToolError as ToolError
+from pegboard.messages import Message as Message, ModelResponse as ModelResponse
 from pegboard.plugins.hookspecs import hookimpl as hookimpl
 from pegboard.plugins.load import load as load
 from pegboard.plugins.manager import register_plugin as register_plugin
@@ -173,15 +103,7 @@ from pegboard.toolsets.toolsets import (
     ToolsetFunction as ToolsetFunction,
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape, ToolsetBase as ToolsetBase, wrap as wrap
-from pegboard.turn.events import (
-    AnswerDelta as AnswerDelta,
-    Answered as Answered,
-    MessageAdded as MessageAdded,
-    ModelRetried as ModelRetried,
-    RoundStarted as RoundStarted,
-    TurnEnded as TurnEnded,
-    TurnOutcome as TurnOutcome,
-)
+from pegboard.turn.events import TurnOutcome as TurnOutcome
 from pegboard.turn.loop import (
     Turn as Turn,
     resume_turn as resume_turn,

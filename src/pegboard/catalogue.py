@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Callback, Flavour
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
+from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.schema.json import digest_of
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
@@ -21,8 +21,7 @@ from pegboard.toolsets.toolset import Toolset
 if TYPE_CHECKING:
     from typing import Self
 
-    from pegboard.tools.context import ReadonlyContext
-    from pegboard.toolsets.predicates import Predicate
+    from pegboard.toolsets.predicates import Predicate, Where
 
 
 class Handle:
@@ -83,9 +82,6 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "observe": ("event",),
 }
 """Callback stages around calls, models and turns -> the arguments passed; each is also a hook `pegboard_<name>`."""
-
-Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
-"""A predicate, a plain function of a tool and a context, or a predicate's text."""
 
 
 def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:

@@ -8,17 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import (
-    CALLBACK_STAGES,
-    EMPTY,
-    EXTRAS,
-    Catalogue,
-    Handle,
-    PluginRecord,
-    Problem,
-    Where,
-    limit_of,
-)
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, PluginRecord, Problem, limit_of
 from pegboard.errors import (
     PACKAGES,
     PluginError,
@@ -31,6 +21,7 @@ from pegboard.errors import (
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.tools.visible import visible_spec
+from pegboard.toolsets.predicates import Where
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import one_of, tuple_of
+from pegboard.json import is_object
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
-from pegboard.schema.json import is_object
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import (
     AudioContent,

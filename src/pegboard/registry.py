@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from pegboard.catalogue import TOOL_STAGES, Where
+from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refusal
 from pegboard.errors import (
@@ -27,7 +27,7 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
-from pegboard.toolsets.predicates import Custom, all_of
+from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:

@@ -14,20 +14,14 @@ import pytest
 from pegboard import (
     Always,
     Approver,
-    CallPart,
     ChangeArguments,
-    ExecutionResponse,
-    Grants,
-    MemoryGrants,
     Message,
     ModelResponse,
     Once,
     Origin,
     PendingCalls,
-    PendingError,
     Permissions,
     ReadonlyContext,
-    RegistrationError,
     Reject,
     Rule,
     StaticToolset,
@@ -35,14 +29,17 @@ from pegboard import (
     ToolContext,
     ToolRegistry,
     ToolResult,
-    ask_later,
     hookimpl,
     register_plugin,
     run_turn,
     tool,
     tool_of,
 )
+from pegboard.approval import Grants, MemoryGrants, ask_later
 from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.errors import PendingError, RegistrationError
+from pegboard.execution import ExecutionResponse
+from pegboard.messages import CallPart
 from pegboard.testing import ScriptedModel
 
 EVIL = Origin(plugin="evil", distribution="evil", trusted=False)

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from installed import GREETER, install, write
-from pegboard import ConfigError, load_config, read_permissions
+from pegboard import load_config, read_permissions
+from pegboard.errors import ConfigError
 
 ANOTHER = 12345
 

@@ -65,7 +65,7 @@ def test_one_answer_runs_one_call_and_counts_once(calls, later):
     async def run():
         if not later:
             return (await registry.dispatch(calls, context=context, approver=lambda *_: next(answers))).results
-        pending = (await registry.dispatch(calls, context=context, approver=pegboard.ask_later)).pending
+        pending = (await registry.dispatch(calls, context=context, approver=pegboard.approval.ask_later)).pending
         one = {pending.calls[0].id: Once()}
         outcomes = [await registry.resume(each, one, context=context) for each in (pending, pending)]
         outcomes.append(await registry.resume(pegboard.PendingCalls.loads(pending.dumps()), one, context=context))
@@ -259,7 +259,7 @@ def test_no_session_reads_the_stored_results_of_another(place, spelling):
     assert attempt(registry, "read_result", read, **place).is_error
 
 
-CUT_OFF = pegboard.Message("assistant", [pegboard.CallPart(ToolCall("boom", {}, id="1"))])
+CUT_OFF = pegboard.Message("assistant", [pegboard.messages.CallPart(ToolCall("boom", {}, id="1"))])
 CUT_OFF = pegboard.ModelResponse(CUT_OFF, "length")
 ANSWERS = {
     "forbidden": (ToolCall("boom", {}), [forbid("boom"), allow("*")], {}),

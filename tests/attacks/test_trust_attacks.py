@@ -17,20 +17,20 @@ from pegboard import (
     ModelRequest,
     Once,
     PendingCalls,
-    PendingError,
     Permissions,
     ReadonlyContext,
     Rule,
     ToolCall,
     ToolRegistry,
     TurnOutcome,
-    ask_later,
     load_config,
     resume_turn,
     run_turn,
     tool,
 )
-from pegboard.config.config import trust
+from pegboard.approval import ask_later
+from pegboard.config import trust
+from pegboard.errors import PendingError
 from pegboard.testing import ScriptedModel
 
 ANN = ReadonlyContext(user="ann", session="s", invocation="t", message="m")

@@ -12,13 +12,11 @@ import pytest
 
 from cli_demo import DEMO
 from installed import OLD, SECONDS, install, write
+from pegboard import ToolRegistry, load
 from pegboard.cli import session
 from pegboard.cli.main import main
-from pegboard.plugins.discovery import FoundPlugin, discover
-from pegboard.plugins.load import load
 from pegboard.plugins.manifest import FILE_NAME, manifest_text
-from pegboard.plugins.probe import probe
-from pegboard.registry import ToolRegistry
+from pegboard.testing import FoundPlugin, discover, probe
 
 _VARIABLES = (
     "_REGISTRY_COMPLETE",

@@ -15,14 +15,11 @@ from hypothesis import given
 from json_page import SCHEMA, faults
 from message_strategies import MESSAGES, RESPONSES
 from pegboard import (
+    REMOVED,
     Actions,
     Confirmation,
-    ExecutionRequest,
-    ExecutionResponse,
     Later,
     PendingCalls,
-    PendingError,
-    PermissionRequired,
     ReadonlyContext,
     Reject,
     Tool,
@@ -36,9 +33,10 @@ from pegboard import (
     stream_turn,
     tool,
 )
+from pegboard.errors import PendingError
+from pegboard.execution import ExecutionRequest, ExecutionResponse, PermissionRequired
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.testing import ScriptedModel
-from pegboard.tools.call import REMOVED
 
 
 def records(cls: type = JsonRecord) -> Iterator[type]:

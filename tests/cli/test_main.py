@@ -104,8 +104,7 @@ def test_a_broken_pipe_is_not_an_error(home, monkeypatch):
 def test_characters_missing_in_the_encoding_are_escaped(home, monkeypatch):
     import io
 
-    from pegboard.tools.spec import ToolSpec
-    from pegboard.tools.tool import Tool
+    from pegboard import Tool, ToolSpec
 
     bare = ToolRegistry()
     bare.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("x", "Grüße…"))], "error")[0])

@@ -10,25 +10,9 @@ from base64 import b64decode
 import pytest
 
 from pegboard import ImageContent, ToolResult
-from pegboard.cli.output import (
-    PLAIN,
-    Screen,
-    Status,
-    block,
-    failure_text,
-    json_line,
-    json_pretty,
-    json_rows,
-    one_line,
-    pictures,
-    redirect_stdout,
-    result_text,
-    rows_text,
-    screen_of,
-    wrapped,
-    write_through,
-)
-from pegboard.plugins.side_effects import observed
+from pegboard.cli import Screen, Status, json_line, json_pretty, json_rows, one_line, pictures, rows_text, write_through
+from pegboard.cli.output import PLAIN, block, failure_text, redirect_stdout, result_text, screen_of, wrapped
+from pegboard.testing import observed
 
 NASTY = "a\x1b[31m\u202eb\u200b"
 SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"

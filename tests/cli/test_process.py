@@ -61,7 +61,7 @@ import subprocess
 import sys
 
 from pegboard import Tool, hookimpl, tool
-from pegboard.tools.spec import ToolSpec
+from pegboard import ToolSpec
 
 STDOUT = sys.stdout
 print("at import")

@@ -11,11 +11,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ApprovalRequest, Preview, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import Always, ApprovalRequest, Once, Preview, Reject, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.cli import run as cli_loop
 from pegboard.cli.run import answer_of, has_left_threads, run_to_end, wrap_exactly
 from pegboard.cli.table import cells
-from pegboard.dispatch.approval.request import Always, Once, Reject
 from terminal import Terminal
 
 

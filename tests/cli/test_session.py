@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from installed import OLD, write
-from pegboard import Tool
-from pegboard.catalogue import PluginRecord
+from pegboard import PluginRecord, Tool, ToolSpec
 from pegboard.cli.session import candidates
 from pegboard.cli.warm import answer
-from pegboard.tools.spec import ToolSpec
 
 SOURCE = '''
 """Some functions."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pegboard.catalogue import Problem
+from pegboard import Grammar, Origin, Problem, Tool, ToolAnnotations, ToolSpec
 from pegboard.cli import tool_texts
 from pegboard.cli.tool_texts import (
     listing_json,
@@ -19,8 +19,6 @@ from pegboard.cli.tool_texts import (
     summary_of,
     type_words,
 )
-from pegboard.tools.spec import Grammar, Origin, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
 
 ORIGIN = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from installed import OLD, write
-from pegboard import Tool
-from pegboard.catalogue import Problem
+from pegboard import Origin, Problem, Tool, ToolSpec
 from pegboard.cli import warm
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import (
@@ -28,7 +27,6 @@ from pegboard.cli.tool_texts import (
 from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment, own_version
-from pegboard.tools.spec import Origin, ToolSpec
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")

@@ -78,7 +78,7 @@ def roots(draw, parts=PARTS):
 def usable(schema):
     """Whether a schema ends: `#/properties/a` may lead to itself."""
     from pegboard.errors import SchemaError
-    from pegboard.schema.validator import check_schema
+    from pegboard.schema import check_schema
 
     try:
         check_schema(schema, tool="t")

@@ -6,15 +6,13 @@ import asyncio
 
 import pytest
 
+from pegboard import Tool, ToolCall, ToolContext, ToolSpec
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import pipeline_for, run_stages
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import ToolCall
-from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.spec import DEFAULT_LIMITS, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools import Handler
+from pegboard.tools.spec import DEFAULT_LIMITS
 
 ANY_OBJECT = {"type": "object"}
 

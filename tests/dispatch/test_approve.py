@@ -8,9 +8,27 @@ import threading
 import pytest
 
 from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, resumed
-from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.approval.pending import Approval, PendingCalls
-from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard import (
+    Always,
+    Ask,
+    CallError,
+    Confirmation,
+    Later,
+    Limits,
+    Once,
+    PendingCalls,
+    Permissions,
+    Preview,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolSpec,
+)
+from pegboard.approval import MemoryGrants, session_key, tool_key
+from pegboard.dispatch.approval.pending import Approval
 from pegboard.dispatch.approve import (
     MOST_AT_ONCE,
     approve,
@@ -20,19 +38,12 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
-from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.permissions.evaluation import Decision
-from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.errors import ToolError
-from pegboard.testing.scripted import ScriptedApprover
+from pegboard.testing import ScriptedApprover
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import CallError, Confirmation, ToolCall
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Preview
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import DEFAULT_LIMITS
 
 SHELL = Tool(
     ToolSpec("shell", input_schema={"type": "object"}, permission="bash", permission_arguments={"line": "command"})

@@ -12,27 +12,27 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolRegistry, ToolsetFunction
+from pegboard import (
+    CallError,
+    CallFault,
+    ChangeArguments,
+    Limits,
+    Origin,
+    Policy,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    ToolsetFunction,
+)
 from pegboard.callbacks import quick
 from pegboard.dispatch import arguments as module
-from pegboard.dispatch.arguments import (
-    ArgumentsSoFar,
-    Partial,
-    coerced,
-    parse,
-    parse_arguments,
-    parse_call,
-    parse_partial,
-)
-from pegboard.dispatch.callbacks import ChangeArguments
+from pegboard.dispatch.arguments import coerced, parse, parse_arguments, parse_call
 from pegboard.dispatch.find import unknown
 from pegboard.dispatch.state import CallServices, CallState
-from pegboard.schema.json import MAX_DEPTH, canonical_json, json_faults
+from pegboard.events import ArgumentsSoFar, Partial, parse_partial
+from pegboard.json import MAX_DEPTH, canonical_json, json_faults
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.context import ToolContext
-from pegboard.tools.spec import Limits, Origin, Policy
-from pegboard.tools.tool import Tool
 from schema_strategies import SCHEMAS, VALUES
 from strategies import JSON_TREES, json_values
 

@@ -8,17 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 import pytest
 
-from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
-from pegboard.dispatch.background import Completion, Operations
-from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
+from pegboard import (
+    CallError,
+    Completion,
+    Limits,
+    ReadonlyContext,
+    ResultLimits,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
+from pegboard.dispatch.background import Operations
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
+from pegboard.events import CallAborted, CallCompleted, CallFailed
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import CallError
-from pegboard.tools.content import TextContent
-from pegboard.tools.spec import Limits, ResultLimits
-from pegboard.tools.tool import Tool
-from pegboard.tools.typed import as_tools
+from pegboard.tools import as_tools
 
 PATIENCE = 60  # seconds; only a broken test waits so long
 

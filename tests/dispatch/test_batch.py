@@ -8,24 +8,25 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import (
+    Always,
     Concurrency,
-    FatalToolError,
     Later,
+    Limits,
     Once,
     Permissions,
     ReadonlyContext,
+    Reject,
     Rule,
     Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolRegistry,
-    ask_later,
     tool,
 )
-from pegboard.dispatch.approval.request import Always, Reject
-from pegboard.dispatch.events import CallEnded, CallRunning
-from pegboard.tools.spec import Limits
+from pegboard.approval import ask_later
+from pegboard.errors import FatalToolError
+from pegboard.events import CallEnded, CallRunning
 
 
 def calls(*names, **arguments):

@@ -7,19 +7,28 @@ from contextlib import nullcontext, suppress
 import attrs
 import pytest
 
-from pegboard import ToolContext, ToolRegistry, tool
+from pegboard import (
+    Abort,
+    CallError,
+    ChangeArguments,
+    Deny,
+    Once,
+    ResultLimits,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
 from pegboard.callbacks import Callback, quick
 from pegboard.catalogue import LazyPlugin
-from pegboard.dispatch.approval.request import Once
-from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
-from pegboard.dispatch.events import CallCompleted, CallSuspended
+from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
+from pegboard.events import CallCompleted, CallSuspended
 from pegboard.timeout import Watchdog
-from pegboard.tools.call import CallError, ToolCall
-from pegboard.tools.content import ToolResult
-from pegboard.tools.spec import DEFAULT_LIMITS, ResultLimits
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import DEFAULT_LIMITS
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}

@@ -12,7 +12,8 @@ import pytest
 from pegboard import Later, Once, Reject, Tool, ToolCall, ToolRegistry, ToolResult, tool
 from pegboard.callbacks import Callback, by_name, quick
 from pegboard.dispatch import events
-from pegboard.dispatch.events import (
+from pegboard.dispatch.events import Observers, ended
+from pegboard.events import (
     AnyCallEvent,
     ApprovalAnswered,
     ApprovalRequested,
@@ -25,8 +26,6 @@ from pegboard.dispatch.events import (
     CallSkipped,
     CallSuspended,
     CallUpdated,
-    Observers,
-    ended,
     event_from_json,
 )
 

@@ -8,16 +8,26 @@ from functools import partial
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import Origin, Permissions, Rule, ToolRegistry
+from pegboard import (
+    CallError,
+    CallFault,
+    Limits,
+    Origin,
+    Permissions,
+    ReadonlyContext,
+    RepairRequest,
+    Rule,
+    ToolAnnotations,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+)
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
-from pegboard.dispatch.find import RepairRequest, find, meant_name, not_offered, repair, unknown
+from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.errors import PluginError, StaleSpecError, suggest
-from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import Limits, ToolAnnotations
 from pegboard.tools.tool import LateHandler
 
 

@@ -13,7 +13,7 @@ from attrs import define, field
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard import ReadonlyContext, ToolCall, ToolRegistry
+from pegboard import Concurrency, Policy, ReadonlyContext, Tool, ToolCall, ToolRegistry, ToolSpec
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -24,8 +24,7 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.tools.spec import EXCLUSIVE as ALONE, Concurrency, Policy, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import EXCLUSIVE as ALONE
 
 READ, WRITE = LockRequest(key="a", writes=False), LockRequest(key="a")
 READ_B, WRITE_B = LockRequest(key="b", writes=False), LockRequest(key="b")

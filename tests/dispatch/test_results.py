@@ -16,16 +16,28 @@ import attrs
 import pytest
 from hypothesis import given
 
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    Limits,
+    LinkContent,
+    Policy,
+    ResultLimits,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+    ToolSpec,
+    tool,
+    tool_of,
+)
 from pegboard.dispatch.results import MOST_AT_ONCE, result_of, values_left, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
-from pegboard.registry import ToolRegistry
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.handler import Handler
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits, ToolSpec
-from pegboard.tools.tool import Tool, tool
-from pegboard.tools.typed import tool_of
+from pegboard.tools import Handler
+from pegboard.tools.spec import DEFAULT_LIMITS
 from strategies import JSON_TREES
 
 

@@ -6,16 +6,26 @@ import time
 
 import pytest
 
-from pegboard import Permissions, Rule, Tool, ToolCall, ToolRegistry, tool
+from pegboard import (
+    CallError,
+    Limits,
+    Origin,
+    Permissions,
+    Policy,
+    Progress,
+    Rule,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    tool,
+)
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.schema.json import StructureError
-from pegboard.tools.call import CallError
-from pegboard.tools.context import Progress, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.spec import HOST, Limits, Origin, Policy
+from pegboard.json import StructureError
+from pegboard.tools import HOST, Handler
 
 PATIENCE = 60  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from pegboard import CallError
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import STAGES, pipeline_for, run_stages
 from pegboard.dispatch.state import CallPipeline
-from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
 

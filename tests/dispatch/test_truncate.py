@@ -15,27 +15,36 @@ import attrs
 import pytest
 from hypothesis import example, given, strategies as st
 
+from pegboard import (
+    CallError,
+    FileContent,
+    ImageContent,
+    Limits,
+    LinkContent,
+    ReadonlyContext,
+    ResultLimits,
+    ResultTexts,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    kept_result_tool,
+)
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     ResultStore,
-    ResultTexts,
     Size,
     TextPosition,
     cut,
     cut_short,
     is_within,
-    kept_result_tool,
     size_of,
     truncated,
 )
 from pegboard.errors import ToolError
-from pegboard.registry import ToolRegistry
-from pegboard.tools.call import CallError
-from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, Limits, ResultLimits
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import runpy
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,20 +23,35 @@ def test_all_and_dir_have_every_public_name() -> None:
 def test_type_checkers_see_every_public_name() -> None:
     """Run `python scripts/public_types.py` if this fails."""
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "public_types.py"))
-    assert Path(pegboard.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == script["public_types"]()
+    stubs = script["public_types"]()
+    assert {path: path.read_text(encoding="utf-8") for path in stubs} == stubs
 
 
-@pytest.mark.parametrize("name", sorted(pegboard._MODULES))
-def test_every_public_name_is_found_and_documented(name: str) -> None:
-    """Each name is the object of its module, with a docstring if it can have one."""
-    thing = getattr(pegboard, name)
-    assert thing is getattr(import_module(f"pegboard.{pegboard._MODULES[name]}"), name)
-    assert not callable(thing) or thing.__doc__
+PACKAGES = ["pegboard", *(f"pegboard.{name}" for name in ("cli", "request", "schema", "tools", "toolsets"))]
+NAMES = [(package, name) for package in PACKAGES for name in import_module(package)._MODULES]
+
+
+@pytest.mark.parametrize(("package", "name"), NAMES)
+def test_every_public_name_is_found_and_documented(package: str, name: str) -> None:
+    """Each name is the object of its module, with a docstring if it can have one, and no module has its name."""
+    module = import_module(package)
+    thing = getattr(module, name)
+    assert thing is getattr(import_module(f"{package}.{module._MODULES[name]}"), name)
+    assert find_spec(f"{package}.{name}") is None
+    assert thing.__doc__ or not (inspect.isclass(thing) or getattr(thing, "__qualname__", None) == name)
 
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         pegboard.nosuch  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'NoSuch'"):
+        pegboard.NoSuch  # noqa: B018
+
+
+def test_the_error_for_a_name_of_another_public_module_says_which() -> None:
+    with pytest.raises(AttributeError, match=r"from pegboard\.events import CallFailed"):
+        getattr(pegboard, "CallFailed")  # noqa: B009
+    assert pegboard.events.CallFailed.__name__ == "CallFailed"
 
 
 HOOKS = [hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")]

@@ -53,7 +53,7 @@ def test_every_module_imports_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
-OURS = "pegboard.dispatch.permissions pegboard.schema.text pegboard.schema.adapters"
+OURS = "pegboard.dispatch.permissions pegboard.schema.text_types pegboard.schema.adapters"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from installed import GREETER, SECONDS, install, write
 from pegboard.plugins import discovery, load
 from pegboard.plugins.manifest import manifest_path, write_manifest
-from pegboard.plugins.probe import probe
+from pegboard.testing import probe
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import attrs
 import pytest
 
 from installed import OLD, install, write
+from pegboard import ToolSpec
 from pegboard.plugins.cache import (
     CachedManifests,
     Stamps,
@@ -22,10 +23,9 @@ from pegboard.plugins.cache import (
     prune,
     write_snapshot,
 )
-from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import PluginManifest
 from pegboard.plugins.snapshot import Environment, environment, is_fresh, own_files
-from pegboard.tools.spec import ToolSpec
+from pegboard.testing import FoundPlugin, discover
 
 MANIFEST = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a", "Does é."),), faults=("one refused",))
 

@@ -14,8 +14,9 @@ import pytest
 from importlib_metadata import Distribution, DistributionFinder
 
 from installed import OLD, install, write
-from pegboard.config.config import normalised
-from pegboard.plugins.discovery import MOST_SOURCES, Discovery, FoundPlugin, discover
+from pegboard.config import normalised
+from pegboard.plugins.discovery import MOST_SOURCES, Discovery
+from pegboard.testing import FoundPlugin, discover
 
 GOOD = "[pegboard]\ngood = good"
 

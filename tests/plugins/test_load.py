@@ -16,17 +16,15 @@ from importlib_metadata import Distribution, DistributionFinder
 import pegboard
 from fake_vendors.rules.exporters import EXPORTERS
 from installed import GREETER, install, write
-from pegboard import Once, ToolRegistry, load
+from pegboard import Exporter, Once, ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
-from pegboard.config.config import Config
+from pegboard.config import Config
 from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
-from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import read_manifest
 from pegboard.plugins.names import accept
-from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
-from pegboard.testing import ScriptedModel
+from pegboard.testing import ScriptedModel, discover
 
 GUARDED = """
 from pegboard import hookimpl

@@ -14,9 +14,9 @@ import pegboard
 from pegboard import (
     Deny,
     Injected,
-    LocalExecutor,
     Memory,
     MemoryEntry,
+    Origin,
     ReadonlyContext,
     StaticToolset,
     Tool,
@@ -26,15 +26,15 @@ from pegboard import (
     ToolSpec,
     hookimpl,
     only,
+    register_plugin,
     tool,
 )
-from pegboard.config.config import Config
+from pegboard.config import Config
 from pegboard.errors import RegistrationError
+from pegboard.execution import LocalExecutor
 from pegboard.plugins import hookspecs, load as load_module
-from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import PluginManager, gather, register_plugin
 from pegboard.plugins.manifest import PluginManifest
-from pegboard.tools.spec import Origin
+from pegboard.testing import FoundPlugin, PluginManager, gather
 
 
 def named(name: str):

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from installed import OLD, install, write
-from pegboard import ModelRequest, load
+from pegboard import ModelRequest, ModelRequest as Request, Origin, Tool, ToolAnnotations, ToolSpec, load
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError
-from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import (
     _MOST_BYTES,
     _MOST_INSTRUCTIONS,
@@ -29,9 +28,8 @@ from pegboard.plugins.manifest import (
     read_manifest_file,
     write_manifest,
 )
-from pegboard.request.model_request import ModelRequest as Request
-from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.testing import FoundPlugin, discover
+from pegboard.tools.tool import LateHandler
 
 SPEC = ToolSpec(
     "read_file",

@@ -11,8 +11,9 @@ import pytest
 
 import pegboard
 from installed import GREETER, install, write
-from pegboard import ModelRequest, PluginError, RegistrationError, tool
-from pegboard.config.config import Config
+from pegboard import ModelRequest, tool
+from pegboard.config import Config
+from pegboard.errors import PluginError, RegistrationError
 from pegboard.plugins.names import accept, accepted_names
 
 BRINGS = {

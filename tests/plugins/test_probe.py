@@ -12,7 +12,7 @@ import pytest
 
 from installed import GREETER, SECONDS
 from pegboard.plugins import discovery, probe as probe_module
-from pegboard.plugins.probe import probe
+from pegboard.testing import probe
 
 
 def probed(site, seconds: float):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard import ToolSpec
+from pegboard import Grammar, ModelRequest, ToolAnnotations, ToolSpec
 from pegboard.errors import ExportError
 from pegboard.request.listing import MCP
-from pegboard.request.model_request import ModelRequest
-from pegboard.tools.spec import Grammar, ToolAnnotations
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "minLength": 1}}, "required": ["path"]}
 

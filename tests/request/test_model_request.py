@@ -4,18 +4,11 @@ import asyncio
 
 import pytest
 
+from pegboard import ModelConfig, ModelRequest, NamedTool, Origin, ToolCall
 from pegboard.errors import InvalidNameError
 from pegboard.messages import Message, ModelResponse
-from pegboard.request.model_request import (
-    ModelConfig,
-    ModelRequest,
-    NamedTool,
-    ProcessorProblem,
-    StreamingModel,
-)
-from pegboard.tools.call import ToolCall
-from pegboard.tools.spec import Origin
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.request import ProcessorProblem, StreamingModel
+from pegboard.toolsets import resolve_tools
 from toolsets.samples import make_tool
 
 PROBLEMS = [ProcessorProblem("a", str(number)) for number in range(3)]

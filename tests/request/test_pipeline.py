@@ -9,16 +9,14 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import ModelRequest, Origin, Pipeline, Placed, ReadonlyContext, Tool, ToolContext, ToolRegistry
 from pegboard.callbacks import Callback, quick
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages import Message
-from pegboard.registry import ToolRegistry
-from pegboard.request.model_request import ModelRequest, ProcessorProblem
-from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
+from pegboard.request import ProcessorProblem
+from pegboard.request.pipeline import Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import HOST, Origin
-from pegboard.tools.tool import Tool
+from pegboard.tools import EMPTY_CONTEXT, HOST
 from pegboard.toolsets.resolve import resolve_static
 from toolsets.samples import make_tool
 

@@ -8,16 +8,30 @@ import pytest
 from hypothesis import given, strategies as st
 
 from message_strategies import MESSAGES
+from pegboard import (
+    BudgetTools,
+    CallFault,
+    CombinedToolset,
+    ImageContent,
+    LimitResults,
+    ModelRequest,
+    NamedTool,
+    Origin,
+    ReadonlyContext,
+    StaticToolset,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from pegboard.callbacks import quick
 from pegboard.messages import CallPart, HostedPart, Message, ResultPart, TextPart
-from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.request.pipeline import Runner
 from pegboard.request.processors import (
     _MOST_CHARACTERS,
     DEFAULT_PIPELINE,
     LEAST,
-    BudgetTools,
-    LimitResults,
     _estimated_tokens,
     _instructions,
     _pack_tools,
@@ -26,14 +40,9 @@ from pegboard.request.processors import (
     _shortened,
     _tool_requests,
 )
-from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.content import ImageContent, TextContent, ToolResult
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.tools import EMPTY_CONTEXT
+from pegboard.toolsets import resolve_tools
 from pegboard.toolsets.toolset import OwnedToolset
-from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
 from toolsets.samples import PlainToolset, make_tool
 
 

@@ -19,12 +19,12 @@ from pydantic import Field
 from pydantic_core import core_schema
 from typing_extensions import Doc, TypeAliasType
 
+from pegboard import schema_of
 from pegboard.errors import DefinitionError
+from pegboard.json import StructureError
 from pegboard.schema.constraints import _portable as portable
-from pegboard.schema.json import StructureError
 from pegboard.schema.references import matcher
 from pegboard.schema.structure import strict_structurer
-from pegboard.schema.types import schema_of
 from strategies import Level, Marker, Mixed, Node, UserId as UserName
 
 INTEGER = {"type": "integer"}

@@ -16,8 +16,9 @@ import pydantic.dataclasses
 import pytest
 from attrs import Factory, field, frozen
 
-from pegboard import ToolRegistry, tool
+from pegboard import ToolRegistry, schema_of, tool
 from pegboard.errors import DefinitionError
+from pegboard.json import StructureError
 from pegboard.schema.conversion import to_json_data
 from pegboard.schema.converter import (
     Allowed,
@@ -30,9 +31,8 @@ from pegboard.schema.converter import (
     read_table,
     tagged,
 )
-from pegboard.schema.json import StructureError
 from pegboard.schema.structure import structure
-from pegboard.schema.types import Property, object_schema, schema_of
+from pegboard.schema.types import Property, object_schema
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from pegboard.schema.json import problem
+from pegboard.json import problem
+from pegboard.schema import Validator
 from pegboard.schema.messages import explained
 from pegboard.schema.references import compiled
-from pegboard.schema.validator import Validator
 from schema_strategies import SCHEMAS, VALUES
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"

@@ -14,11 +14,12 @@ import attrs
 import pytest
 from attrs import field, frozen, validators
 
+from pegboard import schema_of
+from pegboard.json import StructureError
 from pegboard.schema.conversion import same, structure_hook, to_json_data
 from pegboard.schema.converter import converter
-from pegboard.schema.json import StructureError
 from pegboard.schema.structure import strict_structurer, structure
-from pegboard.schema.types import adapter_of, schema_of
+from pegboard.schema.types import adapter_of
 from strategies import Colour, Level, Marker, Mixed, Nested, Node, UserId
 
 T = TypeVar("T")

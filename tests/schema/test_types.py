@@ -26,9 +26,10 @@ import typing_extensions
 from attrs import converters, field, frozen, validators
 from typing_extensions import TypeAliasType
 
+from pegboard import schema_of
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.schema import types
-from pegboard.schema.types import Property, object_schema, schema_of
+from pegboard.schema.types import Property, object_schema
 from strategies import Level, Marker, Nested
 
 T = typing.TypeVar("T")
@@ -549,7 +550,7 @@ def test_the_cache_of_types_is_bounded(monkeypatch):
 def test_schemas_are_the_same_in_every_process():
     code = (
         "import json, sys; sys.path.insert(0, 'tests'); "
-        "from strategies import EACH_KIND; from pegboard.schema.types import schema_of; "
+        "from strategies import EACH_KIND; from pegboard import schema_of; "
         "print(json.dumps([schema_of(case.annotation) for case in EACH_KIND]))"
     )
     runs = [
@@ -565,7 +566,7 @@ def test_schemas_are_the_same_in_every_process():
 def test_schemas_and_structurers_load_no_heavy_library():
     code = (
         "import sys; from pegboard.schema.structure import strict_structurer; "
-        "from pegboard.schema.types import schema_of; "
+        "from pegboard import schema_of; "
         "heavy = {'cattrs', 'jsonschema', 'pydantic', 'msgspec'}; "
         "light = {'jsonschema_rs', 'typing_extensions', 'asyncio', 'decimal', 'uuid', 'fractions'}; "
         "types = [int, dict[str, list[int] | None], tuple[int]]; "

@@ -12,10 +12,10 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from pegboard.errors import SchemaError
-from pegboard.schema import validator as module
-from pegboard.schema.json import shown
+from pegboard.json import shown
+from pegboard.schema import Validator, check_schema, validator as module, validator_of
 from pegboard.schema.references import compiled
-from pegboard.schema.validator import Validator, check_schema, is_pattern, lint_schema, second_opinion, validator_of
+from pegboard.schema.validator import is_pattern, lint_schema, second_opinion
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
@@ -380,7 +380,7 @@ def test_a_pattern_must_run_in_linear_time(text):
 HEAVY = """
 import json, resource, sys, time
 from pegboard.errors import SchemaError
-from pegboard.schema.validator import Validator, check_schema
+from pegboard.schema import Validator, check_schema
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform == "darwin" else 1024)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from installed import install, write
-from pegboard.plugins.probe import probe
+from pegboard.testing import probe
 
 
 @pytest.fixture

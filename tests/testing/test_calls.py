@@ -6,18 +6,8 @@ import asyncio
 
 import pytest
 
-from pegboard import (
-    FatalToolError,
-    PluginError,
-    ReadonlyContext,
-    RegistrationError,
-    ToolContext,
-    ToolRegistry,
-    ToolResult,
-    hookimpl,
-    tool,
-)
-from pegboard.errors import RunningLoopError
+from pegboard import ReadonlyContext, ToolContext, ToolRegistry, ToolResult, hookimpl, tool
+from pegboard.errors import FatalToolError, PluginError, RegistrationError, RunningLoopError
 from pegboard.testing import RecordedCall, RecordedCalls, call_tool, plugin_registry
 
 

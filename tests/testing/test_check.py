@@ -16,16 +16,13 @@ import attrs
 import pytest
 from annotated_types import Ge, Le
 
-from pegboard import FatalToolError, Grammar, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
-from pegboard.plugins.manager import gather
+from pegboard import Grammar, Origin, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool, tool_of
+from pegboard.errors import FatalToolError
 from pegboard.plugins.manifest import manifest_text
-from pegboard.plugins.probe import manifest_of
-from pegboard.testing import Report, check_plugin
+from pegboard.testing import Report, check_plugin, gather, manifest_of
 from pegboard.testing.calls import Subject
 from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec
 from pegboard.timeout import Watchdog
-from pegboard.tools.spec import Origin
-from pegboard.tools.typed import tool_of
 
 GREETER = """
 from pegboard import hookimpl, tool

@@ -8,11 +8,12 @@ import re
 import pytest
 from hypothesis import given
 
-from pegboard.schema.json import json_text
+from pegboard import schema_of
+from pegboard.json import json_text
 from pegboard.schema.references import compiled
 from pegboard.schema.structure import strict_structurer
-from pegboard.schema.types import schema_of
-from pegboard.testing.samples import _MOST_SAMPLES, MOST_CHARACTERS, NoSampleError, Samples
+from pegboard.testing import NoSampleError, Samples
+from pegboard.testing.samples import _MOST_SAMPLES, MOST_CHARACTERS
 from schema_strategies import SCHEMAS
 from strategies import type_cases
 

@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from dispatch.approval.samples import a_request
-from pegboard import ToolCall
-from pegboard.dispatch.approval.queue import Approver
-from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard import Always, Approver, Later, ModelRequest, Once, Reject, ToolCall, ToolContext
 from pegboard.messages import (
     CallDelta,
     CallPart,
@@ -20,10 +18,7 @@ from pegboard.messages import (
     TextDelta,
     TextPart,
 )
-from pegboard.request.model_request import ModelRequest
-from pegboard.testing import ScriptedModel
-from pegboard.testing.scripted import ScriptedApprover
-from pegboard.tools.context import ToolContext
+from pegboard.testing import ScriptedApprover, ScriptedModel
 
 REQUEST = ModelRequest("Hi")
 

@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard.tools.call import (
-    MOST_EARLIER,
-    REMOVED,
-    Actions,
-    CallFault,
-    Confirmation,
-    PendingActions,
-    State,
-    ToolCall,
-    merged,
-)
+from pegboard import REMOVED, Actions, CallFault, Confirmation, ToolCall
+from pegboard.tools import State, merged
+from pegboard.tools.call import MOST_EARLIER, PendingActions
 
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
 

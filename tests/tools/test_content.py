@@ -6,18 +6,9 @@ import typing
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolRegistry, tool
-from pegboard.tools.content import (
-    AudioContent,
-    ErrorKind,
-    FileContent,
-    ImageContent,
-    LinkContent,
-    TextContent,
-    ToolResult,
-    media_type,
-    text_of_file,
-)
+from pegboard import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolRegistry, ToolResult, tool
+from pegboard.tools import ErrorKind, media_type
+from pegboard.tools.content import text_of_file
 
 
 @pytest.mark.parametrize(

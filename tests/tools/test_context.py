@@ -7,10 +7,9 @@ import time
 import attrs
 import pytest
 
+from pegboard import REMOVED, Actions, Confirmation, Progress, ReadonlyContext, TextContent, ToolContext, ToolResult
 from pegboard.errors import CallStoppedError
-from pegboard.tools.call import REMOVED, Actions, Confirmation
-from pegboard.tools.content import TextContent, ToolResult
-from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
+from pegboard.tools import DisplayUpdate
 
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ReadonlyContext)])

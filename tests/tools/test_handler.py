@@ -11,15 +11,12 @@ import pydantic
 import pytest
 from hypothesis import example, given, strategies as st
 
+from pegboard import Injected, ReadonlyContext, Tool, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
-from pegboard.registry import ToolRegistry
-from pegboard.schema.json import StructureError
-from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.json import StructureError
 from pegboard.tools.handler import binder_of, binder_of_one, opened
-from pegboard.tools.services import Injected, injected_kind
+from pegboard.tools.services import injected_kind
 from pegboard.tools.signature import signature_of
-from pegboard.tools.tool import Tool, tool
-from pegboard.tools.typed import tool_of
 
 CONTEXT = ToolContext()
 

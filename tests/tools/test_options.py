@@ -7,9 +7,9 @@ import functools
 import attrs
 import pytest
 
+from pegboard import Concurrency, Policy, Tool, ToolAnnotations, tool
 from pegboard.errors import DefinitionError
-from pegboard.tools.spec import DEFAULT_POLICY, EXCLUSIVE, Concurrency, Policy, ToolAnnotations
-from pegboard.tools.tool import Tool, tool
+from pegboard.tools.spec import DEFAULT_POLICY, EXCLUSIVE
 
 
 def search(query: str, limit: int = 10) -> str:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from pegboard import ToolContext
 from pegboard.errors import CallStoppedError, RunningLoopError
-from pegboard.tools.context import ToolContext
 from pegboard.tools.portal import LoopPortal
 
 

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from pegboard import ReadonlyContext, ToolContext
 from pegboard.errors import MissingServiceError, PegboardError
 from pegboard.tools import services as services_module
-from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Services, _provided, name_of_kind
 
 T = TypeVar("T")

@@ -25,13 +25,19 @@ import pytest
 import typing_extensions
 from pydantic import Field
 
-from pegboard import ToolRegistry, tool
+from pegboard import (
+    ImageContent,
+    Injected,
+    ReadonlyContext,
+    TextContent,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    schema_of,
+    tool,
+)
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
-from pegboard.schema.types import schema_of
-from pegboard.tools.content import ImageContent, TextContent, ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Injected
 from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
 if TYPE_CHECKING:

@@ -7,26 +7,21 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import Tool, ToolRegistry
-from pegboard.errors import InvalidNameError
-from pegboard.tools.spec import (
-    ARGUMENT_KINDS,
-    DEFAULT_RESULT_LIMITS,
-    EXCLUSIVE,
-    FREEFORM_SCHEMA,
-    HOST,
+from pegboard import (
     Concurrency,
     Grammar,
     Limits,
     Origin,
     Policy,
     ResultLimits,
+    Tool,
     ToolAnnotations,
+    ToolRegistry,
     ToolSpec,
-    check_name,
-    is_valid_name,
-    mapped_name,
 )
+from pegboard.errors import InvalidNameError
+from pegboard.tools import HOST, check_name, is_valid_name, mapped_name
+from pegboard.tools.spec import ARGUMENT_KINDS, DEFAULT_RESULT_LIMITS, EXCLUSIVE, FREEFORM_SCHEMA
 
 HINT = st.none() | st.booleans()
 

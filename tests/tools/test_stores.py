@@ -7,19 +7,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pegboard.errors import ArtifactError
-from pegboard.tools.content import FileContent, ImageContent, TextContent
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Services
-from pegboard.tools.stores import (
-    MOST_CHARACTERS,
+from pegboard import (
     Artifacts,
+    FileContent,
+    ImageContent,
     Memory,
     MemoryEntry,
-    _checked_name,
-    _InMemoryArtifacts,
-    _InMemoryMemory,
+    ReadonlyContext,
+    TextContent,
+    ToolContext,
 )
+from pegboard.errors import ArtifactError
+from pegboard.tools import checked_name
+from pegboard.tools.services import Services
+from pegboard.tools.stores import MOST_CHARACTERS, _InMemoryArtifacts, _InMemoryMemory
 
 
 def run(coroutine):
@@ -82,7 +83,7 @@ def test_deleting_removes_all_versions():
 
 @pytest.mark.parametrize("name", ["a.txt", "charts/2026 (1).png", "user:photo.jpg", "größe", "a" * 255, ".env"])
 def test_plain_names_are_valid(name):
-    assert _checked_name(name) == name
+    assert checked_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_unsafe_names_are_refused_with_the_reason(name, reason):
 @given(st.text(alphabet=st.sampled_from("a./\\: ~\n\u202e"), max_size=8) | st.text(max_size=8))
 def test_a_valid_name_stays_below_its_folder_on_every_system(name):
     try:
-        bare = _checked_name(name).removeprefix("user:")
+        bare = checked_name(name).removeprefix("user:")
     except ArtifactError:
         return
     for path in (PurePosixPath(bare), PureWindowsPath(bare)):

@@ -15,16 +15,25 @@ import attrs
 import pytest
 import typing_extensions
 
-from pegboard import Once, ReadonlyContext, Reshape, StaticToolset, ToolCall, ToolRegistry, TypedTool, wrap
-from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
-from pegboard.tools.context import ToolContext
-from pegboard.tools.spec import (
+from pegboard import (
     Grammar,
+    Once,
     Origin,
+    ReadonlyContext,
+    Reshape,
+    StaticToolset,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
     ToolSpec,
+    TypedTool,
+    tool,
+    tool_of,
+    wrap,
 )
-from pegboard.tools.tool import LateHandler, Tool, tool
-from pegboard.tools.typed import tool_of
+from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
+from pegboard.tools.tool import LateHandler
 
 
 def function(day: dt.date, count: int = 1) -> dt.date:

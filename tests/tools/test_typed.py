@@ -11,11 +11,11 @@ import attrs
 import pydantic
 import pytest
 
+from pegboard import Policy, Tool, ToolAnnotations, ToolContext, ToolSpec, TypedTool, tool, tool_of
 from pegboard.errors import DefinitionError, SchemaError
-from pegboard.tools.context import ToolContext
-from pegboard.tools.spec import Policy, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool, snake_case, tool
-from pegboard.tools.typed import TypedTool, _tools_of, as_tools, tool_of
+from pegboard.tools import as_tools
+from pegboard.tools.tool import snake_case
+from pegboard.tools.typed import _tools_of
 
 T = TypeVar("T")
 U = TypeVar("U")

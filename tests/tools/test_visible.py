@@ -10,9 +10,10 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import Origin, SchemaError, Tool, ToolRegistry, ToolSpec
-from pegboard.tools.spec import Grammar
-from pegboard.tools.visible import printable, visible, visible_json, visible_spec
+from pegboard import Grammar, Origin, Tool, ToolRegistry, ToolSpec
+from pegboard.errors import SchemaError
+from pegboard.text import printable, visible, visible_json
+from pegboard.tools import visible_spec
 
 
 @pytest.mark.parametrize(

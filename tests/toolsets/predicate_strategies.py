@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pegboard.tools.context import ReadonlyContext
+from pegboard import ReadonlyContext
 from pegboard.toolsets.predicates import FLAGS, KEYS, Custom, Flag, Matches, all_of, any_of
 from toolsets.samples import make_tool
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from pegboard.tools.context import EMPTY_CONTEXT, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard import Origin, Tool, ToolAnnotations, ToolContext, ToolSpec
+from pegboard.tools import EMPTY_CONTEXT, Handler
 
 BOMB = {
     "type": "object",

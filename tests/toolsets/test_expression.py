@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import parse_predicate
 from pegboard.errors import ExpressionError, PredicateError
-from pegboard.tools.context import EMPTY_CONTEXT
-from pegboard.toolsets.expression import as_predicate, parse_predicate
+from pegboard.tools import EMPTY_CONTEXT
+from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Custom, Matches, destructive, edit, everything, idempotent, nothing, read_only
 from toolsets.predicate_strategies import CUSTOM, any_text, predicates
 from toolsets.samples import make_tool

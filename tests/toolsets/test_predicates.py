@@ -10,8 +10,9 @@ from types import MappingProxyType
 import pytest
 from hypothesis import example, given, strategies as st
 
+from pegboard import ReadonlyContext
 from pegboard.errors import PredicateError
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools import EMPTY_CONTEXT
 from pegboard.toolsets.expression import predicate_from_json
 from pegboard.toolsets.predicates import (
     FLAGS,
@@ -214,7 +215,7 @@ def test_a_literal_property_matches_the_schema(tool):
 
 
 def test_an_escaped_property_is_found():
-    from pegboard.schema.json import JsonText
+    from pegboard.json import JsonText
 
     tool = make_tool(input_schema=JsonText('{"type": "object", "properties": {"p\\u0061th": {}}}'))
     assert Matches("property", "path")(tool, EMPTY_CONTEXT)

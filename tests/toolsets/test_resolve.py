@@ -12,15 +12,13 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import Explanation, Predicate, ReadonlyContext, StaticToolset, found_names, parse_predicate, wrap
 from pegboard.errors import ToolsetError
-from pegboard.schema.json import digest_of
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.toolsets.expression import parse_predicate
-from pegboard.toolsets.predicates import Custom, Matches, Predicate, deferred
-from pegboard.toolsets.resolve import Explanation, found_names, resolve_static, resolve_tools, settled_names
-from pegboard.toolsets.toolset import Offer
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import wrap
+from pegboard.json import digest_of
+from pegboard.tools import EMPTY_CONTEXT
+from pegboard.toolsets import Offer, resolve_tools
+from pegboard.toolsets.predicates import Custom, Matches, deferred
+from pegboard.toolsets.resolve import resolve_static, settled_names
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import BOMB, PlainToolset, late_tool, make_tool, names
 
@@ -124,10 +122,10 @@ def test_resolving_static_tools_loads_nothing_heavy():
 import sys
 import threading
 import time
-from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.toolsets.expression import parse_predicate
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard import ToolSpec
+from pegboard import Tool
+from pegboard import parse_predicate
+from pegboard.toolsets import resolve_tools
 resolving = resolve_tools([Tool(ToolSpec("a"))], where=parse_predicate("name:a"))
 try:
     resolving.send(None)

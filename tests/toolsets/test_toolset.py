@@ -7,27 +7,21 @@ import weakref
 
 import pytest
 
+from pegboard import Origin, Predicate, ReadonlyContext, StaticToolset, Tool, ToolContext, Toolset, ToolSpec
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, SchemaError
+from pegboard.json import JsonText
 from pegboard.schema import validator
-from pegboard.schema.json import JsonText
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.toolsets import toolset as module
-from pegboard.toolsets.predicates import Custom, Matches, Predicate, edit, everything
+from pegboard.tools import EMPTY_CONTEXT
+from pegboard.toolsets import Offer, ToolMapper, check_once, error_text, toolset as module
+from pegboard.toolsets.predicates import Custom, Matches, edit, everything
 from pegboard.toolsets.toolset import (
-    Offer,
     OwnedToolset,
     Step,
-    ToolMapper,
-    Toolset,
     WrapperToolset,
     _close,
     ask_all,
-    check_once,
     check_tools,
-    error_text,
     explain_filter,
     filter_tools,
     is_toolset,
@@ -35,7 +29,6 @@ from pegboard.toolsets.toolset import (
     toolset_name,
     with_instructions,
 )
-from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import (
     BOMB,
     CallingToolset,

@@ -5,13 +5,21 @@ import threading
 
 import pytest
 
+from pegboard import (
+    CombinedToolset,
+    ReadonlyContext,
+    Reshape,
+    StaticToolset,
+    ToolAnnotations,
+    ToolsetBase,
+    ToolsetFunction,
+    ToolSpec,
+    wrap,
+)
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools import EMPTY_CONTEXT
 from pegboard.toolsets.predicates import Matches, read_only
 from pegboard.toolsets.toolset import is_toolset
-from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetFunction
-from pegboard.toolsets.wrappers import Reshape, ToolsetBase, wrap
 from toolsets.samples import Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
 
 TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]

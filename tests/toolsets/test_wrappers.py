@@ -6,22 +6,24 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
-from pegboard.schema.json import StructureError
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler, takes_context
-from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name
-from pegboard.tools.tool import Tool
-from pegboard.toolsets import wrappers as module
-from pegboard.toolsets.predicates import Matches, read_only
-from pegboard.toolsets.toolsets import CombinedToolset
-from pegboard.toolsets.wrappers import (
-    CachedToolset,
+from pegboard import (
+    CombinedToolset,
+    Concurrency,
+    ReadonlyContext,
     Reshape,
-    _reshaped,
-    prefixed_name,
+    Tool,
+    ToolAnnotations,
+    ToolContext,
+    ToolSpec,
     wrap,
 )
+from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
+from pegboard.json import StructureError
+from pegboard.tools import EMPTY_CONTEXT, Handler, is_valid_name
+from pegboard.tools.handler import takes_context
+from pegboard.toolsets import CachedToolset, wrappers as module
+from pegboard.toolsets.predicates import Matches, read_only
+from pegboard.toolsets.wrappers import _reshaped, prefixed_name
 from toolsets.samples import (
     CallingToolset,
     PlainToolset,

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from pegboard import ModelRequest, ToolContext, ToolError, ToolRegistry, tool
+from pegboard import ModelRequest, ToolContext, ToolError, ToolRegistry, resume_turn, run_turn, tool
 from pegboard.testing import ScriptedModel
-from pegboard.tools.context import EMPTY_CONTEXT
-from pegboard.turn.loop import resume_turn, run_turn
+from pegboard.tools import EMPTY_CONTEXT
 
 
 @tool

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from pegboard import ToolCall
-from pegboard.turn.loop import stream_turn
+from pegboard import ToolCall, stream_turn
 
 ADD = ToolCall("add", {"a": 1, "b": 2}, "c1")
 MORE = ToolCall("add", {"a": 3, "b": 4}, "c2")

@@ -8,12 +8,10 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from pegboard import Once, ToolCall, ToolRegistry, quick, tool
+from pegboard import Once, ToolCall, ToolRegistry, TurnLimits, quick, run_turn, stream_turn, tool, turn_of
 from pegboard.errors import ModelError
 from pegboard.messages import CallPart, Message, ModelResponse, TextDelta, TextPart
 from pegboard.testing import ScriptedApprover, ScriptedModel
-from pegboard.turn.loop import run_turn, stream_turn, turn_of
-from pegboard.turn.options import TurnLimits
 
 ONE, TWO, HANG = ToolCall("look", {"at": "1"}, "c1"), ToolCall("look", {"at": "2"}, "c2"), ToolCall("hang", {}, "h")
 WRITE, ASK = ToolCall("write", {"to": "1"}, "w"), ToolCall("ask", {}, "a")

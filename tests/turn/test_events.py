@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from pegboard import CallCompleted, ToolRegistry
+from pegboard import ToolRegistry, run_turn, stream_turn, turn_of
 from pegboard.errors import ModelError
+from pegboard.events import AnswerDelta, Answered, CallCompleted, MessageAdded, RoundStarted, TurnEnded
 from pegboard.messages import CallDelta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.testing import ScriptedModel
 from pegboard.turn import events
-from pegboard.turn.events import AnswerDelta, Answered, EventQueue, MessageAdded, RoundStarted, TurnEnded
-from pegboard.turn.loop import run_turn, stream_turn, turn_of
+from pegboard.turn.events import EventQueue
 from turn.samples import ADD, everything_is_answered, model_of, streamed
 
 

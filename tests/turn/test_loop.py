@@ -10,9 +10,10 @@ import pytest
 
 from pegboard import (
     Abort,
-    CallCompleted,
     ChangeArguments,
-    FatalToolError,
+    ExportedTools,
+    Loss,
+    ModelRequest,
     Once,
     Permissions,
     ReadonlyContext,
@@ -25,20 +26,20 @@ from pegboard import (
     ToolRegistry,
     ToolResult,
     Toolset,
-    ToolsetError,
-    TurnAbortedError,
-    ask_later,
+    TurnLimits,
+    TurnOutcome,
     quick,
+    resumed_turn_of,
+    run_turn,
     tool,
+    turn_of,
 )
-from pegboard.errors import CallbackError, ModelError, PendingError
+from pegboard.approval import ask_later
+from pegboard.errors import CallbackError, FatalToolError, ModelError, PendingError, ToolsetError, TurnAbortedError
+from pegboard.events import CallCompleted, RoundStarted
 from pegboard.messages import Message, ModelResponse, Usage
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
-from pegboard.turn.events import RoundStarted, TurnOutcome
-from pegboard.turn.loop import resumed_turn_of, run_turn, turn_of
-from pegboard.turn.options import TurnLimits, called
+from pegboard.turn.options import called
 from turn.samples import ADD, DELETE, FAIL, HANG, MORE, everything_is_answered, results, roles
 
 OTHER = ToolCall("delete", {"path": "b.txt"}, "c5")

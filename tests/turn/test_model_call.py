@@ -7,12 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import quick
+from pegboard import TurnLimits, quick, run_turn, turn_of
 from pegboard.errors import CallbackError, ModelError
+from pegboard.events import ModelRetried
 from pegboard.messages import Message, ModelResponse
-from pegboard.turn.events import ModelRetried
-from pegboard.turn.loop import run_turn, turn_of
-from pegboard.turn.options import TurnLimits
 from turn.samples import ADD, model_of, results
 
 

@@ -8,14 +8,12 @@ import time
 import attrs
 import pytest
 
-from pegboard import Once, ToolCall, ToolRegistry, ask_later
+from pegboard import ModelRequest, NamedTool, Once, ToolCall, ToolRegistry, TurnLimits, run_turn, turn_of
+from pegboard.approval import ask_later
 from pegboard.errors import CallbackError, ModelError
+from pegboard.events import AnswerDelta, Answered
 from pegboard.messages import ModelResponse, TextDelta, Usage
-from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.testing import ScriptedModel
-from pegboard.turn.events import AnswerDelta, Answered
-from pegboard.turn.loop import run_turn, turn_of
-from pegboard.turn.options import TurnLimits
 from turn.samples import ADD, DELETE, FAIL, HANG, MORE, everything_is_answered, model_of, results, roles
 
 

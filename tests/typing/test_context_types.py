@@ -11,13 +11,22 @@ from typing import Generic, Protocol, TypeVar, assert_type
 
 import pytest
 
-from pegboard import Rule, ToolContext, tool
-from pegboard.dispatch.permissions.evaluation import PermissionRules
+from pegboard import (
+    REMOVED,
+    Actions,
+    Artifacts,
+    Injected,
+    Memory,
+    MemoryEntry,
+    PermissionRules,
+    Rule,
+    ToolContext,
+    tool,
+)
 from pegboard.messages import Citation, TextPart
-from pegboard.tools.call import REMOVED, Actions, merged
-from pegboard.tools.content import Content
-from pegboard.tools.services import Injected, Services
-from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory  # pyright: ignore[reportPrivateUsage]
+from pegboard.tools import Content, merged
+from pegboard.tools.services import Services
+from pegboard.tools.stores import _InMemoryArtifacts, _InMemoryMemory  # pyright: ignore[reportPrivateUsage]
 
 T = TypeVar("T")
 

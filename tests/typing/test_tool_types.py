@@ -11,9 +11,11 @@ from typing import Any, assert_type
 import pytest
 from attrs import frozen
 
-from pegboard import DefinitionError, Tool, ToolContext, TypedTool, tool
+from pegboard import Tool, ToolContext, TypedTool, tool, tool_of
+from pegboard.errors import DefinitionError
+from pegboard.tools import as_tools
 from pegboard.tools.options import ToolOptions
-from pegboard.tools.typed import _tools_of, as_tools, tool_of
+from pegboard.tools.typed import _tools_of
 
 
 @tool

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import ToolCall
 from pegboard.messages import ModelResponse
-from pegboard.tools.call import ToolCall
 from pegboard.wire.bodies import (
     EARLY,
     INVALID,

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fake_vendors.rules.samples import json_values, nested
-from pegboard import Tool
+from pegboard import ModelConfig, ModelRequest, Tool, ToolCall
 from pegboard.messages import Message
-from pegboard.request.model_request import ModelConfig, ModelRequest
-from pegboard.tools.call import ToolCall
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets import resolve_tools
 from pegboard.wire.ids import (
     ARGUMENTS_TOO_LONG,
     CALL_CUT_OFF,

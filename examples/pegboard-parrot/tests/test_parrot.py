@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from pegboard import ExportError, Message, ModelError, ModelRequest, NamedTool, ToolRegistry, tool
+from pegboard import Message, ModelError, ModelRequest, NamedTool, ToolRegistry, tool
+from pegboard.errors import ExportError
 from pegboard.testing import check_plugin
 from pegboard_parrot import Parrot
 

@@ -11,8 +11,6 @@ import pytest
 from attrs import frozen
 
 from pegboard import (
-    DefinitionError,
-    FatalToolError,
     Later,
     Model,
     ModelRequest,
@@ -28,12 +26,13 @@ from pegboard import (
     ToolRegistry,
     TurnLimits,
     TurnOutcome,
-    ask_later,
     resume_turn,
     run_turn,
     tool,
     tool_of,
 )
+from pegboard.approval import ask_later
+from pegboard.errors import DefinitionError, FatalToolError
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentEvent, agent_tool
 

@@ -8,7 +8,6 @@ import asyncio
 import pytest
 
 from pegboard import (
-    FatalToolError,
     FileContent,
     ImageContent,
     Once,
@@ -17,9 +16,10 @@ from pegboard import (
     ToolContext,
     ToolRegistry,
     ToolResult,
-    ask_later,
     tool,
 )
+from pegboard.approval import ask_later
+from pegboard.errors import FatalToolError
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, agent_tool, answer_invalid, batch
 

@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from pegboard import Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, ask_later, tool
+from pegboard import Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard.approval import ask_later
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentsOutcome, exit_loop, run_agents, transfer_tool
 

@@ -7,17 +7,8 @@ import asyncio
 
 import pytest
 
-from pegboard import (
-    Once,
-    PendingCalls,
-    Permissions,
-    ReadonlyContext,
-    Reject,
-    ToolCall,
-    ToolContext,
-    ToolRegistry,
-    ask_later,
-)
+from pegboard import Once, PendingCalls, Permissions, ReadonlyContext, Reject, ToolCall, ToolContext, ToolRegistry
+from pegboard.approval import ask_later
 from pegboard_agents import ask_user, write_todos
 from pegboard_agents.person import NO_PERSON
 

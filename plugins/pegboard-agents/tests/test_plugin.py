@@ -83,7 +83,8 @@ def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settin
 WAITING = """
 import os, signal, sys
 from pathlib import Path
-from pegboard import ToolCall, ToolRegistry, ask_later, tool
+from pegboard import ToolCall, ToolRegistry, tool
+from pegboard.approval import ask_later
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, agent_tool
 

@@ -8,10 +8,8 @@ import json
 import pytest
 
 from pegboard import ModelError, ModelRequest, ReadonlyContext, Tool, ToolCall, ToolResult
-from pegboard.cli.options import Options
-from pegboard.cli.output import Status, quiet
-from pegboard.cli.session import open_session
-from pegboard.dispatch.events import CallCompleted
+from pegboard.cli import Options, Status, open_session, quiet
+from pegboard.events import CallCompleted
 from pegboard.testing import ScriptedModel
 from pegboard_chat.conversation import Conversation, read_conversation
 from pegboard_chat.interactive import COMMANDS, InteractiveChat

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from pegboard.schema.json import json_text
+from pegboard.json import json_text
 from pegboard_clients.json_end import JsonEnd
 
 

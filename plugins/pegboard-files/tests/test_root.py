@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
-from pegboard.tools.visible import printable
+from pegboard.text import printable
 from pegboard_files import root as module
 from pegboard_files.root import MAX_LINKS, opened_root, resolve, shown_path
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from fake_vendors.cases import cases_in, check
 from pegboard import ModelConfig, ModelRequest, Tool, ToolSpec
 from pegboard.messages import CallDelta, ModelResponse
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets import resolve_tools
 from pegboard.wire.bodies import SizeBudget
 from pegboard_google import GoogleModel
 from pegboard_google._gemini import error_of

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from filelock import FileLock
 
-from pegboard import MemoryGrants, PendingError, ReadonlyContext, Rule, ToolRegistry
+from pegboard import ReadonlyContext, Rule, ToolRegistry
+from pegboard.approval import MemoryGrants, session_key
 from pegboard.dispatch.approval import grants as module
-from pegboard.dispatch.approval.grants import session_key
+from pegboard.errors import PendingError
 from pegboard_guard import FileApprovals, approvals
 
 

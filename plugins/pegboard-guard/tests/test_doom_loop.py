@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import (
+    Always,
+    CallError,
     Deny,
+    Later,
+    Once,
     ReadonlyContext,
+    Reject,
     ToolCall,
     ToolContext,
     ToolRegistry,
@@ -19,8 +24,6 @@ from pegboard import (
     tool,
     tool_of,
 )
-from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.tools.call import CallError
 from pegboard_guard import DoomLoop
 from pegboard_guard.rules import MOST
 

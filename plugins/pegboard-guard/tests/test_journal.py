@@ -14,9 +14,18 @@ import threading
 
 import pytest
 
-from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
-from pegboard.dispatch.approval.request import Once
-from pegboard.schema.json import digest_of
+from pegboard import (
+    Once,
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    register_plugin,
+    tool,
+)
+from pegboard.json import digest_of
 from pegboard_guard import Journal, journal as writer_module, verify
 from pegboard_guard.journal import Writer
 

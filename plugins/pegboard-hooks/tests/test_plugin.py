@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import ToolRegistry, register_plugin, tool
-from pegboard.config.config import trust
+from pegboard.config import trust
 from pegboard_hooks.plugin import Hooks
 
 DENY = {"command": ["sh", "-c", "echo no >&2; exit 2"], "timeout": 30.0}

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from pegboard.config.config import trust
+from pegboard.config import trust
 from pegboard_hooks.program import ProgramSettings, check_program, program_path, run_program
 
 

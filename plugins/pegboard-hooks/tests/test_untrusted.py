@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pegboard import ReadonlyContext, ToolRegistry, register_plugin, tool
-from pegboard.config.config import trust
+from pegboard.config import trust
 from pegboard_hooks import CommandHooks, HookSettings
 
 

@@ -17,9 +17,18 @@ from mcp_types import (
     ToolUseContent,
 )
 
-from pegboard import Message, ModelConfig, ModelRequest, ToolContext, ToolRegistry, run_turn, tool
+from pegboard import (
+    FileContent,
+    ImageContent as Picture,
+    Message,
+    ModelConfig,
+    ModelRequest,
+    ToolContext,
+    ToolRegistry,
+    run_turn,
+    tool,
+)
 from pegboard.errors import ModelError
-from pegboard.tools.content import FileContent, ImageContent as Picture
 from pegboard_mcp import ClientModel, ToolServer
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -11,9 +11,19 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
-from pegboard import ReadonlyContext, ToolContext, ToolRegistry, tool
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.handler import Preview
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    Preview,
+    ReadonlyContext,
+    TextContent,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
 from pegboard_mcp import ToolServer
 
 PNG = b"\x89PNG\r\n"
@@ -446,7 +456,7 @@ def test_every_mapped_name_is_valid_in_the_protocol():
     """The protocol allows 1 to 128 of `[A-Za-z0-9_.-]`; names are served unchanged, so none collide."""
     from mcp.shared.tool_name_validation import validate_tool_name
 
-    from pegboard.tools.spec import mapped_name
+    from pegboard.tools import mapped_name
 
     for foreign in ("a", "A-b_9", "files/read.all", "ünï", "x" * 300, "1st", " "):
         name = mapped_name(foreign)

@@ -13,11 +13,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import Model, ModelRequest, Once, Permissions, ReadonlyContext, Reject, Rule, ToolCall, ToolRegistry
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    Limits,
+    LinkContent,
+    Model,
+    ModelRequest,
+    Once,
+    Permissions,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    ToolCall,
+    ToolRegistry,
+)
 from pegboard.plugins.side_effects import JOB
 from pegboard.testing import ScriptedModel
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
-from pegboard.tools.spec import Limits
 from pegboard_mcp import mcp_toolset
 from pegboard_mcp.settings import ServerError
 

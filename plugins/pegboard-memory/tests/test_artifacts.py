@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from pegboard import ArtifactError, FileContent, ImageContent, TextContent
+from pegboard import FileContent, ImageContent, TextContent
+from pegboard.errors import ArtifactError
 from pegboard_memory import DirectoryArtifacts
 
 TEXT = TextContent("text \u20ac")

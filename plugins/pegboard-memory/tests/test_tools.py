@@ -22,8 +22,8 @@ from pegboard import (
     ToolContext,
     ToolRegistry,
     kept_result_tool,
+    register_plugin,
 )
-from pegboard.plugins.manager import register_plugin
 from pegboard.schema.converter import read_table
 from pegboard.testing import check_plugin
 from pegboard_memory import LocalRouter, MessageRouter

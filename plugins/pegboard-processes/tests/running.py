@@ -9,7 +9,8 @@ from pathlib import Path
 
 from isolated_tools import tool_named
 
-from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext
+from pegboard import Tool, ToolContext
+from pegboard.execution import ExecutionRequest, ExecutorCall
 
 PATIENCE = 120  # seconds; only a broken test waits so long
 

@@ -9,17 +9,8 @@ from isolated_tools import tool_named
 from running import PATIENCE
 
 import pegboard
-from pegboard import (
-    ExecutionRequest,
-    Limits,
-    LocalExecutor,
-    Permissions,
-    Policy,
-    Rule,
-    ToolCall,
-    ToolRegistry,
-    register_plugin,
-)
+from pegboard import Limits, Permissions, Policy, Rule, ToolCall, ToolRegistry, register_plugin
+from pegboard.execution import ExecutionRequest, LocalExecutor
 from pegboard.testing import check_plugin
 from pegboard_processes import ChildProcesses, plugin
 

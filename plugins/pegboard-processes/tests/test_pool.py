@@ -14,17 +14,11 @@ import pytest
 from isolated_tools import tool_named
 from running import PATIENCE, execute, is_there, timed_out, until, written
 
-from pegboard import (
-    ExecutionRequest,
-    ExecutorCall,
-    FatalToolError,
-    ImageContent,
-    TextContent,
-    Tool,
-    ToolContext,
-)
-from pegboard.schema.json import StructureError
-from pegboard.tools.typed import as_tools
+from pegboard import ImageContent, TextContent, Tool, ToolContext
+from pegboard.errors import FatalToolError
+from pegboard.execution import ExecutionRequest, ExecutorCall
+from pegboard.json import StructureError
+from pegboard.tools import as_tools
 from pegboard_processes import ChildProcesses, process
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import framed
@@ -337,7 +331,7 @@ def test_a_tool_error_keeps_its_text_and_hint(call):
 
 def test_a_fatal_error_is_raised(call):
     with pytest.raises(FatalToolError, match="all is lost"):
-        do(call, "from pegboard import FatalToolError; raise FatalToolError('all is lost')")
+        do(call, "from pegboard.errors import FatalToolError; raise FatalToolError('all is lost')")
 
 
 def test_a_tool_may_close_standard_output(fresh, call):

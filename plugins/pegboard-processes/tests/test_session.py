@@ -10,10 +10,8 @@ import pytest
 from running import PATIENCE, execute, is_there, skip_time, until, written
 
 from pegboard import (
-    ArtifactError,
     CallError,
     Confirmation,
-    FatalToolError,
     ImageContent,
     Progress,
     ReadonlyContext,
@@ -21,6 +19,7 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
+from pegboard.errors import ArtifactError, FatalToolError
 from pegboard_processes import process, session
 
 CONTEXT = ReadonlyContext(user="ann", session="s1", state={"old": 1})

@@ -15,7 +15,7 @@ import pytest
 
 import pegboard_shell
 from pegboard import Concurrency, Once, Permissions, ReadonlyContext, Rule, ToolCall, load, tool
-from pegboard.config.config import Config
+from pegboard.config import Config
 from pegboard.testing import ScriptedApprover, check_plugin, plugin_registry
 
 TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.plugins.discovery import discover
+from pegboard.testing import discover
 from pegboard_torture.torture import FAULTS, GROUPS, Tried, torture
 from testing import conftest as of_plugins
 
@@ -43,7 +43,8 @@ def tool_of(body: str, *, before: str = "", signature: str = "who: str = 'Ada'",
     indented = "\n".join(f"    {line}" for line in body.splitlines())
     return f"""
 import asyncio, os, subprocess, sys, threading, time
-from pegboard import ToolContext, FatalToolError, ToolResult, hookimpl, tool
+from pegboard import ToolContext, ToolResult, hookimpl, tool
+from pegboard.errors import FatalToolError
 {before}
 @tool(read_only=True{options})
 async def bad({signature}) -> str:

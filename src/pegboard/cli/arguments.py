@@ -22,10 +22,10 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
-from pegboard.schema.json import json_faults, strict_json
+from pegboard.json import json_faults, strict_json
 from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
-from pegboard.tools.visible import visible
+from pegboard.text import visible
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})

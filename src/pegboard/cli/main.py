@@ -141,7 +141,7 @@ def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
     """Owner and help of plugins' commands by name, without those named like built-in ones or held back."""
     adding = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
     from pegboard.plugins.manager import manager_of
-    from pegboard.tools.visible import visible
+    from pegboard.text import visible
 
     claims = manager_of(session.registry).claims
     owners: dict[str, tuple[FoundPlugin, str]] = {}

@@ -30,9 +30,9 @@ from pegboard.errors import (
     RegistrationError,
     UnknownToolError,
 )
+from pegboard.json import size_text
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import size_text
-from pegboard.tools.visible import visible, visible_json
+from pegboard.text import visible, visible_json
 
 if TYPE_CHECKING:
     from pegboard.tools.content import Content, ToolResult

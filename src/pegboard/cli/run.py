@@ -22,11 +22,11 @@ from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
-from pegboard.schema.json import is_object, json_text
+from pegboard.json import is_object, json_text
+from pegboard.text import visible
 from pegboard.timeout import GRACE_SECONDS
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ResultLimits
-from pegboard.tools.visible import visible
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import PendingCall

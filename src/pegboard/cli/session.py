@@ -23,7 +23,7 @@ from pegboard.cli.arguments import SchemaType, place, read_words, typed
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
-from pegboard.config.config import Config, is_named, load_config, normalised
+from pegboard.config import Config, is_named, load_config, normalised
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
@@ -37,10 +37,10 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.registry import ToolRegistry
+from pegboard.text import visible
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
-from pegboard.tools.visible import visible
 from pegboard.toolsets.predicates import all_of, written
 from pegboard.toolsets.toolset import may_have
 from pegboard.typing import JsonSchema

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
+from pegboard.json import JsonText, counted, json_text
 from pegboard.plugins.snapshot import own_version
-from pegboard.schema.json import JsonText, counted, json_text
+from pegboard.text import visible, visible_json
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.tools.visible import visible, visible_json
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_WORDS: Final = 160  # longest type or default, in characters

@@ -23,7 +23,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import named_definitions, target_of, types_of
-from pegboard.schema.json import canonical_json, is_object
+from pegboard.json import canonical_json, is_object
 from pegboard.schema.references import NOTES, mapped
 from pegboard.typing import JsonSchema
 

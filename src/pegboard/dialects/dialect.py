@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.schema.json import NotPlainError, canonical_json, counted, is_array, is_object, json_text, plain_copy
+from pegboard.json import NotPlainError, canonical_json, counted, is_array, is_object, json_text, plain_copy
 from pegboard.schema.references import NOTES, Steps, mapped
 from pegboard.typing import JsonObject, JsonSchema
 

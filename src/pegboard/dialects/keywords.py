@@ -28,7 +28,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import target_of
-from pegboard.schema.json import is_array, is_object, json_text
+from pegboard.json import is_array, is_object, json_text
 from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of, schemas
 from pegboard.typing import JsonSchema
 

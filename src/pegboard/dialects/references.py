@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import define, field
 
 from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
-from pegboard.schema.json import is_object
+from pegboard.json import is_object
 from pegboard.schema.messages import type_of
 from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, recursive_definitions
 from pegboard.typing import JsonSchema

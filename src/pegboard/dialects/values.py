@@ -19,7 +19,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import types_of
-from pegboard.schema.json import is_array, is_object, json_faults
+from pegboard.json import is_array, is_object, json_faults
 from pegboard.schema.messages import Coercion, is_of
 from pegboard.schema.references import NAMED, NOTES, ONE, SOME
 from pegboard.typing import JsonObject, JsonSchema

@@ -28,7 +28,7 @@ from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import BATCH, CallState
-from pegboard.schema.json import digest_of, json_faults, json_text
+from pegboard.json import digest_of, json_faults, json_text
 from pegboard.timeout import Deadline, running_task
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool

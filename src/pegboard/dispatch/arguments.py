@@ -16,7 +16,7 @@ from pegboard.callbacks import may_block
 from pegboard.dispatch.events import note
 from pegboard.dispatch.state import CallState
 from pegboard.errors import detail_of
-from pegboard.schema.json import (
+from pegboard.json import (
     MAX_DEPTH,
     MOST_PROBLEMS,
     NotPlainError,

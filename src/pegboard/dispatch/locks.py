@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from attrs import frozen
 
-from pegboard.schema.json import canonical_json
+from pegboard.json import canonical_json
 from pegboard.threads import settle_from_thread
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool

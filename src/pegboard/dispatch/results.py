@@ -17,9 +17,9 @@ import attrs
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
+from pegboard.json import MAX_DEPTH, json_faults
 from pegboard.schema.conversion import to_json_data, written_names
-from pegboard.schema.json import MAX_DEPTH, json_faults
-from pegboard.schema.text import nearest_notation
+from pegboard.schema.text_types import nearest_notation
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult

@@ -22,7 +22,7 @@ from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.results import MOST_VALUES, number_of_values, time_limit
 from pegboard.dispatch.state import CallState, plain, read_only
 from pegboard.errors import CallStoppedError, ToolError, log_failure
-from pegboard.schema.json import StructureError, problem
+from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
 from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, watched, within
 from pegboard.tools.call import CallError

@@ -16,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import ToolError, log_failure
-from pegboard.schema.json import counted, size_text
+from pegboard.json import counted, size_text
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult, text_of_file
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits

@@ -20,7 +20,7 @@ from zlib import crc32
 from attrs import define, evolve, field
 
 from pegboard.catalogue import PublishedTools
-from pegboard.config.config import lacks_secrets, normalised
+from pegboard.config import lacks_secrets, normalised
 from pegboard.errors import ManifestError
 from pegboard.files import user_folder, write_private
 from pegboard.plugins.discovery import FoundPlugin

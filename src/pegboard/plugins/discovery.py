@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.config.config import normalised
+from pegboard.config import normalised
 from pegboard.errors import cause_of
 from pegboard.files import read_bounded, reason
 from pegboard.tools.spec import Origin

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from pegboard.catalogue import Problem, Where
-from pegboard.config.config import NO_CONFIG, Config, autoload_in, is_named, normalised
+from pegboard.catalogue import Problem
+from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
 from pegboard.errors import ManifestError, operator_log
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
@@ -21,6 +21,7 @@ from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manif
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.toolsets.predicates import Where
 
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0

@@ -24,7 +24,7 @@ from pegboard.catalogue import (
     Status,
     limit_of,
 )
-from pegboard.config.config import NO_CONFIG, Config, with_secrets
+from pegboard.config import NO_CONFIG, Config, with_secrets
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,

@@ -22,11 +22,11 @@ from attrs import Attribute, asdict, evolve, field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
-from pegboard.config.config import normalised
+from pegboard.config import normalised
 from pegboard.errors import ManifestError, PegboardError, instance_of
 from pegboard.files import read_bounded, reason, write_whole
+from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.schema.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from attrs import define, field, frozen
 
 from pegboard.catalogue import EXTRAS, Catalogue, Problem
-from pegboard.config.config import normalised
+from pegboard.config import normalised
 from pegboard.files import read_state, write_state
 from pegboard.tools.spec import Origin
 

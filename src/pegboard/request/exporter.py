@@ -14,13 +14,13 @@ from attrs import define, field, frozen
 from pegboard.dialects.dialect import Change, Dialect
 from pegboard.dialects.keywords import short_descriptions
 from pegboard.errors import ExportError, cause_of
+from pegboard.json import json_text
 from pegboard.messages import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import json_text
+from pegboard.text import visible_json
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import LONG_RUNNING
-from pegboard.tools.visible import visible_json
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 

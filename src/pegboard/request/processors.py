@@ -16,13 +16,13 @@ from pegboard.errors import RegistrationError, at_least
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
+from pegboard.text import revealed
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import TextContent, ToolResult, writable
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.tools.visible import revealed
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 

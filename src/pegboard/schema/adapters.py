@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.schema.json import json_text
+from pegboard.json import json_text
 from pegboard.schema.references import mapped
-from pegboard.schema.text import Notation
+from pegboard.schema.text_types import Notation
 from pegboard.typing import JsonMapping, JsonSchema
 
 Kinds: TypeAlias = frozenset[type[Any]]

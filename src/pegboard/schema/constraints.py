@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import attrs
 from attrs import field, frozen
 
+from pegboard.json import counted
 from pegboard.schema.adapters import (
     NULL,
     TEXT,
@@ -40,7 +41,6 @@ from pegboard.schema.adapters import (
 )
 from pegboard.schema.converter import is_msgspec, is_pydantic
 from pegboard.schema.fields import is_field, resolved_hints
-from pegboard.schema.json import counted
 from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import attrs
 from attrs import Factory, frozen
 
+from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
 from pegboard.schema.adapters import (
     ARRAYS,
     INTEGER,
@@ -57,9 +58,8 @@ from pegboard.schema.converter import (
     noted_step,
     reporting,
 )
-from pegboard.schema.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
 from pegboard.schema.references import compiled
-from pegboard.schema.text import nearest_notation, notation_of
+from pegboard.schema.text_types import nearest_notation, notation_of
 from pegboard.schema.validator import Validator
 
 if TYPE_CHECKING:

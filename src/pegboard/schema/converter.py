@@ -16,7 +16,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.errors import check_keys
-from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
+from pegboard.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
 from pegboard.typing import JsonObject, JsonSchema
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):
         return unicode_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        from pegboard.schema.text import write_base64
+        from pegboard.schema.text_types import write_base64
 
         return write_base64(value)
     if isinstance(value, tuple):
@@ -513,7 +513,7 @@ def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _from_base64(data: Any, _type: Any) -> bytes:
-    from pegboard.schema.text import read_base64
+    from pegboard.schema.text_types import read_base64
 
     text = _exactly(str)(data, str)
     try:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from attrs import define, field
 
-from pegboard.schema.json import (
+from pegboard.json import (
     MAX_DEPTH,
     MOST_PROBLEMS,
     canonical_json,

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from attrs import define, field
 
-from pegboard.schema.json import JsonText, is_array, is_object, json_text
+from pegboard.json import JsonText, is_array, is_object, json_text
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import DefinitionError
+from pegboard.json import json_text
 from pegboard.schema.adapters import (
     ANY,
     ARRAYS,
@@ -85,8 +86,7 @@ from pegboard.schema.fields import (
     substituted,
     unbound,
 )
-from pegboard.schema.json import json_text
-from pegboard.schema.text import notation_of
+from pegboard.schema.text_types import notation_of
 from pegboard.typing import JsonSchema
 
 _HINT: Final = (

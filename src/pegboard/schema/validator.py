@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field, frozen
 
 from pegboard.errors import SchemaError
-from pegboard.schema.json import (
+from pegboard.json import (
     MOST_PROBLEMS,
     JsonText,
     StructureError,

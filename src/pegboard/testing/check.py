@@ -14,11 +14,11 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
+from pegboard.json import counted, is_array, is_object
 from pegboard.plugins.manager import LoadedPlugin, gather
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.plugins.probe import manifest_of, probe
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
-from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of

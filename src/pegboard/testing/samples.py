@@ -15,7 +15,7 @@ from pegboard.dialects.combinators import Conjunction, NothingFitsError
 from pegboard.dialects.dialect import Dialect, Place
 from pegboard.dialects.keywords import modern_draft, well_formed
 from pegboard.dialects.references import named_definitions
-from pegboard.schema.json import is_array, is_object
+from pegboard.json import is_array, is_object
 from pegboard.schema.messages import SchemaSearch, holds
 from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 from attrs import evolve
 
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest
+from pegboard.json import json_text
 from pegboard.messages import (
     CallDelta,
     CallPart,
@@ -25,7 +26,6 @@ from pegboard.messages import (
     Writable,
 )
 from pegboard.request.model_request import ModelRequest
-from pegboard.schema.json import json_text
 from pegboard.tools.context import ToolContext
 
 _Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"

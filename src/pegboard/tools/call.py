@@ -11,8 +11,8 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import instance_of, tuple_of
+from pegboard.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
-from pegboard.schema.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.typing import JsonObject
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from attrs import field, frozen
 
 from pegboard.errors import instance_of, one_of
+from pegboard.json import unicode_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
-from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
 
 ErrorKind: TypeAlias = Literal[
@@ -402,7 +402,7 @@ class ToolResult(SayableRecord):
 
 
 def _html_of(item: Content) -> str:
-    from pegboard.tools.visible import html_of
+    from pegboard.text import html_of
 
     if isinstance(item, TextContent):
         return f"<pre>{html_of(item.text)}</pre>"

@@ -12,8 +12,8 @@ from attrs import Factory, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency, schema_text

@@ -17,8 +17,8 @@ from attrs import frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
+from pegboard.json import JsonText, json_text
 from pegboard.schema.fields import MISSING, declared_by, default_in, enclosing_locals
-from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import injected_kind, is_kind

@@ -11,8 +11,8 @@ import attrs
 from attrs import Factory, field, frozen
 
 from pegboard.errors import InvalidNameError, at_least, named, one_of, tuple_of
+from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.schema.converter import JsonRecord, json_name
-from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 Keep: TypeAlias = Literal["head", "tail", "middle"]

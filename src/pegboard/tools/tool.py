@@ -17,8 +17,9 @@ from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
 from pegboard.errors import DefinitionError, near_or_known
+from pegboard.json import JsonText, StructureError, digest_of, problem
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.json import JsonText, StructureError, digest_of, problem
+from pegboard.text import html_of
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -58,7 +59,6 @@ from pegboard.tools.spec import (
     concurrency_of,
     freeform_schema,
 )
-from pegboard.tools.visible import html_of
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 if TYPE_CHECKING:

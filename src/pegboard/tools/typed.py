@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, get_args, get
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.json import JsonText, StructureError, problem
 from pegboard.schema.docstrings import parse_docstring
-from pegboard.schema.json import JsonText, StructureError, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, input_schema_of, takes_context
 from pegboard.tools.options import CommonOptions, checked_options

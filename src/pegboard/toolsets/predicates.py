@@ -47,6 +47,9 @@ def written(value: str) -> str:
     return value if _BARE.fullmatch(value) else _quoted(value)
 
 
+Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
+"""A predicate, a plain function of a tool and a context, or a predicate's text."""
+
 _Test: TypeAlias = "Callable[[Tool], bool]"  # A predicate bound to a context
 MAX_DEPTH: Final = 64
 

@@ -16,8 +16,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import ToolsetError, did_you_mean, suggest
+from pegboard.json import digest_of
 from pegboard.schema.converter import ALWAYS, JsonRecord
-from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, alike
 from pegboard.tools.tool import Tool, tools_html

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from pegboard.errors import suggest
-from pegboard.schema.json import is_object
+from pegboard.json import is_object
 from pegboard.schema.references import schemas
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search_table as table

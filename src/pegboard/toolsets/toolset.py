@@ -14,7 +14,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from pegboard.callbacks import Flavour, may_block, settle
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
-from pegboard.schema.json import MOST_PROBLEMS, counted
+from pegboard.json import MOST_PROBLEMS, counted
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, named, near_or_known
-from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
+from pegboard.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, own_problems

@@ -11,10 +11,10 @@ from attrs import define, field, frozen
 from pegboard.dispatch.approval.pending import PendingCalls, SignedRecord
 from pegboard.dispatch.events import CallEvent
 from pegboard.errors import PendingError, log_failure
+from pegboard.json import is_object
 from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, json_key, read_by, read_record
-from pegboard.schema.json import is_object
 from pegboard.tools.call import Actions, ToolCall
 from pegboard.typing import JsonObject
 

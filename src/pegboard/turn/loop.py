@@ -53,7 +53,7 @@ from pegboard.wire.bodies import arguments_object
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.catalogue import Where
+    from pegboard.toolsets.predicates import Where
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
 
 

@@ -13,9 +13,9 @@ from pegboard.dialects.values import without_added_nulls
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
 from pegboard.errors import ModelError
+from pegboard.json import StructureError, is_object, problem
 from pegboard.messages import Message
 from pegboard.request.model_request import NamedTool
-from pegboard.schema.json import StructureError, is_object, problem
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS
@@ -23,9 +23,9 @@ from pegboard.tools.tool import Tool
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
-    from pegboard.catalogue import Where
     from pegboard.request.model_request import Model, ModelRequest, ToolChoice
     from pegboard.tools.call import ToolCall
+    from pegboard.toolsets.predicates import Where
     from pegboard.toolsets.resolve import OnToolsetError
     from pegboard.turn.events import TurnEvent
 

@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.errors import ExportError, did_you_mean, suggest
+from pegboard.json import is_object, json_faults, json_text, strict_json
 from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
-from pegboard.schema.json import is_object, json_faults, json_text, strict_json
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import (
     BINARY,

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from pegboard.dialects.values import without_added_nulls
+from pegboard.json import is_object, json_faults, json_text
 from pegboard.messages import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
-from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import writable
 from pegboard.tools.spec import mapped_name

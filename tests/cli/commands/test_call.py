@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from pegboard import (
-    FatalToolError,
+    AudioContent,
     FileContent,
     ImageContent,
     LinkContent,
@@ -22,7 +22,7 @@ from pegboard import (
     tool,
 )
 from pegboard.cli.session import load_registry
-from pegboard.tools.content import AudioContent
+from pegboard.errors import FatalToolError
 
 RAN: list[str] = []
 LOAD = load_registry

@@ -10,7 +10,7 @@ import pytest
 
 from cli_demo import DEMO
 from installed import install, own_keyring, write
-from pegboard.catalogue import PluginRecord, Problem
+from pegboard import PluginRecord, Problem
 from pegboard.cli.commands import config
 from pegboard.cli.commands.config import installer, run_installer
 

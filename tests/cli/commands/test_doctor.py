@@ -11,7 +11,7 @@ import pytest
 
 from cli_demo import DEMO
 from installed import install, write
-from pegboard.catalogue import PluginRecord, Problem
+from pegboard import PluginRecord, Problem
 from pegboard.cli.commands.doctor import cache_findings
 from pegboard.errors import ManifestError
 
@@ -96,8 +96,7 @@ def test_side_effects_of_loading_a_plugin_are_reported(run, empty_site, demo_man
 
 
 def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
-    from pegboard.tools.spec import Origin, ToolSpec
-    from pegboard.tools.tool import Tool
+    from pegboard import Origin, Tool, ToolSpec
 
     tools = [Tool(ToolSpec("same"), origin=Origin(name, f"pegboard-{name}", "1")) for name in ("a", "b")]
     registry.change(lambda catalogue: catalogue.with_tools(tools, "keep")[0])
@@ -107,9 +106,8 @@ def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
 
 
 def test_misspelt_and_invalid_schema_keywords_are_reported(run, registry, monkeypatch):
+    from pegboard import Tool, ToolSpec
     from pegboard.testing import check
-    from pegboard.tools.spec import ToolSpec
-    from pegboard.tools.tool import Tool
 
     given = {"type": "object", "requierd": ["a"]}
     monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)

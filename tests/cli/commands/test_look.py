@@ -9,17 +9,15 @@ import time
 import pytest
 
 from installed import write
-from pegboard import Tool
-from pegboard.catalogue import LazyPlugin, PluginRecord, Problem
-from pegboard.cli import warm
+from pegboard import Origin, PluginRecord, Problem, Tool, ToolAnnotations, ToolSpec
+from pegboard.catalogue import LazyPlugin
+from pegboard.cli import Screen, warm
 from pegboard.cli.commands import look
-from pegboard.cli.output import Screen
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
-from pegboard.plugins.discovery import discover
 from pegboard.request.listing import MCP
-from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
+from pegboard.testing import discover
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from pegboard.dispatch.approval.grants import MemoryGrants, tool_key
-from pegboard.dispatch.approval.pending import PendingCall, ResumedCall, digest_of_call
+from pegboard import (
+    ApprovalRequest,
+    Permissions,
+    ReadonlyContext,
+    Tool,
+    ToolAnnotations,
+    ToolCall,
+    ToolContext,
+    ToolSpec,
+)
+from pegboard.approval import MemoryGrants, PendingCall, tool_key
+from pegboard.dispatch.approval.pending import ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approve import approve, permit
-from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
-from pegboard.schema.json import json_text
+from pegboard.json import json_text
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import ToolCall
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import DEFAULT_LIMITS
 
 NOW = 1_700_000_000.0
 

@@ -12,8 +12,9 @@ from pegboard import (
     Always,
     Injected,
     Limits,
-    MemoryGrants,
     Once,
+    Origin,
+    PendingCalls,
     Permissions,
     ReadonlyContext,
     Reject,
@@ -25,11 +26,9 @@ from pegboard import (
     ToolContext,
     ToolError,
     ToolRegistry,
-    ask_later,
     tool,
 )
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.tools.spec import Origin
+from pegboard.approval import MemoryGrants, ask_later
 
 ANN = ReadonlyContext(session="s", user="ann")
 KEY = "a key of sixteen bytes or more"

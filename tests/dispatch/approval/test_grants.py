@@ -7,10 +7,9 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import a_tool
-from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import HOST, Origin
+from pegboard import Origin, ReadonlyContext, Rule
+from pegboard.approval import MemoryGrants, session_key, tool_key
+from pegboard.tools import HOST
 
 
 class Clock:

@@ -13,29 +13,36 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
-from pegboard.dispatch.approval import pending as module
-from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.approval.pending import (
-    CONFIRMATION_CALL,
-    Approval,
-    PendingCall,
+from pegboard import (
+    Always,
+    ApprovalRequest,
+    CallError,
+    Confirmation,
+    Later,
+    Once,
     PendingCalls,
+    Preview,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    ToolCall,
+    ToolResult,
+)
+from pegboard.approval import (
+    MemoryGrants,
+    PendingCall,
     RefusedError,
     answer_from_result,
     confirmation_call,
-    digest_of_call,
-    match_answers,
     original_call_from,
+    session_key,
+    tool_key,
 )
-from pegboard.dispatch.approval.request import Always, ApprovalRequest, Later, Once, Reject
-from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.approval import pending as module
+from pegboard.dispatch.approval.pending import CONFIRMATION_CALL, Approval, digest_of_call, match_answers
 from pegboard.errors import InvalidNameError, PendingError
-from pegboard.schema.json import canonical_json
-from pegboard.tools.call import CallError, Confirmation, ToolCall
-from pegboard.tools.content import ToolResult
-from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Preview
-from pegboard.tools.spec import check_name
+from pegboard.json import canonical_json
+from pegboard.tools import check_name
 from strategies import json_values, mutated
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)

@@ -11,14 +11,21 @@ from functools import partial
 import pytest
 
 from dispatch.approval.samples import a_request, a_tool, call_services
-from pegboard import threads
-from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.approval.queue import ApprovalQueue, Approver
-from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.tools.call import CallError
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Preview
+from pegboard import (
+    Always,
+    Approver,
+    CallError,
+    Later,
+    Once,
+    Preview,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    ToolContext,
+    threads,
+)
+from pegboard.approval import MemoryGrants, session_key, tool_key
+from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.tools.spec import DEFAULT_LIMITS
 
 

@@ -11,21 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import a_request, a_tool
-from pegboard.dispatch.approval.pending import PendingCall
-from pegboard.dispatch.approval.request import (
-    Always,
-    Later,
-    Once,
-    Reject,
-    answer_from_json,
-    preview_of,
-    shown_preview,
-)
+from pegboard import Always, Later, Once, Origin, Preview, Reject
+from pegboard.approval import PendingCall, answer_from_json, preview_of
+from pegboard.dispatch.approval.request import shown_preview
 from pegboard.errors import PendingError
-from pegboard.schema.json import json_text
-from pegboard.tools.context import EMPTY_CONTEXT
-from pegboard.tools.handler import Preview
-from pegboard.tools.spec import Origin
+from pegboard.json import json_text
+from pegboard.tools import EMPTY_CONTEXT
 from strategies import json_values
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)

@@ -16,13 +16,11 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from dispatch.approval.samples import a_tool, a_work, approved, call_services
-from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls, match_answers
-from pegboard.dispatch.approval.request import Later, Once, Reject
+from pegboard import CallError, Later, Once, PendingCalls, ReadonlyContext, Reject
+from pegboard.approval import MemoryGrants
+from pegboard.dispatch.approval.pending import match_answers
 from pegboard.dispatch.approve import consume_approval
 from pegboard.errors import PendingError
-from pegboard.tools.call import CallError
-from pegboard.tools.context import ReadonlyContext
 
 KEY = b"a key of sixteen bytes or more"
 ARGUMENTS = st.sampled_from(["a", "b", "c"])

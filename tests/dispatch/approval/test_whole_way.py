@@ -12,12 +12,23 @@ import sys
 import pytest
 from attrs import evolve
 
-from pegboard import Always, Ask, Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
-from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
-from pegboard.dispatch.approval.queue import ask_later
-from pegboard.dispatch.approval.request import Once, Reject
+from pegboard import (
+    Always,
+    Ask,
+    Once,
+    PendingCalls,
+    Permissions,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    tool,
+)
+from pegboard.approval import answer_from_result, ask_later, confirmation_call
 from pegboard.errors import PendingError
-from pegboard.testing.scripted import ScriptedApprover
+from pegboard.testing import ScriptedApprover
 from pegboard.tools.spec import DEFAULT_LIMITS
 from pegboard_guard import FileApprovals
 

@@ -11,14 +11,9 @@ from pegboard import (
     AudioContent,
     CallError,
     Confirmation,
-    ExecutionRequest,
-    ExecutionResponse,
-    ExecutorCall,
-    FatalToolError,
     FileContent,
     ImageContent,
     LinkContent,
-    PermissionRequired,
     Progress,
     ReadonlyContext,
     TextContent,
@@ -27,8 +22,9 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
-from pegboard.tools.content import ErrorKind
-from pegboard.tools.context import DisplayUpdate
+from pegboard.errors import FatalToolError
+from pegboard.execution import ExecutionRequest, ExecutionResponse, ExecutorCall, PermissionRequired
+from pegboard.tools import DisplayUpdate, ErrorKind
 
 TEXTS = st.none() | st.text(max_size=5)
 OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2)

@@ -10,17 +10,10 @@ from pegboard import (
     Actions,
     CallError,
     Confirmation,
-    ExecutionRequest,
-    ExecutionResponse,
-    ExecutorCall,
-    FatalToolError,
     ImageContent,
     Limits,
-    LocalExecutor,
     Once,
-    PermissionRequired,
     Permissions,
-    PluginError,
     Policy,
     Preview,
     Progress,
@@ -39,11 +32,18 @@ from pegboard import (
     tool_of,
 )
 from pegboard.dispatch.executors import executor as executor_module
-from pegboard.dispatch.executors.executor import ToolInfo
-from pegboard.schema.json import StructureError
-from pegboard.tools.context import DisplayUpdate
+from pegboard.errors import FatalToolError, PluginError
+from pegboard.execution import (
+    ExecutionRequest,
+    ExecutionResponse,
+    ExecutorCall,
+    LocalExecutor,
+    PermissionRequired,
+    ToolInfo,
+)
+from pegboard.json import StructureError
+from pegboard.tools import DisplayUpdate, as_tools
 from pegboard.tools.tool import LateHandler
-from pegboard.tools.typed import as_tools
 
 # One call -------------------------------------------------------------------------------------------------------------
 

@@ -12,25 +12,25 @@ import pytest
 
 from pegboard import (
     Always,
-    ExecutionResponse,
     Once,
     PendingCalls,
-    PendingError,
     Permissions,
+    Reshape,
     Rule,
+    StaticToolset,
     Tool,
     ToolCall,
     ToolContext,
     ToolRegistry,
-    ask_later,
+    ToolSpec,
     tool,
     tool_of,
 )
+from pegboard.approval import ask_later
 from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.permissions.rules_file import rule_problems
-from pegboard.tools.spec import ToolSpec
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import Reshape
+from pegboard.errors import PendingError
+from pegboard.execution import ExecutionResponse
 
 RAN = []
 

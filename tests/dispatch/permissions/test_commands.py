@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import PermissionRules, Rule
 from pegboard.dispatch.permissions.commands import command_parts
-from pegboard.dispatch.permissions.evaluation import PermissionRules, Resource
-from pegboard.dispatch.permissions.rule import Rule, UnreadableError
+from pegboard.dispatch.permissions.evaluation import Resource
+from pegboard.dispatch.permissions.rule import UnreadableError
 
 
 @pytest.mark.parametrize(

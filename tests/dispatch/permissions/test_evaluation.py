@@ -7,8 +7,9 @@ import os
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.evaluation import NO_RULE, PermissionRules, Resource
-from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, PlainText, Rule
+from pegboard import PermissionRules, Rule
+from pegboard.dispatch.permissions.evaluation import NO_RULE, Resource
+from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, PlainText
 
 
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):

@@ -14,15 +14,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.evaluation import MOST_EXACT, PermissionRules
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
-from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Rule
-from pegboard.registry import ToolRegistry
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import Reshape, _reshaped
+from pegboard import (
+    Origin,
+    PermissionRules,
+    Permissions,
+    ReadonlyContext,
+    Reshape,
+    Rule,
+    StaticToolset,
+    Tool,
+    ToolAnnotations,
+    ToolRegistry,
+    ToolSpec,
+)
+from pegboard.dispatch.permissions.evaluation import MOST_EXACT
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, policy_of
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders
+from pegboard.tools import EMPTY_CONTEXT, HOST
+from pegboard.toolsets.wrappers import _reshaped
 
 STRANGER = Origin(plugin="stranger", trusted=False)
 

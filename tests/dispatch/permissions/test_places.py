@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import PermissionRules, Rule
 from pegboard.dispatch.permissions import places as paths
-from pegboard.dispatch.permissions.evaluation import PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import Resource
 from pegboard.dispatch.permissions.places import (
     PathPart,
     UrlPattern,
@@ -19,7 +20,7 @@ from pegboard.dispatch.permissions.places import (
     resolved,
     url_of,
 )
-from pegboard.dispatch.permissions.rule import Folders, Match, Rule, UnreadableError
+from pegboard.dispatch.permissions.rule import Folders, Match, UnreadableError
 
 
 @pytest.fixture

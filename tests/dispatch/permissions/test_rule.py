@@ -8,9 +8,10 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, Wildcard, wildcard
+from pegboard import Rule
+from pegboard.dispatch.permissions.rule import HOLE, Match, Wildcard, wildcard
+from pegboard.text import looks_of
 from pegboard.tools.spec import ARGUMENT_KINDS
-from pegboard.tools.visible import looks_of
 
 PATTERNS = st.text("ab *?", max_size=6)
 HOLED_TEXTS = st.text("ab ", max_size=6)

@@ -11,13 +11,9 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules_file import MOST_FILE, read_permissions, rule_problems
+from pegboard import Origin, Permissions, Rule, Tool, ToolRegistry, ToolSpec, read_permissions
+from pegboard.dispatch.permissions.rules_file import MOST_FILE, rule_problems
 from pegboard.errors import ConfigError
-from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.tools.tool import Tool
 
 SHELL = Tool(ToolSpec("shell", permission="bash", permission_arguments={"line": "command"}))
 

@@ -10,10 +10,9 @@ from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.samples import json_values, like, nested
 from fake_vendors.server.script import Reply
 from fake_vendors.server.server import FORMATS
+from pegboard import ModelRequest, ToolResult
 from pegboard.errors import ModelError
 from pegboard.messages import Message, ModelResponse
-from pegboard.request.model_request import ModelRequest
-from pegboard.tools.content import ToolResult
 
 RICH = Round(
     text="It rains.",

@@ -12,10 +12,9 @@ from fake_vendors.rules import answers
 from fake_vendors.rules.corpus import SPECS, arguments_of
 from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.raw_tools import UNREGISTERED
-from pegboard import Tool
+from pegboard import ModelRequest, Tool
 from pegboard.dispatch.arguments import parse_call
-from pegboard.request.model_request import ModelRequest
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets import resolve_tools
 
 MOST = 100
 """Tools in a request."""

@@ -14,12 +14,21 @@ from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
-from pegboard import Tool
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    ModelConfig,
+    ModelRequest,
+    NamedTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
 from pegboard.messages import Message, ReasoningPart, TextPart
-from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets import resolve_tools
 
 NAMES = sorted(payloads.MESSAGES)
 PNG = ImageContent(b"\x89PNG\r\n\x1a\n" + bytes(24))

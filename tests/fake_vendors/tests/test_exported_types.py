@@ -21,13 +21,11 @@ from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.gemini_rules import as_json_schema
 from fake_vendors.rules.raw_tools import UNREGISTERED
 from fake_vendors.rules.rules import RULES
-from pegboard import Tool, ToolSpec
+from pegboard import Exporter, ModelConfig, ModelRequest, Tool, ToolSpec
 from pegboard.dispatch.arguments import parse_call
-from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import ModelConfig, ModelRequest
-from pegboard.schema.validator import validator_of
-from pegboard.testing.samples import NoSampleError, Samples
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.schema import validator_of
+from pegboard.testing import NoSampleError, Samples
+from pegboard.toolsets import resolve_tools
 
 WITH_TYPES = sorted(RULES)
 STRICTNESS = [None, True]

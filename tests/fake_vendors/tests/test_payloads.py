@@ -6,11 +6,8 @@ import pytest
 
 from fake_vendors.rules import payloads
 from fake_vendors.rules.exporters import EXPORTERS
-from pegboard import ToolSpec
+from pegboard import FileContent, ImageContent, ModelRequest, ToolCall, ToolResult, ToolSpec
 from pegboard.messages import Message
-from pegboard.request.model_request import ModelRequest
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import FileContent, ImageContent, ToolResult
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 

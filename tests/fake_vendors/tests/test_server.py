@@ -15,7 +15,7 @@ from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.payloads import MESSAGES
 from fake_vendors.server.script import CutError, Reply
 from pegboard import Message, ModelRequest, NamedTool, Tool, ToolCall, ToolResult
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets import resolve_tools
 
 PATHS = {  # of each vendor, by its exporter, with the headers that it wants
     "openai": ("/v1/chat/completions", {"authorization": "Bearer x"}),

@@ -11,18 +11,9 @@ from uuid import uuid4
 
 from attrs import define, field, frozen
 
-from pegboard import (
-    Model,
-    ModelRequest,
-    ReadonlyContext,
-    ToolRegistry,
-    Turn,
-    TurnEnded,
-    TurnOutcome,
-    ask_later,
-    resumed_turn_of,
-    turn_of,
-)
+from pegboard import Model, ModelRequest, ReadonlyContext, ToolRegistry, Turn, TurnOutcome, resumed_turn_of, turn_of
+from pegboard.approval import ask_later
+from pegboard.events import TurnEnded
 
 
 class ConflictError(Exception):

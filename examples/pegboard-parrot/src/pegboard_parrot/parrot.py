@@ -18,22 +18,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard import (
-    CallPart,
-    ExportedTools,
-    Loss,
-    Message,
-    ModelError,
-    ModelRequest,
-    ModelResponse,
-    NamedTool,
-    ResultPart,
-    TextPart,
-    ToolSpec,
-    Usage,
-)
+from pegboard import ExportedTools, Loss, Message, ModelError, ModelRequest, ModelResponse, NamedTool, ToolSpec
 from pegboard.dialects import READ, UNIONS, Dialect, named_definitions, root_object
-from pegboard.messages import CallDelta, Delta, FinishReason, TextDelta
+from pegboard.messages import CallDelta, CallPart, Delta, FinishReason, ResultPart, TextDelta, TextPart, Usage
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,

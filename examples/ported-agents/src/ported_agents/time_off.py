@@ -10,18 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pegboard import (
-    Model,
-    ModelRequest,
-    ToolContext,
-    ToolError,
-    ToolRegistry,
-    TurnOutcome,
-    ask_later,
-    resume_turn,
-    run_turn,
-    tool,
-)
+from pegboard import Model, ModelRequest, ToolContext, ToolError, ToolRegistry, TurnOutcome, resume_turn, run_turn, tool
+from pegboard.approval import ask_later
 
 INSTRUCTIONS = "You help employees with expenses and time off. If a manager rejects something, say so."
 AT_ONCE = 2  # days that need no manager

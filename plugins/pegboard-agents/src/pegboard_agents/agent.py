@@ -13,15 +13,11 @@ import attrs
 from attrs import Factory, define, field, frozen
 
 from pegboard import (
-    FatalToolError,
     Message,
-    MissingServiceError,
     Model,
     ModelConfig,
     ModelRequest,
     Once,
-    PendingCall,
-    PendingError,
     Permissions,
     ReadonlyContext,
     Reject,
@@ -31,23 +27,22 @@ from pegboard import (
     ToolRegistry,
     ToolResult,
     Turn,
-    TurnAbortedError,
     TurnLimits,
     TurnOutcome,
     TypedTool,
     resumed_turn_of,
     turn_of,
 )
+from pegboard.approval import PendingCall
 from pegboard.callbacks import by_name, may_block, settle
-from pegboard.errors import PegboardError, tuple_of
+from pegboard.errors import FatalToolError, MissingServiceError, PegboardError, PendingError, TurnAbortedError, tuple_of
+from pegboard.json import canonical_json, digest_of, is_object
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import canonical_json, digest_of, is_object
 from pegboard.threads import off_loop
-from pegboard.tools.content import sayable_json
-from pegboard.tools.spec import check_name
+from pegboard.tools import check_name, sayable_json
 
 if TYPE_CHECKING:
-    from pegboard.catalogue import Where
+    from pegboard.toolsets.predicates import Where
 
 Session: TypeAlias = Literal["fresh", "kept"]
 DEPTH: Final = 3

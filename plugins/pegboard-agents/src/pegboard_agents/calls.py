@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from attrs import Factory, frozen
 
 from pegboard import CallError, Handle, TextContent, ToolContext, ToolRegistry, ToolResult, tool
-from pegboard.tools.content import Content
+from pegboard.tools import Content
 
 MOST_CALLS: Final = 25
 _INVALID: Final = ("unknown_tool", "invalid_arguments")

@@ -22,13 +22,13 @@ from pegboard import (
     tool,
     turn_of,
 )
+from pegboard.json import is_object
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import is_object
-from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard.tools import EMPTY_CONTEXT
 from pegboard_agents.agent import Agent
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.pending import Answers
+    from pegboard.approval import Answers
     from pegboard.typing import JsonObject
 
 HANDOVERS: Final = 10

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from attrs import Factory, frozen
 
 from pegboard import CallError, Confirmation, ToolContext, ToolError, ToolResult, tool
-from pegboard.schema.json import json_text
-from pegboard.schema.validator import validator_of
+from pegboard.json import json_text
+from pegboard.schema import validator_of
 
 TODOS: Final = "todos"
 """The key of the list in the session's state."""

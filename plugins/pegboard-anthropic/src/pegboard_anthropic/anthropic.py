@@ -11,22 +11,15 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard import (
-    CallPart,
     ExportedTools,
     FileContent,
-    HostedPart,
     ImageContent,
     LinkContent,
     Loss,
-    MediaPart,
     ModelRequest,
     ModelResponse,
     NamedTool,
-    ReasoningPart,
-    ResultPart,
-    SchemaError,
     TextContent,
-    TextPart,
     ToolResult,
     ToolSpec,
 )
@@ -41,8 +34,9 @@ from pegboard.dialects import (
     property_names,
     root_object,
 )
-from pegboard.messages import Part
-from pegboard.schema.json import json_text
+from pegboard.errors import SchemaError
+from pegboard.json import json_text
+from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     Content,
@@ -330,7 +324,7 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
     """Adds the examples that fit the exported schema: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
-    from pegboard.schema.validator import validator_of
+    from pegboard.schema import validator_of
 
     examples = spec.examples
     try:

@@ -8,21 +8,21 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard import (
-    CallFault,
+from pegboard import CallFault, ImageContent, Message, ModelError, ModelResponse
+from pegboard.messages import (
     CallPart,
     Citation,
+    Delta,
+    FinishReason,
     HostedPart,
-    ImageContent,
     MediaPart,
-    Message,
-    ModelError,
-    ModelResponse,
+    Part,
+    ReasoningDelta,
     ReasoningPart,
+    TextDelta,
     TextPart,
     Usage,
 )
-from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import SizeBudget, StreamEnd, count_in, object_in, objects_in, parsed_object, text_in
 from pegboard_clients.blocks import (

@@ -12,20 +12,14 @@ from typing import Any, Final, cast
 from attrs import Factory, define, field
 
 from pegboard import (
-    CallPart,
     ExportedTools,
     FileContent,
-    HostedPart,
     LinkContent,
     Loss,
-    MediaPart,
     ModelRequest,
     ModelResponse,
     NamedTool,
-    ReasoningPart,
-    ResultPart,
     TextContent,
-    TextPart,
     ToolResult,
     ToolSpec,
 )
@@ -41,8 +35,8 @@ from pegboard.dialects import (
     property_names,
     root_object,
 )
-from pegboard.messages import Part
-from pegboard.schema.json import is_object, json_faults, json_text
+from pegboard.json import is_object, json_faults, json_text
+from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     Content,

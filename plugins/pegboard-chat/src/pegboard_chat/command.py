@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
-from pegboard.cli.options import Options, call_options, context_of, tool_options
-from pegboard.cli.output import Status, json_pretty, read_stdin, stderr_screen, stdin_is_terminal, write
-from pegboard.cli.run import approver_for, write_event
-from pegboard.cli.session import open_session, where_option
-from pegboard.schema.json import strict_json
+from pegboard.cli import (
+    Options,
+    Status,
+    approver_for,
+    call_options,
+    context_of,
+    json_pretty,
+    open_session,
+    read_stdin,
+    stderr_screen,
+    stdin_is_terminal,
+    tool_options,
+    where_option,
+    write,
+    write_event,
+)
+from pegboard.json import strict_json
 from pegboard_chat.conversation import Conversation, SavedConversation, closing, read_conversation, report_end
 from pegboard_chat.models import client_of, complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer

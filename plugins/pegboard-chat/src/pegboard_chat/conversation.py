@@ -14,20 +14,18 @@ from attrs import define, evolve, frozen
 
 from pegboard import (
     Message,
-    MessageAdded,
     Model,
     ModelRequest,
-    PendingError,
     ReadonlyContext,
-    RoundStarted,
     ToolRegistry,
     Turn,
     TurnOutcome,
     resumed_turn_of,
     turn_of,
 )
-from pegboard.cli.output import remark
-from pegboard.cli.run import interruptible, unanswered
+from pegboard.cli import interruptible, remark, unanswered
+from pegboard.errors import PendingError
+from pegboard.events import MessageAdded, RoundStarted
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.typing import JsonObject
 from pegboard_chat.renderer import ChatRenderer

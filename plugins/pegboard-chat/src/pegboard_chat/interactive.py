@@ -13,17 +13,26 @@ import click
 from attrs import define
 
 from pegboard import Later, PegboardError, Reject
-from pegboard.cli.output import one_line, quiet, remark, report_error, stderr_screen, tools_text
-from pegboard.cli.run import dialogue, flush_input, show_request
-from pegboard.dispatch.approval.grants import tool_key
+from pegboard.approval import tool_key
+from pegboard.cli import (
+    dialogue,
+    flush_input,
+    one_line,
+    quiet,
+    remark,
+    report_error,
+    show_request,
+    stderr_screen,
+    tools_text,
+)
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
 from pegboard_chat.conversation import Conversation, read_conversation, report_end
 
 if TYPE_CHECKING:
     from pegboard import ApprovalRequest, ResolvedTools, ToolContext, TurnOutcome
-    from pegboard.cli.session import Session
-    from pegboard.dispatch.approval.request import Answer
+    from pegboard.approval import Answer
+    from pegboard.cli import Session
 
 
 class Prompts(Protocol):

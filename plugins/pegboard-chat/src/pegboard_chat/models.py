@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write
-from pegboard.cli.session import open_session
-from pegboard.config.config import key_names, with_secrets
+from pegboard.cli import (
+    Options,
+    json_line,
+    json_rows,
+    open_session,
+    registry_options,
+    remark,
+    rows_text,
+    stdout_screen,
+    write,
+)
+from pegboard.config import key_names, with_secrets
 from pegboard.errors import PACKAGES, ModelError
-from pegboard.tools.visible import visible
+from pegboard.text import visible
 from pegboard_chat.conversation import closing
 
 if TYPE_CHECKING:
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from pegboard import Model, ModelRequest, ModelResponse
-    from pegboard.cli.session import Session
+    from pegboard.cli import Session
 
 
 def configured_model(session: Session) -> str | None:

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
-from pegboard import AnswerDelta, Answered, CallPending, ModelRetried, RoundStarted
-from pegboard.cli.output import OPEN_QUESTIONS, Screen, Status, one_line, pictures, stderr_screen, write_through
-from pegboard.cli.run import show_progress
-from pegboard.dispatch.events import CallEnded
+from pegboard.cli import OPEN_QUESTIONS, Screen, Status, one_line, pictures, show_progress, stderr_screen, write_through
+from pegboard.events import AnswerDelta, Answered, CallEnded, CallPending, ModelRetried, RoundStarted
+from pegboard.json import json_text
 from pegboard.messages import TextDelta
-from pegboard.schema.json import json_text
-from pegboard.tools.visible import visible
+from pegboard.text import visible
 
 if TYPE_CHECKING:
-    from pegboard.turn.events import TurnEvent
+    from pegboard.events import TurnEvent
 
 MOST_SHOWN: Final = 200  # characters shown of a call's arguments, and of its result
 

@@ -10,8 +10,10 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 import attrs
 from attrs import Factory, define, field, frozen
 
+from pegboard import CallFault, FileContent, Loss, ModelRequest, TextContent, ToolResult, ToolSpec
 from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
+from pegboard.json import json_faults
 from pegboard.messages import (
     CallPart,
     Delta,
@@ -23,12 +25,8 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_CACHED, Entries, Entry, Loss
-from pegboard.request.model_request import ModelRequest
-from pegboard.schema.json import json_faults
-from pegboard.tools.call import CallFault
-from pegboard.tools.content import Content, FileContent, TextContent, ToolResult
-from pegboard.tools.spec import ToolSpec
+from pegboard.request.exporter import MOST_CACHED, Entries, Entry
+from pegboard.tools import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import SizeBudget, TextBuffer, admit, object_in, render_text, text_in
 from pegboard.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds

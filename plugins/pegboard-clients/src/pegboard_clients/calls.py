@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from pegboard import CallFault
 from pegboard.dialects import deep_copy
+from pegboard.json import json_text
 from pegboard.messages import CallDelta
-from pegboard.schema.json import json_text
-from pegboard.tools.call import CallFault
 from pegboard.typing import JsonMapping
 from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, parsed_object, writable
 from pegboard_clients.json_end import JsonEnd

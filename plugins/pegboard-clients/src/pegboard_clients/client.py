@@ -28,10 +28,10 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
 
+from pegboard import Exporter, ModelRequest
 from pegboard.errors import ModelError, hide
 from pegboard.messages import CallDelta, CallPart, Delta, ModelResponse, Part, ReasoningPart
-from pegboard.request.exporter import Exporter, ResponseReader
-from pegboard.request.model_request import ModelRequest
+from pegboard.request import ResponseReader
 from pegboard.typing import JsonObject
 from pegboard.wire import arguments_object
 from pegboard_clients.json_end import JsonEnd

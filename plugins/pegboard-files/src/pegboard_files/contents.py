@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
 
 from pegboard import ImageContent, TextContent, ToolError
-from pegboard.tools.content import media_type
+from pegboard.tools import media_type
 from pegboard_files.reading import page_of
 from pegboard_files.root import Deadline
 from pegboard_files.text import Text

@@ -25,7 +25,7 @@ from pegboard import (
     quick,
     tool,
 )
-from pegboard.dispatch.approval.request import MOST_DETAILS
+from pegboard.approval import MOST_DETAILS
 from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place

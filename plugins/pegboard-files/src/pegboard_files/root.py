@@ -22,7 +22,7 @@ from attrs import Factory, define, field, frozen
 
 from pegboard import ToolContext, ToolError
 from pegboard.errors import suggest
-from pegboard.tools.visible import printable
+from pegboard.text import printable
 
 _SHARE: Final = 0.9
 """The part of a call's own time limit that work may take, so that the results so far reach the model."""

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
-from pegboard.tools.visible import printable
+from pegboard.text import printable
 from pegboard_files.root import Deadline, OpenRoot, Parts
 from pegboard_files.text import BinaryFileError, blocks_of, line_at, lines_of, text_of
 

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 from attrs import define, field, frozen
 
 from pegboard import ToolError
-from pegboard.tools.visible import printable
+from pegboard.text import printable
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
 from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, as_tool_error, kind_of, resolve, shown_path
 

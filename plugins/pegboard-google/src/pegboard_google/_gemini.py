@@ -10,17 +10,8 @@ from typing import Any, Final, cast
 
 from attrs import field, frozen
 
-from pegboard import (
-    AudioContent,
-    FileContent,
-    ImageContent,
-    LinkContent,
-    MediaPart,
-    ModelError,
-    TextContent,
-    ToolResult,
-)
-from pegboard.messages import FinishReason
+from pegboard import AudioContent, FileContent, ImageContent, LinkContent, ModelError, TextContent, ToolResult
+from pegboard.messages import FinishReason, MediaPart
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,

@@ -10,20 +10,21 @@ from typing import Any, Final, cast
 import attrs
 from attrs import Factory, define, field
 
-from pegboard import (
-    CallFault,
+from pegboard import CallFault, Message, ModelResponse, ToolCall
+from pegboard.json import MAX_DEPTH, is_array, is_object
+from pegboard.messages import (
+    CallDelta,
     CallPart,
     Citation,
+    Delta,
     HostedPart,
-    Message,
-    ModelResponse,
+    Part,
+    ReasoningDelta,
     ReasoningPart,
+    TextDelta,
     TextPart,
-    ToolCall,
     Usage,
 )
-from pegboard.messages import CallDelta, Delta, Part, ReasoningDelta, TextDelta
-from pegboard.schema.json import MAX_DEPTH, is_array, is_object
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     CALL_CUT_OFF,

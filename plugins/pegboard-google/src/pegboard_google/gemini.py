@@ -9,19 +9,13 @@ from typing import Any, ClassVar, Final
 from attrs import define, field
 
 from pegboard import (
-    CallPart,
     ExportedTools,
-    ExportError,
     Loss,
-    MediaPart,
     Message,
     ModelConfig,
     ModelRequest,
     ModelResponse,
     NamedTool,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
     ToolCall,
     ToolSpec,
 )
@@ -51,9 +45,10 @@ from pegboard.dialects import (
     typed_enums,
     whole_bounds,
 )
-from pegboard.messages import Part
-from pegboard.request.exporter import INPUT, ConvertedSchema, ResponseReader
-from pegboard.request.model_request import ToolChoice
+from pegboard.errors import ExportError
+from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.request import ResponseReader, ToolChoice
+from pegboard.request.exporter import INPUT, ConvertedSchema
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     ORIGINAL,

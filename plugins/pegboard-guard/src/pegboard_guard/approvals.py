@@ -15,10 +15,9 @@ from typing import Any, Final, Literal
 import attrs
 from attrs import define, field, frozen
 
-from pegboard import MemoryGrants, PendingError, ReadonlyContext, Rule
-from pegboard.dispatch.approval.grants import Grant, session_key
-from pegboard.dispatch.approval.request import parsed
-from pegboard.errors import log_failure, named
+from pegboard import ReadonlyContext, Rule
+from pegboard.approval import Grant, MemoryGrants, parsed, session_key
+from pegboard.errors import PendingError, log_failure, named
 from pegboard.files import read_private, write_whole
 from pegboard.schema.structure import strict_structurer
 

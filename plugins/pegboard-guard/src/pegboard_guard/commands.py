@@ -10,8 +10,8 @@ from typing import Final
 
 import click
 
-from pegboard.cli.output import json_rows, write
-from pegboard.tools.visible import visible
+from pegboard.cli import json_rows, write
+from pegboard.text import visible
 from pegboard_guard.journal_file import MOST_LINE, Record, Report, decode_or_none, verify_all
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
-from pegboard.schema.json import digest_of
+from pegboard.json import digest_of
 from pegboard.toolsets.predicates import matcher
 from pegboard_guard.log import of_call, unknown_turn
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole

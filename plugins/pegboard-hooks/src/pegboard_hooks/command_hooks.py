@@ -19,7 +19,6 @@ from pegboard import (
     Ask,
     ChangeArguments,
     Deny,
-    ExpressionError,
     Once,
     Predicate,
     ReadonlyContext,
@@ -28,12 +27,12 @@ from pegboard import (
     ToolContext,
     ToolResult,
     hookimpl,
+    parse_predicate,
 )
-from pegboard.errors import operator_log
+from pegboard.errors import ExpressionError, operator_log
+from pegboard.json import digest_of, strict_json
 from pegboard.schema.converter import json_key, read_table
-from pegboard.schema.json import digest_of, strict_json
-from pegboard.tools.visible import visible
-from pegboard.toolsets.expression import parse_predicate
+from pegboard.text import visible
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 BEFORE: Final = "PreToolUse"

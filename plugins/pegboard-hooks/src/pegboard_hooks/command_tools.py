@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
 from pegboard.errors import did_you_mean, suggest
-from pegboard.tools.spec import is_valid_name
+from pegboard.tools import is_valid_name
 from pegboard_hooks.interpreters import HOLE, OPERAND, interpreters, open_programs, options_that_run
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 

@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from pegboard import DefinitionError, ReadonlyContext, Tool, ToolsetBase
-from pegboard.errors import PegboardError, cause_of, log_failure
+from pegboard import ReadonlyContext, Tool, ToolsetBase
+from pegboard.errors import DefinitionError, PegboardError, cause_of, log_failure
 from pegboard.files import read_bounded
 from pegboard.threads import off_loop
-from pegboard.tools.spec import is_valid_name
-from pegboard.tools.tool import ATTRIBUTE
-from pegboard.tools.typed import as_tools
-from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard.tools import ATTRIBUTE, as_tools, is_valid_name
+from pegboard.toolsets import Offer, ToolsetProblem
 
 NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")

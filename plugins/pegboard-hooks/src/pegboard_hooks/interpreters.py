@@ -11,16 +11,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.commands import (
-    HOLE,
-    LANGUAGES,
-    SHELLS,
-    Command,
-    program_of,
-    programs_run,
-    wrapped_commands,
-)
-from pegboard.dispatch.permissions.options import RUN, uses
+from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, programs_run
+from pegboard.permissions import RUN, program_of, uses, wrapped_commands
 
 __all__ = [
     "HOLE",

@@ -17,8 +17,8 @@ from typing import Final, cast
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
-from pegboard.config.config import may_bind, trust_file
-from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard.config import may_bind, trust_file
+from pegboard.toolsets import Offer, ToolsetProblem
 from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000

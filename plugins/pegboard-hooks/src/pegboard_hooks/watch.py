@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import one_line, remark, write_through
-from pegboard.cli.run import interruptible
-from pegboard.cli.session import Session, open_session
+from pegboard.cli import (
+    Options,
+    Session,
+    interruptible,
+    one_line,
+    open_session,
+    registry_options,
+    remark,
+    write_through,
+)
 from pegboard_hooks.file_tools import NAME, FileToolset
 
 if TYPE_CHECKING:

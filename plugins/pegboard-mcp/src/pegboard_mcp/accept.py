@@ -10,13 +10,24 @@ from typing import Any, Final, TypeVar
 import click
 from attrs import evolve
 
-from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import json_line, json_rows, one_line, remark, rows_text, stdout_screen, write
-from pegboard.cli.session import Session, open_session
-from pegboard.config.config import with_secrets
+from pegboard.cli import (
+    FILE,
+    Options,
+    Session,
+    json_line,
+    json_rows,
+    one_line,
+    open_session,
+    registry_options,
+    remark,
+    rows_text,
+    stdout_screen,
+    write,
+)
+from pegboard.config import with_secrets
 from pegboard.errors import ConfigError, ToolsetError, cause_of, did_you_mean, suggest
-from pegboard.schema.json import counted
-from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard.json import counted
+from pegboard.tools import EMPTY_CONTEXT
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
 from pegboard_mcp.settings import ServerError, Servers, ServerSettings, servers_from

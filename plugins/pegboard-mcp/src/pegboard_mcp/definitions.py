@@ -12,16 +12,14 @@ from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
+from pegboard import Origin, Policy, Tool, ToolAnnotations, ToolContext, ToolSpec
 from pegboard.callbacks import Flavour
 from pegboard.errors import PegboardError
 from pegboard.files import read_private, user_folder, write_private
-from pegboard.schema.json import digest_of
-from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.spec import HOST, Origin, Policy, ToolAnnotations, ToolSpec, mapped_name
-from pegboard.tools.tool import Tool
-from pegboard.tools.visible import visible
-from pegboard.toolsets.toolset import ToolsetProblem, error_text
+from pegboard.json import digest_of
+from pegboard.text import visible
+from pegboard.tools import HOST, Handler, mapped_name
+from pegboard.toolsets import ToolsetProblem, error_text
 from pegboard.typing import JsonObject
 from pegboard_mcp.differences import differences
 from pegboard_mcp.settings import ServerSettings, is_among

@@ -25,10 +25,10 @@ from mcp_types import (
 
 from pegboard import Message, Model, ModelConfig, ModelRequest, ToolContext
 from pegboard.errors import ModelError, cause_of, operator_log
-from pegboard.schema.json import json_text
-from pegboard.schema.validator import validator_of
-from pegboard.tools.content import read_content
-from pegboard.tools.visible import visible
+from pegboard.json import json_text
+from pegboard.schema import validator_of
+from pegboard.text import visible
+from pegboard.tools import read_content
 from pegboard.typing import JsonMapping, JsonObject
 
 T = TypeVar("T")

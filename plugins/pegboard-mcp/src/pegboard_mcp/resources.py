@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from pegboard import Tool, ToolResult
-from pegboard.schema.json import json_text
-from pegboard.tools.content import FileContent, TextContent
-from pegboard.tools.spec import HOST, Origin
+from pegboard import FileContent, Origin, TextContent, Tool, ToolResult
+from pegboard.json import json_text
+from pegboard.tools import HOST
 from pegboard.typing import JsonObject
 from pegboard_mcp.settings import ServerSettings
 

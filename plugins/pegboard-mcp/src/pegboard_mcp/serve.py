@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options
-from pegboard.cli.output import remark
-from pegboard.cli.run import approver_for, interruptible
-from pegboard.cli.session import Session, open_session
+from pegboard.cli import (
+    Options,
+    Session,
+    approver_for,
+    call_options,
+    context_of,
+    context_options,
+    interruptible,
+    open_session,
+    remark,
+    tool_options,
+)
 from pegboard.files import project_file
 from pegboard_mcp.accept import SERVERS_KEYS, config_option, configured_servers, with_servers
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from attrs import define, field, frozen
 
-from pegboard.config.config import may_bind, without_secrets
+from pegboard.config import may_bind, without_secrets
 from pegboard.errors import check_keys
 from pegboard.files import read_bounded
 from pegboard.schema.converter import read_table

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field, frozen
 
-from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
-from pegboard.config.config import trust_file
+from pegboard import ReadonlyContext, TextContent, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard.config import trust_file
 from pegboard.errors import operator_log
-from pegboard.schema.json import json_text
+from pegboard.json import json_text
+from pegboard.text import visible
 from pegboard.threads import off_loop
-from pegboard.tools.content import TextContent
-from pegboard.tools.visible import visible
-from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard.toolsets import Offer, ToolsetProblem
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers

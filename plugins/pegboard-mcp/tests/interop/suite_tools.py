@@ -9,8 +9,21 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pegboard import ModelConfig, ModelRequest, ReadonlyContext, Tool, ToolContext, ToolError, hookimpl, tool
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, TextContent, ToolResult
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    ModelConfig,
+    ModelRequest,
+    ReadonlyContext,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    hookimpl,
+    tool,
+)
 from pegboard_mcp import ClientModel
 
 PIXEL = base64.b64decode(

@@ -16,11 +16,10 @@ from uuid import uuid4
 
 from attrs import field, frozen
 
-from pegboard import ArtifactError, Artifacts, ToolResult
-from pegboard.errors import named
+from pegboard import Artifacts, ToolResult
+from pegboard.errors import ArtifactError, named
 from pegboard.threads import off_loop
-from pegboard.tools.content import Content
-from pegboard.tools.stores import _checked_name  # pyright: ignore[reportPrivateUsage]
+from pegboard.tools import Content, checked_name
 
 MOST_BYTES: Final = 64 << 20
 """Bytes of one version's file."""
@@ -67,7 +66,7 @@ class DirectoryArtifacts(Artifacts):
         data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")
         if len(data) > self.most_bytes:
             raise ArtifactError(f"{name} is too large: over {self.most_bytes:,} bytes.", name=name)
-        place = self._place(_checked_name(name), user, session)
+        place = self._place(checked_name(name), user, session)
         with _as_artifact_errors(name):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +76,7 @@ class DirectoryArtifacts(Artifacts):
             return 1 + latest + _put(place, (f"{latest + each}.json" for each in range(1, 1 << 30)), data)
 
     def _load(self, name: str, version: int | None, user: str | None, session: str | None) -> Content:
-        place = self._place(_checked_name(name), user, session)
+        place = self._place(checked_name(name), user, session)
         wanted = version if version is not None else max(_versions(place), default=0)
         try:
             with _as_artifact_errors(name):
@@ -99,7 +98,7 @@ class DirectoryArtifacts(Artifacts):
         return tuple(sorted(names))
 
     def _delete(self, name: str, user: str | None, session: str | None) -> None:
-        place = self._place(_checked_name(name), user, session)
+        place = self._place(checked_name(name), user, session)
         gone = self.folder / f"gone-{uuid4().hex}"
         with _as_artifact_errors(name), suppress(FileNotFoundError):
             place.rename(gone)  # atomic; what a killed program leaves of it isn't an artifact

@@ -13,9 +13,9 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
+from pegboard.text import looks_of
 from pegboard.threads import off_loop
-from pegboard.tools.content import writable
-from pegboard.tools.visible import looks_of
+from pegboard.tools import writable
 from pegboard_memory.database import Database
 
 MOST_CHARACTERS: Final = 20_000

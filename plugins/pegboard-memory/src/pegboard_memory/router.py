@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from pegboard import ToolError
 from pegboard.threads import off_loop
-from pegboard.tools.content import writable
+from pegboard.tools import writable
 from pegboard_memory.database import Database
 
 TargetType: TypeAlias = Literal["user", "agent", "group", "channel"]

@@ -14,7 +14,6 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
 from pegboard import (
-    ArtifactError,
     Concurrency,
     Memory,
     MemoryEntry,
@@ -27,10 +26,11 @@ from pegboard import (
     ToolResult,
     tool,
 )
+from pegboard.errors import ArtifactError
 from pegboard.schema.converter import Allowed
+from pegboard.text import visible
 from pegboard.threads import off_loop
-from pegboard.tools.content import Content
-from pegboard.tools.visible import visible
+from pegboard.tools import Content
 from pegboard_memory.artifacts import DirectoryArtifacts
 from pegboard_memory.database import Database
 from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, changed

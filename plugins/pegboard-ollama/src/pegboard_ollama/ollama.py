@@ -11,29 +11,34 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from pegboard import (
-    CallPart,
     ExportedTools,
-    ExportError,
     ImageContent,
     Loss,
-    MediaPart,
     Message,
     ModelConfig,
     ModelError,
     ModelRequest,
     ModelResponse,
     NamedTool,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 from pegboard.dialects import SHAPED, Dialect
-from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.request.exporter import ResponseReader
-from pegboard.request.model_request import ToolChoice
+from pegboard.errors import ExportError
+from pegboard.messages import (
+    CallPart,
+    Delta,
+    FinishReason,
+    MediaPart,
+    Part,
+    ReasoningDelta,
+    ReasoningPart,
+    ResultPart,
+    TextDelta,
+    TextPart,
+    Usage,
+)
+from pegboard.request import ResponseReader, ToolChoice
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     BINARY,

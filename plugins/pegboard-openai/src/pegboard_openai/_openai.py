@@ -12,20 +12,16 @@ from attrs import evolve, field, frozen
 
 from pegboard import (
     AudioContent,
-    Citation,
     ExportedTools,
     FileContent,
     ImageContent,
     LinkContent,
     Loss,
-    MediaPart,
     ModelError,
     ModelRequest,
     NamedTool,
-    TextPart,
     ToolResult,
     ToolSpec,
-    Usage,
 )
 from pegboard.dialects import (
     BOUNDS,
@@ -58,8 +54,8 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages import Part
-from pegboard.schema.json import json_text
+from pegboard.json import json_text
+from pegboard.messages import Citation, MediaPart, Part, TextPart, Usage
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     Content,

@@ -8,16 +8,18 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard import (
-    AudioContent,
+from pegboard import AudioContent, Message, ModelResponse
+from pegboard.messages import (
     CallPart,
+    Delta,
+    FinishReason,
     MediaPart,
-    Message,
-    ModelResponse,
+    Part,
+    ReasoningDelta,
     ReasoningPart,
+    TextDelta,
     TextPart,
 )
-from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,

@@ -8,17 +8,19 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard import (
+from pegboard import ImageContent, Message, ModelResponse
+from pegboard.messages import (
     CallPart,
+    Delta,
+    FinishReason,
     HostedPart,
-    ImageContent,
     MediaPart,
-    Message,
-    ModelResponse,
+    Part,
+    ReasoningDelta,
     ReasoningPart,
+    TextDelta,
     TextPart,
 )
-from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,

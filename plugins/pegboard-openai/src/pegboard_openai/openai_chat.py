@@ -9,22 +9,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard import (
-    CallPart,
-    ExportedTools,
-    Loss,
-    MediaPart,
-    Message,
-    ModelRequest,
-    ModelResponse,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
-    ToolCall,
-    ToolSpec,
-)
+from pegboard import ExportedTools, Loss, Message, ModelRequest, ModelResponse, ToolCall, ToolSpec
 from pegboard.dialects import Dialect
-from pegboard.messages import Part
+from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,

@@ -9,23 +9,8 @@ from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
-from pegboard import (
-    CallPart,
-    ExportedTools,
-    HostedPart,
-    ImageContent,
-    Loss,
-    MediaPart,
-    Message,
-    ModelRequest,
-    ModelResponse,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
-    ToolCall,
-    ToolSpec,
-)
-from pegboard.messages import Part
+from pegboard import ExportedTools, ImageContent, Loss, Message, ModelRequest, ModelResponse, ToolCall, ToolSpec
+from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,

@@ -23,7 +23,9 @@ from typing import Any, Final, NoReturn
 
 from attrs import define, field
 
-from pegboard import ExecutionRequest, ExecutionResponse, FatalToolError, Tool, ToolContext
+from pegboard import Tool, ToolContext
+from pegboard.errors import FatalToolError
+from pegboard.execution import ExecutionRequest, ExecutionResponse
 from pegboard.typing import JsonObject
 from pegboard_processes.host import RemoteHost
 from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown

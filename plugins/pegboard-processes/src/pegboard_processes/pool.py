@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 
 from attrs import Factory, define, field
 
-from pegboard import ExecutionRequest, ExecutionResponse, ExecutorCall, FatalToolError
-from pegboard.errors import at_least, instance_of
+from pegboard.errors import FatalToolError, at_least, instance_of
+from pegboard.execution import ExecutionRequest, ExecutionResponse, ExecutorCall
 from pegboard_processes.process import ChildProcess, exit_status
 from pegboard_processes.session import START_SECONDS, Ended, Ending, Session
 from pegboard_processes.task import UnsendableError, check_reentry, task_for

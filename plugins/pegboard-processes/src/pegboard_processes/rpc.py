@@ -5,8 +5,8 @@ Messages of the child are JSON and aren't trusted; those of the parent are pickl
 | | |
 |---|---|
 | `{"ready": pid}` | it takes tasks |
-| `{"event": {...}}` | an event of the tool, see `pegboard.ExecutorCall.emit` |
-| `{"question": number, "name": ..., "arguments": {...}}` | a question of the tool, see `pegboard.ExecutorCall.answer` |
+| `{"event": {...}}` | an event of the tool, see `ExecutorCall.emit` |
+| `{"question": number, "name": ..., "arguments": {...}}` | a question of the tool, see `ExecutorCall.answer` |
 | `{"response": {...}, "fatal": text, "raised": number}` | the end; `raised` is a question whose error ended the call |
 | `{"stale": reason}` | the tool's code isn't the parent's |
 | `{"imported": key}` | the tool's module is imported; only the first call of a tool sends it |
@@ -28,7 +28,8 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard import CallError, FatalToolError, ToolError
+from pegboard import CallError, ToolError
+from pegboard.errors import FatalToolError
 from pegboard.typing import JsonObject
 
 PIECE: Final = 65_536

@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 
 from attrs import Factory, define, field, frozen
 
-from pegboard import ExecutionResponse, ExecutorCall
-from pegboard.schema.json import strict_json
+from pegboard.execution import ExecutionResponse, ExecutorCall
+from pegboard.json import strict_json
 from pegboard.typing import JsonObject
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import ProtocolError, Reply, error_to_json

@@ -25,7 +25,8 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import frozen
 
-from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext, ToolSpec, tool_of
+from pegboard import Tool, ToolContext, ToolSpec, tool_of
+from pegboard.execution import ExecutionRequest, ExecutorCall
 
 MAIN: Final = "__main__"
 MAIN_AGAIN: Final = "__mp_main__"

@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
-from pegboard.dispatch.permissions.commands import HOLE, UnreadableError, read_line
-from pegboard.dispatch.permissions.options import may_act
+from pegboard.dispatch.permissions.commands import HOLE, UnreadableError
+from pegboard.permissions import may_act, read_line
 
 READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold

@@ -8,11 +8,19 @@ from contextlib import contextmanager
 
 import click
 
-from pegboard.cli.commands.manifest import plugins_of
-from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import Status, json_rows, remark, rows_text, stdout_screen, write
-from pegboard.cli.session import configuration_of
-from pegboard.plugins.discovery import discover
+from pegboard.cli import (
+    Options,
+    Status,
+    configuration_of,
+    json_rows,
+    plugins_of,
+    registry_options,
+    remark,
+    rows_text,
+    stdout_screen,
+    write,
+)
+from pegboard.testing import discover
 from pegboard_torture.torture import GROUPS, Tried, torture
 
 

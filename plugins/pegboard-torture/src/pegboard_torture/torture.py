@@ -25,29 +25,44 @@ from typing import Any, Final, NamedTuple
 
 from attrs import asdict, define, field, frozen
 
-from pegboard.config.config import NO_CONFIG, Config
-from pegboard.dispatch.events import CallEnded, CallRunning
-from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard import (
+    Origin,
+    Permissions,
+    ReadonlyContext,
+    ResolvedTools,
+    ResultLimits,
+    Tool,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+    tool as as_tool,
+)
+from pegboard.config import NO_CONFIG, Config
 from pegboard.errors import cause_of
-from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import PluginManager, gather
-from pegboard.plugins.probe import MOST_MEMORY, manifest_of, probe
-from pegboard.plugins.side_effects import observed
-from pegboard.registry import ToolRegistry
+from pegboard.events import CallEnded, CallRunning
+from pegboard.json import is_array, is_object
+from pegboard.schema import Validator
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import is_array, is_object
-from pegboard.schema.validator import Validator
-from pegboard.testing import Job, answer_job, run_jobs
-from pegboard.testing.check import broken, shown, values_near
-from pegboard.testing.samples import NoSampleError, Samples
+from pegboard.testing import (
+    MOST_MEMORY,
+    WATCHDOG,
+    FoundPlugin,
+    Job,
+    NoSampleError,
+    PluginManager,
+    Samples,
+    answer_job,
+    broken,
+    code_position,
+    gather,
+    manifest_of,
+    observed,
+    probe,
+    run_jobs,
+    shown,
+    values_near,
+)
 from pegboard.threads import SHARED
-from pegboard.timeout import WATCHDOG, code_position
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import ToolResult
-from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import Origin, ResultLimits
-from pegboard.tools.tool import Tool, tool as as_tool
-from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
 
 FAULT_SECONDS: Final = 60.0

@@ -33,10 +33,10 @@ from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import suggest
 from pegboard.files import write_whole
-from pegboard.schema.json import size_text, strict_json
+from pegboard.json import size_text, strict_json
+from pegboard.text import visible
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
-from pegboard.tools.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

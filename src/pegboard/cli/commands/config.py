@@ -32,16 +32,7 @@ from pegboard.cli.session import (
     open_session,
     store_names,
 )
-from pegboard.config.config import (
-    distrust,
-    is_named,
-    key_names,
-    normalised,
-    remove_key,
-    set_key,
-    trust,
-    without_secrets,
-)
+from pegboard.config import distrust, is_named, key_names, normalised, remove_key, set_key, trust, without_secrets
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import CONFIG_NAME, project_file
 

@@ -20,7 +20,7 @@ from pegboard.cli.main import OWN, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, block, json_rows, remark, stdout_screen, write
 from pegboard.cli.session import Session, call_hook, names_of_plugins, open_session
-from pegboard.config.config import is_named, normalised
+from pegboard.config import is_named, normalised
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
@@ -30,9 +30,9 @@ from pegboard.errors import (
     cause_of,
     suggest,
 )
+from pegboard.json import counted
 from pegboard.plugins.discovery import GROUP, installed
 from pegboard.plugins.probe import probe_together
-from pegboard.schema.json import counted
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution

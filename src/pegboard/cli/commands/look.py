@@ -42,13 +42,13 @@ from pegboard.cli.tool_texts import (
     show_text,
 )
 from pegboard.cli.warm import SEARCH_LIMIT
-from pegboard.config.config import lacks_secrets, load_config
+from pegboard.config import lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
+from pegboard.json import counted
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import MOST_SECONDS, environment
-from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
 if TYPE_CHECKING:

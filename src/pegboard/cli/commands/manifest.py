@@ -11,13 +11,13 @@ import click
 
 from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
-from pegboard.config.config import normalised
+from pegboard.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
+from pegboard.json import counted
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
 from pegboard.plugins.side_effects import noted
-from pegboard.schema.json import counted
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from pegboard.dispatch.permissions.permissions import owner_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
-from pegboard.schema.json import digest_of
+from pegboard.json import digest_of
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 

@@ -24,8 +24,8 @@ from pegboard.dispatch.approval.request import (
 )
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError, tuple_of
+from pegboard.json import canonical_json, digest_of, json_faults, json_text
 from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
-from pegboard.schema.json import canonical_json, digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext

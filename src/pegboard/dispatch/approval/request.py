@@ -12,8 +12,9 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure, tuple_of
+from pegboard.json import json_faults, json_text, strict_json
 from pegboard.schema.converter import JsonRecord, json_key, read_table
-from pegboard.schema.json import json_faults, json_text, strict_json
+from pegboard.text import visible
 from pegboard.threads import off_loop
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
@@ -21,7 +22,6 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Preview, takes_context
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
-from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject
 
 

@@ -13,8 +13,8 @@ from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, read_out, result_of
 from pegboard.dispatch.run import drain, drain_async
 from pegboard.errors import tuple_of
+from pegboard.json import json_faults
 from pegboard.schema.converter import read_by, read_record, tagged
-from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, SayableRecord, TextContent, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext

@@ -34,8 +34,8 @@ from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import DispatchHost, run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
+from pegboard.json import StructureError, digest_of, problem
 from pegboard.schema.converter import JsonRecord, read_record
-from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult

@@ -26,8 +26,8 @@ from pegboard.dispatch.permissions.rule import (
     refuse_nulls,
 )
 from pegboard.errors import tuple_of
+from pegboard.json import canonical_json, digest_of
 from pegboard.schema.converter import read_table
-from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.spec import ArgumentKind
 
 MOST_EXACT: Final = 4_096

@@ -33,7 +33,7 @@ from pegboard.dispatch.permissions.rule import (
     is_name,
 )
 from pegboard.errors import one_of
-from pegboard.schema.json import JsonText, canonical_json
+from pegboard.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import takes_context
 from pegboard.tools.spec import ArgumentKind, ToolSpec

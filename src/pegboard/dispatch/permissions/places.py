@@ -26,7 +26,7 @@ from pegboard.dispatch.permissions.rule import (
     exactly,
     wildcard,
 )
-from pegboard.tools.visible import looks_of, printable, visible
+from pegboard.text import looks_of, printable, visible
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

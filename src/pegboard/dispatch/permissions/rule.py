@@ -21,8 +21,8 @@ from attrs import define, field, frozen
 
 from pegboard.errors import instance_of, named, one_of
 from pegboard.schema.converter import json_key, read_table
+from pegboard.text import looks_of
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
-from pegboard.tools.visible import looks_of
 from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 

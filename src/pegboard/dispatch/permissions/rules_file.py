@@ -11,7 +11,7 @@ from pegboard.dispatch.permissions.evaluation import Resource
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
-from pegboard.schema.json import strict_json
+from pegboard.json import strict_json
 from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 

@@ -29,20 +29,10 @@ import pytest
 
 from fake_vendors.rules import payloads
 from fake_vendors.rules.exporters import EXPORTERS
-from pegboard import (
-    ExportError,
-    Message,
-    ModelConfig,
-    ModelError,
-    ModelRequest,
-    ModelResponse,
-    NamedTool,
-    Tool,
-    ToolSpec,
-    Usage,
-)
-from pegboard.request.exporter import Exporter
-from pegboard.toolsets.resolve import resolve_tools
+from pegboard import Exporter, Message, ModelConfig, ModelError, ModelRequest, ModelResponse, NamedTool, Tool, ToolSpec
+from pegboard.errors import ExportError
+from pegboard.messages import Usage
+from pegboard.toolsets import resolve_tools
 from pegboard.wire.bodies import EARLY
 
 Case = dict[str, Any]

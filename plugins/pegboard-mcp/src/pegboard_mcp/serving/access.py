@@ -18,7 +18,7 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 
 from pegboard import ReadonlyContext
-from pegboard.config.config import with_secrets
+from pegboard.config import with_secrets
 from pegboard.errors import ConfigError, cause_of
 from pegboard.schema.converter import read_table
 from pegboard.threads import off_loop

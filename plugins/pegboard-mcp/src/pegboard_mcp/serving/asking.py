@@ -14,8 +14,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_PARAMS, CreateMessageRequest, ElicitRequest, Result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard import ReadonlyContext
-from pegboard.dispatch.batch import Batch, Outcome
+from pegboard import Batch, Outcome, ReadonlyContext
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.sessions import Request, forget_oldest
 

@@ -23,8 +23,8 @@ from pydantic import ConfigDict
 
 from pegboard import Tool, ToolContext, ToolResult
 from pegboard.errors import SchemaError, ToolError
-from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.toolset import check_once
+from pegboard.tools import visible_spec
+from pegboard.toolsets import check_once
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.sessions import Request, Session
 

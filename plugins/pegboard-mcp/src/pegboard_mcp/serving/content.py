@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pegboard import Tool, ToolResult
 from pegboard.request.listing import mcp
-from pegboard.tools.content import ToolResult
-from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
 ORIGIN: Final = "pegboard/origin"

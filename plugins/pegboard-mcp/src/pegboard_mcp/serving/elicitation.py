@@ -11,11 +11,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
-from pegboard import Always, Once, Reject, ToolContext
-from pegboard.dispatch.approval.pending import RefusedError
-from pegboard.dispatch.approval.request import Answer, ApprovalRequest
-from pegboard.schema.json import is_object, json_text
-from pegboard.schema.validator import validator_of
+from pegboard import Always, ApprovalRequest, Once, Reject, ToolContext
+from pegboard.approval import Answer, RefusedError
+from pegboard.json import is_object, json_text
+from pegboard.schema import validator_of
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker
 

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from pegboard.errors import ConfigError
 from pegboard.files import read_bounded, reason, write_whole
-from pegboard.schema.json import strict_json
+from pegboard.json import strict_json
 from pegboard.typing import JsonObject
 
 NAME: Final = "pegboard"

@@ -10,7 +10,7 @@ from typing import Final
 from attrs import define, field
 
 from pegboard.errors import cause_of
-from pegboard.tools.visible import visible
+from pegboard.text import visible
 
 MOST_LINES: Final = 100
 """Warnings of one place in the code in a minute; the number of omitted ones is in the next line."""

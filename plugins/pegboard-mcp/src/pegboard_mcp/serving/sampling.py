@@ -19,12 +19,19 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from pegboard import ReadonlyContext, ToolCall, ToolContext
+from pegboard import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    ModelRequest,
+    NamedTool,
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+)
 from pegboard.errors import ModelError
 from pegboard.messages import CallPart, FinishReason, MediaPart, Message, ModelResponse, ResultPart, TextPart
 from pegboard.request.listing import mcp
-from pegboard.request.model_request import ModelRequest, NamedTool
-from pegboard.tools.content import AudioContent, FileContent, ImageContent
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker
 from pegboard_mcp.serving.sessions import CLIENT

@@ -36,19 +36,25 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard import ReadonlyContext, Tool, ToolCall, ToolRegistry
-from pegboard.dispatch.approval.queue import AnyApprover
-from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
-from pegboard.dispatch.events import CallEvent, CallUpdated
+from pegboard import (
+    Batch,
+    BatchOptions,
+    Outcome,
+    ReadonlyContext,
+    ResolvedTools,
+    Tool,
+    ToolCall,
+    ToolRegistry,
+    found_names,
+)
+from pegboard.approval import AnyApprover
 from pegboard.errors import did_you_mean, suggest
-from pegboard.registry import Where
-from pegboard.request.processors import DEFERRED
-from pegboard.tools.context import EMPTY_CONTEXT
-from pegboard.tools.spec import is_valid_name
+from pegboard.events import CallEvent, CallUpdated
+from pegboard.request import DEFERRED
+from pegboard.tools import EMPTY_CONTEXT, is_valid_name
+from pegboard.toolsets import SEARCHES, ToolMapper
 from pegboard.toolsets.expression import as_predicate
-from pegboard.toolsets.predicates import Matches, any_of
-from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
-from pegboard.toolsets.toolset import ToolMapper
+from pegboard.toolsets.predicates import Matches, Where, any_of
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker, RunningCall, WaitingCalls
 from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams

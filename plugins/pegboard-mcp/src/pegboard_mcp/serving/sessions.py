@@ -12,9 +12,8 @@ from attrs import define, field
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 
-from pegboard import ReadonlyContext
-from pegboard.tools.call import Actions
-from pegboard.toolsets.resolve import FOUND_TOOLS
+from pegboard import Actions, ReadonlyContext
+from pegboard.toolsets import FOUND_TOOLS
 from pegboard_mcp.serving.access import CLAIMS, context_of_token
 
 T = TypeVar("T")

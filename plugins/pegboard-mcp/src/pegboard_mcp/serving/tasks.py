@@ -13,9 +13,8 @@ from attrs import define
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, RequestParams
 
-from pegboard import Tool, ToolRegistry, ToolResult
+from pegboard import ResolvedTools, Tool, ToolRegistry, ToolResult
 from pegboard.errors import OperationError, ToolError
-from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.content import result_json
 from pegboard_mcp.serving.sessions import Request, Session, forget_oldest

@@ -9,8 +9,8 @@ from attrs import evolve
 
 from fake_vendors import Call, Citation, Round, Usage
 from fake_vendors.contract.vendor import PNG, Trip, needs, rarely
-from pegboard import ImageContent, MediaPart, Message, ModelConfig, ModelRequest, NamedTool, ToolRegistry
-from pegboard.messages import CallDelta, HostedPart, ReasoningDelta, ReasoningPart, TextDelta
+from pegboard import ImageContent, Message, ModelConfig, ModelRequest, NamedTool, ToolRegistry
+from pegboard.messages import CallDelta, HostedPart, MediaPart, ReasoningDelta, ReasoningPart, TextDelta
 
 LOOK = Round(
     text=("Let me ", "look."),

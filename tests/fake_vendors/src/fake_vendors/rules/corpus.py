@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fake_vendors.rules import raw_tools, special_tools, type_forms, written_tools
 from pegboard import Tool, ToolSpec
-from pegboard.testing.samples import NoSampleError, Samples
+from pegboard.testing import NoSampleError, Samples
 
 TOOLS: Final[tuple[Tool, ...]] = (
     *type_forms.TOOLS,

@@ -11,7 +11,7 @@ import pegboard_google.gemini
 import pegboard_ollama.ollama
 import pegboard_openai.openai_chat
 import pegboard_openai.openai_responses
-from pegboard.request.exporter import Exporter
+from pegboard import Exporter
 from pegboard.request.listing import mcp
 
 EXPORTERS: Final[Mapping[str, Callable[[], Exporter]]] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fake_vendors.rules.raw_tools import INTEGER, LONG, TEXT, closed
-from pegboard import Tool
-from pegboard.tools.spec import Grammar, ToolAnnotations
+from pegboard import Grammar, Tool, ToolAnnotations
 
 QUERY = closed(query=TEXT)
 LARK = 'start: WORD "," WORD\nWORD: /[a-z]+/\n%ignore " "'

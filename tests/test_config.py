@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from installed import own_keyring
-from pegboard import ToolRegistry, hookimpl, register_plugin, tool
-from pegboard.config.config import (
+from pegboard import ToolRegistry, hookimpl, parse_predicate, register_plugin, tool
+from pegboard.config import (
     _MAX_BYTES,
     Config,
     Ignored,
@@ -30,7 +30,6 @@ from pegboard.config.config import (
     without_secrets,
 )
 from pegboard.errors import HIDDEN, ConfigError, ExpressionError
-from pegboard.toolsets.expression import parse_predicate
 
 
 @pytest.fixture(autouse=True)
@@ -362,7 +361,7 @@ def test_read_and_write_errors_of_trust(file, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pegboard.config.config.write_state", full)
+    monkeypatch.setattr("pegboard.config.write_state", full)
     for decide, what in ((trust, "can't be trusted"), (distrust, "trust can't be revoked")):
         with pytest.raises(ConfigError, match=f"{what}: No space left"):
             decide(file)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.schema.json import (
+from pegboard.json import (
     MAX_DEPTH,
     JsonText,
     canonical_json,
@@ -72,7 +72,7 @@ def test_equal_numbers_have_one_text(number):
 
 def test_digests_are_the_same_in_every_process():
     value = {"b": [1.0, {"z": None, "ä": "x"}], "a": True}
-    code = f"from pegboard.schema.json import digest_of; print(digest_of({value!r}))"
+    code = f"from pegboard.json import digest_of; print(digest_of({value!r}))"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == digest_of(value)
     assert digest_of(value).startswith("sha256:")

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.schema import text as temporal
+from pegboard.schema import text_types as temporal
 
 OFFSETS = st.none() | st.integers(-86399, 86399).map(lambda seconds: dt.timezone(dt.timedelta(seconds=seconds)))
 

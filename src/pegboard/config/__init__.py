@@ -1,1 +1,0 @@
-"""`pegboard.toml`, and where the user's files are."""

@@ -1,0 +1,16 @@
+"""Executors: running tools elsewhere, in another process or on another machine."""
+
+from __future__ import annotations
+
+from pegboard.dispatch.executors.execution import (
+    ExecutionRequest as ExecutionRequest,
+    ExecutionResponse as ExecutionResponse,
+    PermissionRequired as PermissionRequired,
+)
+from pegboard.dispatch.executors.executor import (
+    Executor as Executor,
+    ExecutorCall as ExecutorCall,
+    LocalExecutor as LocalExecutor,
+    ToolExecutor as ToolExecutor,
+    ToolInfo as ToolInfo,
+)

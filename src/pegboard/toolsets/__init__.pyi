@@ -1,0 +1,16 @@
+# The public names for type checkers. Written by scripts/public_types.py; don't edit.
+
+from pegboard.toolsets.resolve import (
+    FOUND_TOOLS as FOUND_TOOLS,
+    SEARCHES as SEARCHES,
+    found_names as found_names,
+    resolve_tools as resolve_tools,
+)
+from pegboard.toolsets.toolset import (
+    Offer as Offer,
+    ToolMapper as ToolMapper,
+    ToolsetProblem as ToolsetProblem,
+    check_once as check_once,
+    error_text as error_text,
+)
+from pegboard.toolsets.wrappers import CachedToolset as CachedToolset
