@@ -12,7 +12,7 @@ from pathlib import Path
 import isolated_tools
 import pytest
 from isolated_tools import tool_named
-from running import PATIENCE, execute, is_there, timed_out, until, written
+from running import PATIENCE, execute, is_there, skip_time, timed_out, until, written
 
 from pegboard import ImageContent, TextContent, Tool, ToolContext
 from pegboard.errors import FatalToolError
@@ -516,6 +516,20 @@ def test_a_queued_call_times_out(fresh, tmp_path):
     response = asyncio.run(waiting())
     assert response.kind == "timeout"
     assert response.error == "add was not run: every child process was busy for 0.05 s. Try again later."
+
+
+def test_the_limit_of_a_call_begins_once_a_child_takes_it(fresh, monkeypatch):
+    pool = fresh(most=1)
+
+    async def decide(_call):
+        skip_time()
+
+    async def main():
+        await execute(pool, "add", a=1)  # the module is imported
+        monkeypatch.setattr(ExecutorCall, "decide_again", decide)
+        return await execute(pool, "add", a=1)
+
+    assert asyncio.run(main()).error is None
 
 
 @pytest.mark.slow

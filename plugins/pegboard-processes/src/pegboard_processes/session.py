@@ -83,7 +83,7 @@ class Session:
     is_stopped: bool = field(default=False, init=False)
     over: concurrent.futures.Future[None] | None = field(default=None, init=False)
     _left: float | None = field(default=Factory(lambda self: self.task.request.timeout, takes_self=True), init=False)
-    _since: float = field(default=Factory(lambda self: self.loop.time(), takes_self=True), init=False)
+    _since: float = field(default=0.0, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _sends_later: bool = field(default=False, init=False)
     _reads_output: bool = field(default=False, init=False)
@@ -108,7 +108,7 @@ class Session:
         """Runs the call in the child, until the session ends."""
         if self.is_stopped:
             return Ended(Ending.STOPPED)
-        loop, self._child = self.loop, child
+        loop, self._child, self._since = self.loop, child, self.loop.time()
         ended = self._ended = loop.create_future()
         timers = [loop.call_later(QUIET_SECONDS, self._read_output)]
         if not child.is_ready:
