@@ -41,7 +41,7 @@ _INFO_FOLDER: Final = re.compile(rb"-info(?=/)")
 _FOLDER: Final = re.compile(r"[\w.+!-]+", re.ASCII)
 _HIDDEN: Final = (".", "__pycache__")
 _HEADER: Final = f"[{GROUP}"
-_LEFT_OUT: Final = "its plugins are left out"
+LEFT_OUT: Final = "its plugins are left out"
 _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r"[!-~]+")}
 
 
@@ -244,7 +244,7 @@ class _Search:
         twins = {_location(each): each for each in of_name if _root(each) == _root(of_name[0])}
         if len(twins) > 1:
             folders = ", ".join(sorted(map(_folder, twins.values())))
-            self._report(None, name, f"{_LEFT_OUT}: it is installed twice ({folders}); install it again")
+            self._report(None, name, f"{LEFT_OUT}: it is installed twice ({folders}); install it again")
         for location, distribution in twins.items() if len(twins) == 1 else ():
             if location in texts:
                 self._read(name, distribution, texts[location])
@@ -255,9 +255,9 @@ class _Search:
         try:
             yield
         except MetadataError as error:
-            self._report(None, name, f"{_LEFT_OUT}: {error}")
+            self._report(None, name, f"{LEFT_OUT}: {error}")
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
-            self._report(None, name, f"{_LEFT_OUT}: its metadata can't be read: {cause_of(error)}")
+            self._report(None, name, f"{LEFT_OUT}: its metadata can't be read: {cause_of(error)}")
 
     def _entry_points(self, name: str, distribution: Distribution) -> str | None:
         """The text of `entry_points.txt`, if it may name plugins."""

@@ -158,10 +158,11 @@ def test_a_misspelt_entry_point_group_is_reported(run, site):
     assert "distribution other-thing" not in found(run)
 
 
-@pytest.mark.parametrize("text", ["[console_scripts]\nno value\n", b"\xff\xfe"])
+@pytest.mark.parametrize("text", ["[console_scripts]\nno value\n", "[pegboard]\nno value\n", b"\xff\xfe"])
 def test_entry_points_that_can_not_be_read_are_reported(run, site, text):
     install(site.root, "torn", "1", text)
-    assert "its entry_points.txt can't be read" in str(found(run)["distribution torn"])
+    (cause,) = found(run)["distribution torn"]
+    assert "can't be read" in cause or "entry_points.txt isn't UTF-8" in cause
 
 
 NEEDS = """Metadata-Version: 2.1

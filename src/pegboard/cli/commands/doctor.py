@@ -31,7 +31,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.json import counted
-from pegboard.plugins.discovery import GROUP, installed
+from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
 from pegboard.plugins.probe import probe_together
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> I
     distributions = installed()
     yield from _of_requirements(session, distributions)
     check(f"entry points of {counted(len(distributions), 'distribution')}")
-    yield from _of_groups(distributions)
+    yield from _of_groups(session, distributions)
     if rules is not None:
         check(rules)
         yield from _of_rules(session, rules)
@@ -269,9 +269,12 @@ def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterato
     yield from tuple(reported)  # a hook that timed out may still append
 
 
-def _of_groups(distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
+def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
     """Misspelt entry point groups, and entry points that can't be read."""
+    known = {each.distribution for each in session.registry.problems() if each.cause.startswith(LEFT_OUT)}
     for name, distribution in distributions.items():
+        if ascii(name)[1:-1] in known:
+            continue
         try:
             groups = distribution.entry_points.groups
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
