@@ -75,6 +75,9 @@ def tools(cursor):
         return {
             "tools": [*{tool["name"]: tool for tool in [GOOD, {"name": "env", "inputSchema": ANY}, *more]}.values()]
         }
+    if FAULT == "deaf" and not Path(sys.argv[2]).exists():  # only the first process: it reads nothing more
+        Path(sys.argv[2]).touch()
+        os.dup2(os.pipe()[0], 0)
     if FAULT == "endless_pages":
         return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
     return {"tools": [GOOD, {"name": "reverse", "inputSchema": ANY}]}

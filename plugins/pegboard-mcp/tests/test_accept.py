@@ -91,8 +91,11 @@ def test_a_server_that_is_reached_in_another_way_is_held_back_until_it_is_accept
     registry("mcp", "accept", "real", "--yes")
     configuration.write_text(before + 'env.OTHER = "x"\n')
     assert "real__echo" not in registry("list", "--names")
-    assert "names of variables or headers by which it is reached have changed" in registry("mcp")
+    for words, code in ((("mcp",), 0), (("mcp", "test"), 1)):  # also once it runs
+        assert "names of variables or headers by which it is reached have changed" in registry(*words, code=code)
     assert "echo:\n{" in registry("mcp", "accept", "real", "--yes")
+    assert "real__echo" in registry("list", "--names")
+    configuration.write_text(before)  # as of another project, whose server has this name
     assert "real__echo" in registry("list", "--names")
     configuration.write_text(before.replace("MCP_TEST_KEY", "MCP_OTHER_KEY"))  # another secret
     assert "real__echo" in registry("list", "--names", MCP_OTHER_KEY="rotated")

@@ -74,6 +74,11 @@ async def test_exceeding_a_limit_ends_the_connection(fault, words, caplog, monke
     assert words in caplog.text
 
 
+async def test_a_call_that_could_not_be_written_to_the_server_is_sent_to_a_new_one(tmp_path):
+    async with served("deaf", args=("-I", SERVER, "deaf", str(tmp_path / "first"))) as registry:
+        assert (await called(registry)).text == "hi"
+
+
 async def test_answers_out_of_order_reach_their_calls():
     async with served("out_of_order") as registry:
         results = await asyncio.gather(called(registry, text="a"), called(registry, text="b"))

@@ -195,6 +195,7 @@ class Connection:
 
     async def _ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
         session = await self._connected()
+        written = session.inbox.written
         asked = asyncio.ensure_future(work(session.client))
         ended = asyncio.ensure_future(session.inbox.ended.wait())
         try:
@@ -202,12 +203,12 @@ class Connection:
             if not asked.done():  # the SDK fails pending requests once it sees the end
                 await asyncio.wait([asked], timeout=1.0)
             if not asked.done():
-                raise ServerError(self._lost_text(session), "lost")
+                raise self._lost(session, written)
             return await asked
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 cause = None if str(error) == _CLOSED else str(error)
-                raise ServerError(self._lost_text(session, cause), "lost") from error
+                raise self._lost(session, written, cause) from error
             if str(error) == _TERMINATED:
                 session.closing.set()
                 raise ServerError(
@@ -220,11 +221,21 @@ class Connection:
             ended.cancel()
             asked.cancel()
 
-    def _lost_text(self, session: _Session, cause: str | None = None) -> str:
-        """Error text for a lost connection, with what is known of the cause."""
+    def _lost(self, session: _Session, written: int, cause: str | None = None) -> ServerError:
+        """The error for a lost connection, with what is known of the cause.
+
+        Args:
+            session: It.
+            written: How many messages had been written to the server's process before the request.
+            cause: The SDK's text, if it says more than that the connection is closed.
+        """
         last = [self._hidden(line) for line in session.inbox.last_words]
         words = f"; its last output: {last[-1]}" if last else ""
-        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
+        text = f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
+        if self._settings.command is None or session.inbox.written != written:
+            return ServerError(text, "lost")
+        session.closing.set()
+        return ServerError(text, "unsent")
 
     def _hidden(self, text: str) -> str:
         """A server's text without the secrets of its settings."""

@@ -226,7 +226,8 @@ class Accepted:
             before = None
         if isinstance(before, dict):
             text = "its tools are held back: the command, URL, or names of variables or headers by which it is reached"
-            return Definitions(problems=[(None, f"{text} have changed since they were accepted")])
+            text += " have changed since they were accepted, or were accepted for another server of this name"
+            return Definitions(problems=[(None, text)])
         text = f"what was accepted can't be read, or isn't private ({self.path}): accept it anew"
         return Definitions(problems=[(None, text)])
 

@@ -31,15 +31,16 @@ class ServerError(Exception):
     """A server can't be reached, or doesn't answer as it should.
 
     Attributes:
-        kind: `"unreachable"`: nothing was sent; `"lost"`: the connection ended before the answer, so that the outcome
-            isn't known; `"answered"`: it answered an error; `"unreadable"`: its answer violates the protocol.
+        kind: `"unreachable"`: nothing was sent; `"unsent"`: nothing was, as its process has just ended; `"lost"`: the
+            connection ended before the answer, so that the outcome isn't known; `"answered"`: it answered an error;
+            `"unreadable"`: its answer violates the protocol.
         retry_after: Seconds until the next attempt, or `None`.
     """
 
     def __init__(
         self,
         text: str,
-        kind: Literal["unreachable", "lost", "answered", "unreadable"] = "unreachable",
+        kind: Literal["unreachable", "unsent", "lost", "answered", "unreadable"] = "unreachable",
         *,
         retry_after: float | None = None,
     ) -> None:

@@ -211,7 +211,7 @@ class McpToolset(ToolsetBase):
         self._compare(self.listed)
 
     def _store(self, definitions: Definitions) -> None:
-        self._accepted = definitions
+        self._accepted = evolve(definitions, problems=[])  # as they are those of this list
         if self._file is not None:
             self._file.write(self.name, definitions)
 
@@ -237,7 +237,8 @@ class McpToolset(ToolsetBase):
             changes = evolve(changes, instructions=False)
         held = {*accepted.tools} if changes.server else {*changes.removed, *changes.changed}
         unchanged = {name: each for name, each in accepted.tools.items() if name not in held}
-        before, known = self._known, _Known(Definitions(unchanged, listed.problems, accepted.instructions), changes)
+        problems = listed.problems if accepted is listed else [*accepted.problems, *listed.problems]
+        before, known = self._known, _Known(Definitions(unchanged, problems, accepted.instructions), changes)
         self._known = known
         self._is_another = changes.server is not None
         if self._is_late if before is None else _digests(before) != _digests(known):
@@ -304,11 +305,10 @@ class McpToolset(ToolsetBase):
 
         try:
             definition = self._definition(name)
-            await connection.start()
-            self._check_unchanged(name, definition)
+            await self._start_unchanged(connection, name, definition)
             self._running[running] = None
             async with limit:
-                answer = await connection.ask(call)
+                answer = await self._answer(connection, name, definition, call)
         except ServerError as error:
             return _failed(name, error)
         except TimeoutError:
@@ -318,6 +318,23 @@ class McpToolset(ToolsetBase):
         finally:
             self._running.pop(running, None)
         return result_of(name, answer.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    async def _start_unchanged(self, connection: Connection, name: str, before: Definition | None) -> None:
+        """Starts the server, unless it is running, and checks that its tool is still the one that was offered."""
+        await connection.start()
+        self._check_unchanged(name, before)
+
+    async def _answer(
+        self, connection: Connection, name: str, before: Definition | None, call: Callable[[Client], Awaitable[Any]]
+    ) -> Any:
+        """The server's answer; where nothing reached the process, as it has just ended, that of a new one."""
+        try:
+            return await connection.ask(call)
+        except ServerError as error:
+            if error.kind != "unsent":
+                raise
+        await self._start_unchanged(connection, name, before)
+        return await connection.ask(call)
 
     async def _ask(self, name: str, work: Callable[[Client], Awaitable[JsonObject]]) -> JsonObject:
         """Calls a function with the connected client, for one of the `readers`."""
@@ -383,7 +400,7 @@ def _failed(name: str, error: ServerError) -> ToolResult:
         ToolError: It wasn't run, or the server answered an error.
     """
     words = visible(str(error))[:_MOST_ERROR]
-    if error.kind == "unreachable":
+    if error.kind in ("unreachable", "unsent"):
         text = f"{name} was not run: {words}"
         raise ToolError(text, retryable=True, retry_after=error.retry_after) from error
     if error.kind == "answered":

@@ -88,6 +88,7 @@ class Inbox:
         is_ready: Whether the handshake and the first list are done; before, closing doesn't wait for the server.
         definitions: The definitions of the tools listed since it was cleared, as the server wrote them.
         last_words: The last lines that the process wrote to standard error.
+        written: How many messages were written to the process.
     """
 
     ended: asyncio.Event = field(factory=asyncio.Event)
@@ -95,6 +96,7 @@ class Inbox:
     is_ready: bool = False
     definitions: list[Any] = field(factory=list[Any])
     last_words: deque[str] = field(factory=lambda: deque[str](maxlen=_MOST_LAST_WORDS))
+    written: int = 0
     _left: float = field(default=MOST_AT_ONCE, init=False)
     _seen: float = field(factory=time.monotonic, init=False)
 
@@ -251,7 +253,7 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     speaking = [
         asyncio.create_task(_read(name, process, incoming, inbox)),
-        asyncio.create_task(_write(process, outgoing, incoming)),
+        asyncio.create_task(_write(process, outgoing, incoming, inbox)),
     ]
     listening = asyncio.create_task(_listen(name, process, inbox))
     try:
@@ -431,12 +433,14 @@ async def _write(
     process: asyncio.subprocess.Process,
     outgoing: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    inbox: Inbox,
 ) -> None:
     assert process.stdin is not None
     try:
         async for item in outgoing:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
             process.stdin.write(text.encode() + b"\n")
+            inbox.written += not process.stdin.is_closing()  # closed: nobody reads the pipe any more
             await process.stdin.drain()
     except OSError:
         incoming.close()  # it doesn't read any more: no answers will come
