@@ -176,7 +176,8 @@ def public_in(module: ModuleType) -> set[str]:
             names |= {each.name for each in node.names if each.asname == each.name}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.add(node.name)
-    return {name for name in names if not name.startswith("_")}
+    listed = set(getattr(module, "__all__", names)) | {*tables_of(module)}
+    return {name for name in names & listed if not name.startswith("_")}
 
 
 def constants_in(path: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pegboard.lazy import lazy_names
+from pegboard import lazy
 
 _MODULES = {
     "Abort": "dispatch.callbacks",
@@ -121,7 +121,16 @@ __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  
 _TOPICS = ("approval", "errors", "events", "execution", "messages")
 """Modules that are attributes, too, without being imported before."""
 
-_find, __dir__ = lazy_names(__name__, _MODULES)
+_find, __dir__ = lazy.lazy_names(__name__, _MODULES)
+
+
+def _installed() -> object:
+    from pegboard.plugins.load import installed
+
+    return installed()
+
+
+lazy.installed = _installed  # here, as the package is above all its layers and is loaded before them
 
 
 def __getattr__(name: str) -> object:

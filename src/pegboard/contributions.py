@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pegboard import lazy
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, PluginRecord, Problem, limit_of
 from pegboard.errors import (
@@ -27,15 +27,6 @@ from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 if TYPE_CHECKING:
     from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.toolset import Toolset
-
-
-def _installed() -> Contributions:
-    """Fallback registry of the installed plugins, for one without plugins; imported by name from a higher layer.
-
-    That layer can't register itself: a program that only defines and calls tools never loads it, which saves ten
-    modules, and its registry still finds an installed exporter or model by name.
-    """
-    return import_module("pegboard.plugins.load").installed()
 
 
 class Contributions:
@@ -209,7 +200,7 @@ class Contributions:
             kind: `"exporters"`, `"models"` or `"executors"`.
         """
         names = {*self._catalogue.extras.get(kind, {}), *self._catalogue.offered(kind)}
-        return tuple(sorted(names if self.plugin_manager is not None else names.union(_installed().known(kind))))
+        return tuple(sorted(names if self.plugin_manager is not None else names.union(lazy.installed().known(kind))))
 
     def on_change(self, function: Callable[[], object]) -> Handle:
         """Subscribes a function to changes of the tools: static ones and toolsets that come, go or are replaced.
@@ -278,7 +269,7 @@ class Contributions:
         if name in of_kind:
             return of_kind[name]
         if self.plugin_manager is None:
-            installed = _installed()
+            installed = lazy.installed()
             found = installed._provided(kind, name)  # noqa: SLF001  the same class
             with self._lock:
                 if found is not None and name not in self._catalogue.extras.get(kind, {}):
@@ -303,7 +294,7 @@ class Contributions:
 
 def _packages_with_service(path: str) -> Sequence[str]:
     """The packages whose plugins provide a service: installed ones, by their manifests, and first-party ones."""
-    catalogue = _installed().catalogue
+    catalogue = lazy.installed().catalogue
     installed = catalogue.plugins.get(catalogue.offered("services").get(path, ""))
     ours = PACKAGES["services"].get(path)
     return sorted(filter(None, {ours, installed and installed.distribution}))

@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+__all__ = ["lazy_call", "lazy_names"]
+
+installed: Callable[[], Any]
+"""Gives the registry of the installed plugins, on which those without plugins fall back; set by `pegboard` itself.
+
+That costs a program nothing that only defines and calls tools; its registry still finds an installed exporter or model.
+"""
+
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__`, which import its names at first use (PEP 562).

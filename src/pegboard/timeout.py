@@ -19,14 +19,13 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-import pegboard
 from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork
 
 LIMIT_SECONDS: Final = 0.1
 """Seconds that one step of a coroutine may take before it is reported."""
 
-_LOOP: Final = tuple(f"{package.__path__[0]}{os.sep}" for package in (asyncio, pegboard))
+_LOOP: Final = tuple(f"{folder}{os.sep}" for folder in (asyncio.__path__[0], os.path.dirname(__file__)))  # noqa: PTH120
 """The packages that run tools; the frames they call are a tool's own."""
 
 WATCHDOG: Final = "pegboard-watchdog"  # the thread's name
