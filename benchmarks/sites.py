@@ -71,13 +71,13 @@ def find_{number:03d}_{index:03d}(
 _WRITE_MANIFESTS = """
 import sys
 from pegboard.testing import discover
-from pegboard.testing import gather
+from pegboard.testing import load_plugin
 from pegboard.plugins.manifest import manifest_path, write_manifest
 from pegboard.testing import manifest_of
 
 for found in discover().entries:
     if found.name.startswith("measured"):
-        loaded = gather(found.origin, found.load(), {})
+        loaded = load_plugin(found.origin, found.load(), {})
         assert not loaded.faults, loaded.faults
         write_manifest(manifest_path(found), [manifest_of(loaded)])
 """

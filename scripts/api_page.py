@@ -47,7 +47,7 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Conversations and requests": (
         "See [Shape requests](../how-to/shape-requests.md).",
-        "Message ModelRequest ModelConfig NamedTool ModelResponse Pipeline Placed BudgetTools LimitResults",
+        "Message ModelRequest ModelConfig NamedTool ModelResponse Pipeline Position BudgetTools LimitResults",
     ),
     "Models and exporters": (
         "See [Connect a model](../how-to/connect-a-model.md) and [Export tools](../how-to/export-tools.md).",
@@ -67,7 +67,7 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Callbacks": (
         "See [Use callbacks](../how-to/use-callbacks.md).",
-        "ChangeArguments Ask Deny Abort RepairRequest only quick Chain",
+        "ChangeArguments Ask Deny Abort RepairRequest when nonblocking Chain",
     ),
     "Permission and approval": (
         "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",

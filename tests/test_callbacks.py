@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from pegboard.callbacks import Callback, ChainError, by_name, quick
+from pegboard.callbacks import Callback, ChainError, accept_keywords, nonblocking
 
 NAMES = ("context", "tool", "arguments")
 
@@ -24,7 +24,7 @@ NAMES = ("context", "tool", "arguments")
     ],
 )
 def test_a_callback_gets_the_arguments_it_takes_by_name(function, expected):
-    assert by_name(function, NAMES)(1, 2, 3) == expected
+    assert accept_keywords(function, NAMES)(1, 2, 3) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_callback_gets_the_arguments_it_takes_by_name(function, expected):
 )
 def test_a_callback_that_takes_an_unknown_argument_is_refused_with_the_known_ones(function):
     with pytest.raises(TypeError, match="asks for 'wrong'; there are context, tool, arguments"):
-        by_name(function, NAMES)
+        accept_keywords(function, NAMES)
 
 
 def test_a_positional_only_parameter_is_refused():
@@ -46,26 +46,26 @@ def test_a_positional_only_parameter_is_refused():
         return context
 
     with pytest.raises(TypeError, match="'context' by position"):
-        by_name(by_position, NAMES)
+        accept_keywords(by_position, NAMES)
 
 
 def test_a_function_without_a_signature_is_refused():
     with pytest.raises(TypeError, match="no signature"):
-        by_name(dict, NAMES)
+        accept_keywords(dict, NAMES)
 
 
 def test_a_callback_keeps_its_name_for_the_operator():
     def look(tool):
         raise ValueError
 
-    assert "look of the host" in str(ChainError(Callback(by_name(look, NAMES)), ValueError()))
+    assert "look of the host" in str(ChainError(Callback(accept_keywords(look, NAMES)), ValueError()))
 
 
 def test_a_callback_that_takes_everything_in_order_is_called_directly():
     def look(context, tool, arguments):
         return None
 
-    assert by_name(look, NAMES) is look
+    assert accept_keywords(look, NAMES) is look
 
 
 # Where a member is called ---------------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ class Asks:
     async def method(self):
         return None
 
-    @quick
+    @nonblocking
     def quick_method(self):
         return None
 
 
 class Quick:
-    @quick
+    @nonblocking
     def __call__(self):
         return None
 
@@ -109,10 +109,10 @@ class Quick:
         (functools.partial(waits), False),
         (Asks(), False),
         (Asks().method, False),
-        (quick(lambda: None), False),
+        (nonblocking(lambda: None), False),
         (Asks().quick_method, False),
         (Quick(), False),
-        (quick(functools.partial(plain)), False),
+        (nonblocking(functools.partial(plain)), False),
     ],
 )
 def test_only_a_plain_callback_that_isnt_marked_quick_may_block(function, blocking):
@@ -123,18 +123,18 @@ def test_by_name_keeps_whether_a_callback_may_block():
     async def asks(tool):
         return None
 
-    @quick
+    @nonblocking
     def at_once(tool):
         return None
 
     functions = (asks, at_once, lambda tool: None)
-    assert [Callback(by_name(each, NAMES)).blocking for each in functions] == [False, False, True]
+    assert [Callback(accept_keywords(each, NAMES)).blocking for each in functions] == [False, False, True]
 
 
 @pytest.mark.parametrize("function", [print, Asks().method])
 def test_a_callable_that_cant_be_marked_quick_is_refused(function):
     with pytest.raises(TypeError, match="can't be marked as quick; wrap it in a function"):
-        quick(function)
+        nonblocking(function)
 
 
 def test_callbacks_of_one_function_are_equal():
@@ -143,7 +143,7 @@ def test_callbacks_of_one_function_are_equal():
 
 def test_a_single_argument_is_passed_by_position_to_a_builtin():
     events = []
-    by_name(events.append, ["event"])("something")
+    accept_keywords(events.append, ["event"])("something")
     assert events == ["something"]
     with pytest.raises(TypeError, match="asks for"):
-        by_name(events.append, ["context", "event"])
+        accept_keywords(events.append, ["context", "event"])

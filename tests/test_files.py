@@ -15,13 +15,13 @@ from platformdirs.macos import MacOS
 from pegboard.files import (
     known_user_folder,
     open_private,
+    os_error_text,
     project_file,
     read_bounded,
     read_private,
-    reason,
     user_folder,
+    write_atomic,
     write_private,
-    write_whole,
 )
 
 
@@ -38,7 +38,7 @@ def test_a_file_of_exactly_the_limit_is_read_and_a_larger_one_refused(tmp_path):
     assert read_bounded(str(tmp_path / "f"), 5) == b"12345"
     with pytest.raises(OSError, match="larger than 4 bytes") as caught:
         read_bounded(str(tmp_path / "f"), 4)
-    assert (caught.value.errno, reason(caught.value)) == (errno.EFBIG, "larger than 4 bytes")
+    assert (caught.value.errno, os_error_text(caught.value)) == (errno.EFBIG, "larger than 4 bytes")
 
 
 def test_a_pipe_doesnt_block_and_a_folder_is_refused(tmp_path):
@@ -91,7 +91,7 @@ def test_a_file_that_others_have_access_to_is_refused(tmp_path, rights):
 
 
 def test_a_link_a_folder_and_another_users_file_are_refused(tmp_path, monkeypatch):
-    write_whole(str(tmp_path / "f"), b"", mode=0o600)
+    write_atomic(str(tmp_path / "f"), b"", mode=0o600)
     (tmp_path / "link").symlink_to(tmp_path / "f")
     (tmp_path / "d").mkdir(mode=0o700)
     for name, why in (("link", "link"), ("d", "not a regular file")):
@@ -104,15 +104,15 @@ def test_a_link_a_folder_and_another_users_file_are_refused(tmp_path, monkeypatc
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     file = str(tmp_path / "f")
-    write_whole(file, b"old")
+    write_atomic(file, b"old")
     with pytest.raises(TypeError):
-        write_whole(file, b"new", None)  # pyright: ignore[reportArgumentType]
+        write_atomic(file, b"new", None)  # pyright: ignore[reportArgumentType]
     assert read_bounded(file, 10) == b"old"
     assert names(tmp_path) == ["f"]
 
 
 def test_a_reason_without_a_number_is_the_text():
-    assert reason(OSError("odd")) == "odd"
+    assert os_error_text(OSError("odd")) == "odd"
 
 
 # Locations, without platformdirs and equal to its own ----------------------------------------------------------------

@@ -15,11 +15,11 @@ from pegboard.json import (
     canonical_json,
     digest_of,
     is_small,
-    json_faults,
+    json_problems,
     json_text,
-    listed,
+    list_text,
     problem,
-    shown,
+    short_json,
     surrogate_fault,
 )
 from strategies import JSON_TREES
@@ -92,7 +92,7 @@ def nested(levels):
 
 @given(JSON_TREES)
 def test_parsed_json_has_no_faults(value):
-    assert json_faults(json.loads(json.dumps(value))) == json_faults((10**4300 - 1,)) == ()
+    assert json_problems(json.loads(json.dumps(value))) == json_problems((10**4300 - 1,)) == ()
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_parsed_json_has_no_faults(value):
     ],
 )
 def test_faults_have_a_path(value, fault):
-    assert json_faults(value) == (fault,)
+    assert json_problems(value) == (fault,)
 
 
 def test_depth_is_bounded():
-    assert json_faults(nested(MAX_DEPTH)) == ()
-    assert json_faults(nested(MAX_DEPTH + 1))[0].endswith("must not be nested more than 64 levels deep")
+    assert json_problems(nested(MAX_DEPTH)) == ()
+    assert json_problems(nested(MAX_DEPTH + 1))[0].endswith("must not be nested more than 64 levels deep")
 
 
 def test_a_cycle_is_reported_where_it_closes():
     value = {"a": [1]}
     value["a"].append(value)
-    assert json_faults(value) == ("a[1]: must not contain itself",)
+    assert json_problems(value) == ("a[1]: must not contain itself",)
 
 
 def test_heavily_shared_parts_are_refused_in_bounded_time():
@@ -129,11 +129,11 @@ def test_heavily_shared_parts_are_refused_in_bounded_time():
     value = []
     for _ in range(40):
         value = [value, value]
-    assert json_faults(value) == ("(root): must hold at most 500000 values",)
+    assert json_problems(value) == ("(root): must hold at most 500000 values",)
 
 
 def test_at_most_twenty_faults_are_listed():
-    assert len(json_faults([b""] * 100)) == 20
+    assert len(json_problems([b""] * 100)) == 20
 
 
 @pytest.mark.parametrize(
@@ -201,15 +201,15 @@ def test_a_long_name_in_a_path_is_cut_short():
     ],
 )
 def test_values_are_shown_as_json(value, text):
-    assert shown(value) == text
+    assert short_json(value) == text
 
 
 @pytest.mark.parametrize("value", ["x" * 1000, 10**200])
 def test_long_values_are_cut_short(value):
-    assert len(shown(value)) < 70
-    assert "..." in shown(value)
+    assert len(short_json(value)) < 70
+    assert "..." in short_json(value)
 
 
 def test_long_lists_of_options_are_cut_and_counted():
-    assert listed([1, "a", None]) == '1, "a", null'
-    assert listed(range(25)).endswith("18, 19 and 5 more")
+    assert list_text([1, "a", None]) == '1, "a", null'
+    assert list_text(range(25)).endswith("18, 19 and 5 more")

@@ -14,7 +14,7 @@ from pegboard import (
     Message,
     ModelRequest,
     Pipeline,
-    Placed,
+    Position,
     ReadonlyContext,
     StaticToolset,
     Tool,
@@ -22,7 +22,7 @@ from pegboard import (
     ToolContext,
     ToolRegistry,
     hookimpl,
-    quick,
+    nonblocking,
     register_plugin,
     tool,
 )
@@ -45,7 +45,7 @@ def read(path: str) -> str:
 
 
 def adding(text):
-    return quick(lambda request: request.with_instructions(text))
+    return nonblocking(lambda request: request.with_instructions(text))
 
 
 def never(request):
@@ -137,7 +137,7 @@ def test_the_pipeline_has_built_in_and_registered_steps(registry):
     assert registry.pipeline.names == BUILT_IN
     register_plugin(registry, plugin_with(("b", never)), "second")
     handle = registry.add("processors", "mine", never)
-    register_plugin(registry, plugin_with(("a", Placed(never, before="pack_tools")), ("c", never)), "third")
+    register_plugin(registry, plugin_with(("a", Position(never, before="pack_tools")), ("c", never)), "third")
     assert registry.pipeline.names == (*BUILT_IN[:2], "b", "c", "mine", *BUILT_IN[2:5], "a", "pack_tools")
     assert [registry.pipeline.get(name).owner.plugin for name in ("b", "mine", "a")] == ["second", None, "third"]
     handle.dispose()
@@ -224,7 +224,7 @@ def test_an_unknown_name_lists_only_offered_tools(registry):
 
 def test_tools_that_a_processor_adds_run_and_what_is_deferred_is_found(registry):
     extra = Tool.from_schema("extra", {"type": "object"}, lambda arguments: "ran")
-    add_extra = quick(lambda request: request.evolve(tools=request.tools.with_tools(extra)))
+    add_extra = nonblocking(lambda request: request.evolve(tools=request.tools.with_tools(extra)))
     registry.register(Tool.processor("bring", add_extra))
     paint = Tool.from_schema("paint_wall", {"type": "object"}, deferred=True)
 

@@ -7,7 +7,7 @@ from pegboard import (
     execution as execution,
     messages as messages,
 )
-from pegboard.callbacks import only as only, quick as quick
+from pegboard.callbacks import nonblocking as nonblocking, when as when
 from pegboard.catalogue import (
     Catalogue as Catalogue,
     Handle as Handle,
@@ -53,7 +53,7 @@ from pegboard.request.model_request import (
     ModelRequest as ModelRequest,
     NamedTool as NamedTool,
 )
-from pegboard.request.pipeline import Pipeline as Pipeline, Placed as Placed
+from pegboard.request.pipeline import Pipeline as Pipeline, Position as Position
 from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults as LimitResults
 from pegboard.schema.types import schema_of as schema_of
 from pegboard.tools.call import (

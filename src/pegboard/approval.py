@@ -28,6 +28,6 @@ from pegboard.dispatch.approval.request import (
     Once as Once,
     Reject as Reject,
     answer_from_json as answer_from_json,
-    parsed as parsed,
+    parse_untrusted as parse_untrusted,
     preview_of as preview_of,
 )

@@ -16,12 +16,12 @@ _WRAPPED: Final = "__pegboard_wrapped__"
 ONLY: Final = "__pegboard_only__"
 
 
-def quick(function: F) -> F:
+def nonblocking(function: F) -> F:
     """Decorator for a plain callback that never blocks: it is called on the event loop, without a thread.
 
     A marked callback that does block stops every call on the loop. Async callbacks don't need the mark.
 
-        @quick
+        @nonblocking
         def only_reads(tool):
             return None if tool.spec.annotations.read_only_hint else Deny("nothing may be changed now.")
 
@@ -35,11 +35,11 @@ def quick(function: F) -> F:
     return function
 
 
-def only(where: str) -> Callable[[F], F]:
+def when(where: str) -> Callable[[F], F]:
     """Decorator that limits a call hook to tools matching a predicate; hosts use `add_callback(..., where=...)`.
 
     @hookimpl
-    @only("tag:network")
+    @when("tag:network")
     def pegboard_before_tool(context): ...
     """
 
@@ -51,10 +51,10 @@ def only(where: str) -> Callable[[F], F]:
 
 
 def may_block(function: Callable[..., Any]) -> bool:
-    """Whether a callback has to run off the event loop: it is plain and not marked as `quick`."""
+    """Whether a callback has to run off the event loop: it is plain and not marked as `nonblocking`."""
     function = getattr(function, _WRAPPED, function)
     is_quick = any(getattr(each, _QUICK, False) for each in (function, _body_of(function)))
-    return not is_quick and Flavour.of(function) is not Flavour.ASYNC
+    return not is_quick and CallableKind.of(function) is not CallableKind.ASYNC
 
 
 def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if is_itself else type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-class Flavour(enum.Enum):
+class CallableKind(enum.Enum):
     """Kind of a callable, by what a call returns."""
 
     PLAIN = "plain"
@@ -74,7 +74,7 @@ class Flavour(enum.Enum):
     ASYNC_GENERATOR = "async generator"
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> Flavour:
+    def of(cls, function: Callable[..., Any]) -> CallableKind:
         """The kind of a function; a callable object is classified by its `__call__`."""
         function = _body_of(function)
         if inspect.iscoroutinefunction(function):
@@ -113,12 +113,12 @@ class ChainError(Exception):
         super().__init__(f"{_name_of(callback.function)} of {callback.owner}: {error!r}")
 
 
-async def settle(answer: Any) -> Any:
+async def maybe_await(answer: Any) -> Any:
     """The answer, awaited if it is awaitable."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+def accept_keywords(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """Adapter that takes values for all of `names`, in order, and passes `function` those it has parameters for.
 
     Args:

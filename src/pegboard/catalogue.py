@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.callbacks import Callback, Flavour
+from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.tools.spec import HOST, ConflictPolicy, Origin, mapped_name
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin, valid_name_for
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -290,7 +290,7 @@ class Catalogue:
             raise ValueError(str(error)) from None
         if kind == "predicates" and not callable(thing):
             raise ValueError(f"predicate {name!r} isn't a function of (tool, context): {thing!r:.100}")
-        if kind == "predicates" and Flavour.of(thing) is not Flavour.PLAIN:
+        if kind == "predicates" and CallableKind.of(thing) is not CallableKind.PLAIN:
             raise ValueError(f"predicate {name!r} has to be a plain function: use def, without await or yield")
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
@@ -378,7 +378,7 @@ class _ToolTable:
         elif plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
-            named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
+            named = tool.with_spec(name=valid_name_for(f"{plugin or 'host'}_{tool.name}"))
             # If the prefixed name is taken too, a plugin's tool is held back, and a host's is an error.
             return self.add(named, "error" if plugin is None else "keep")
         if policy == "error":

@@ -19,12 +19,12 @@ from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known
 from pegboard.files import (
     CONFIG_NAME,
     OTHERS_WRITE,
+    os_error_text,
     others_can_write,
+    parse_toml,
     project_file,
     read_bounded,
     read_state,
-    reason,
-    toml_of,
     user_folder,
     write_state,
 )
@@ -140,7 +140,7 @@ def read_config(file: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigError(f"can't be read: {reason(error)}", file=file) from None
+        raise ConfigError(f"can't be read: {os_error_text(error)}", file=file) from None
 
 
 def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = None) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
         ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
     """
     try:
-        table = toml_of(content)
+        table = parse_toml(content)
     except ValueError as error:
         raise ConfigError(str(error), file=file) from None
     values: dict[str, Any] = {}
@@ -297,7 +297,7 @@ def trust(file: str | Path) -> str:
         digest = _digest(read_bounded(path, _MOST_TRUSTED))
         write_state(_TRUSTED, {"files": {**_trusted(), path: digest}})
     except OSError as error:
-        raise ConfigError(f"can't be trusted: {reason(error)}", file=str(file)) from None
+        raise ConfigError(f"can't be trusted: {os_error_text(error)}", file=str(file)) from None
     return digest
 
 
@@ -314,7 +314,7 @@ def distrust(file: str | Path) -> bool:
     try:
         write_state(_TRUSTED, {"files": trusted})
     except OSError as error:
-        raise ConfigError(f"trust can't be revoked: {reason(error)}", file=str(file)) from None
+        raise ConfigError(f"trust can't be revoked: {os_error_text(error)}", file=str(file)) from None
     return True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pegboard import lazy
-from pegboard.callbacks import Callback, by_name
+from pegboard.callbacks import Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, PluginRecord, Problem, limit_of
 from pegboard.errors import (
     PACKAGES,
@@ -109,11 +109,11 @@ class Contributions:
             DefinitionError: A function can't become a tool.
             DuplicateToolError: A name is taken.
         """
-        from pegboard.tools.typed import as_tools
+        from pegboard.tools.typed import tools_from
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin != HOST)]
+        tools = [tool for thing in others for tool in tools_from(thing, foreign=origin != HOST)]
         if origin != HOST:
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
@@ -173,7 +173,7 @@ class Contributions:
             raise RegistrationError(f"unknown stage {stage!r}.{near} Known stages: {', '.join(CALLBACK_STAGES)}")
         try:
             limit = limit_of(stage, where, self._catalogue.extras.get("predicates"))
-            link = Callback(by_name(function, names), where=limit)
+            link = Callback(accept_keywords(function, names), where=limit)
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
         self._change_callbacks(stage, lambda own: (*own, link))

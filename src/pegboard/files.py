@@ -142,7 +142,7 @@ def _read(fd: int, path: str, limit: int) -> bytes:
     return data
 
 
-def toml_of(content: bytes) -> dict[str, Any]:
+def parse_toml(content: bytes) -> dict[str, Any]:
     """Parses the content of a TOML file.
 
     Raises:
@@ -208,7 +208,7 @@ def _make_private_folder(path: str) -> None:
         os.chmod(path, 0o700)
 
 
-def write_whole(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False) -> None:
+def write_atomic(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False) -> None:
     """Writes a file atomically: a reader sees the old content or the new, never a part.
 
     Args:
@@ -253,7 +253,7 @@ def write_private(path: str, *parts: bytes) -> None:
         OSError: It can't be written.
     """
     _make_private_folder(os.path.dirname(path))
-    write_whole(path, *parts, mode=0o600)
+    write_atomic(path, *parts, mode=0o600)
 
 
 def read_state(name: str) -> dict[str, Any]:
@@ -279,6 +279,6 @@ def write_state(name: str, data: Mapping[str, Any]) -> None:
     write_private(os.path.join(user_folder("state"), name), text.encode())
 
 
-def reason(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """Why a file couldn't be read or written, without its path."""
     return error.strerror or str(error)

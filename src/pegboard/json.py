@@ -32,11 +32,11 @@ def path_text(path: Sequence[str | int]) -> str:
         if isinstance(step, str) and step.isidentifier() and len(step) <= _MOST_SHOWN:
             text += f".{step}" if text else step
         else:
-            text += f"[{shown(step)}]"
+            text += f"[{short_json(step)}]"
     return text or _ROOT
 
 
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     """A JSON value in about sixty characters at most; arrays and objects only by kind."""
     if isinstance(value, str):
         short = value[:_MOST_SHOWN]
@@ -49,24 +49,24 @@ def shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def kind_shown(value: Any) -> str:
+def short_json_with_kind(value: Any) -> str:
     """`shown` with the kind in front, for errors about the type: `string "25"`, `number 5`, `null`."""
     if isinstance(value, bool):
-        return f"boolean {shown(value)}"
+        return f"boolean {short_json(value)}"
     if isinstance(value, int | float):
-        return f"number {shown(value)}"
-    return f"string {shown(value)}" if isinstance(value, str) else shown(value)
+        return f"number {short_json(value)}"
+    return f"string {short_json(value)}" if isinstance(value, str) else short_json(value)
 
 
-def listed(options: Iterable[Any]) -> str:
+def list_text(options: Iterable[Any]) -> str:
     """JSON values joined by commas: the first twenty, and the number of the others."""
     values = list(options)
-    text = ", ".join(map(shown, values[:_MOST_OPTIONS]))
+    text = ", ".join(map(short_json, values[:_MOST_OPTIONS]))
     more = len(values) - _MOST_OPTIONS
     return text if more <= 0 else f"{text} and {more} more"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """`"1 item"`, `"2 items"`; the noun in the singular."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -74,7 +74,7 @@ def counted(number: int, noun: str) -> str:
 def size_text(size: int) -> str:
     """A number of bytes in a readable unit."""
     if size < 1_000:
-        return counted(size, "byte")
+        return count_text(size, "byte")
     return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
 
 
@@ -111,7 +111,7 @@ strict_json: Final = partial(from_json, allow_inf_nan=False, catch_duplicate_key
 """Parses a JSON text, as bytes, from an untrusted source; raises `ValueError` where it isn't strict JSON.
 
 No duplicate keys, no NaN, bounded nesting, numbers of at most 4,300 digits. One such as `1e400` becomes an infinity,
-which `json_text` and `json_faults` refuse.
+which `json_text` and `json_problems` refuse.
 """
 
 
@@ -188,17 +188,17 @@ class _TooManyValuesError(Exception):
     """The walk has reached its limit of values."""
 
 
-def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
+def json_problems(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
     """The reasons why `value` isn't JSON, at most 20 times `"path: reason"`; empty where it is JSON.
 
     Types are compared exactly (a subclass of `str` is not a JSON string), as jsonschema_rs does; a tuple is an array.
     Never raises, and ends for cycles and for heavily shared parts: it visits no more than `most` values.
     """
-    return tuple(problem(path, reason) for path, reason in located_faults(value, most))
+    return tuple(problem(path, reason) for path, reason in located_problems(value, most))
 
 
-def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
-    """`json_faults`, each as path and reason."""
+def located_problems(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
+    """`json_problems`, each as path and reason."""
     faults = _walk(value, (), (), [most])
     try:
         return tuple(islice(faults, MOST_PROBLEMS))
@@ -207,7 +207,7 @@ def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, 
 
 
 class NotPlainError(ValueError):
-    """A value can't be copied as JSON; `json_faults` finds the place."""
+    """A value can't be copied as JSON; `json_problems` finds the place."""
 
 
 def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
@@ -281,7 +281,7 @@ def _leaf_fault(value: Any) -> str | None:
         return None if -_TOO_LARGE < value < _TOO_LARGE else f"must have at most {MAX_DIGITS} digits"
     if kind is float:
         finite = -_INFINITY < value < _INFINITY
-        return None if finite else f"must be a finite number, got {shown(value)}"
+        return None if finite else f"must be a finite number, got {short_json(value)}"
     return f"must be JSON (null, boolean, number, string, list, dict), got a Python {kind.__name__}"
 
 
@@ -324,7 +324,7 @@ def surrogate_fault(text: str) -> str | None:
     if is_unicode(text):
         return None
     try:
-        faults = json_faults(json.loads(text))
+        faults = json_problems(json.loads(text))
     except (ValueError, RecursionError):
         faults = ()
     return next((fault for fault in faults if fault.endswith(_SURROGATES)), f"it {_SURROGATES}")

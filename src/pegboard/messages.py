@@ -20,8 +20,8 @@ from pegboard.tools.content import (
     LinkContent,
     TextContent,
     ToolResult,
+    encodable_text,
     read_content,
-    writable,
 )
 from pegboard.typing import JsonMapping
 
@@ -60,7 +60,7 @@ class TextPart(JsonRecord):
     """
 
     type: ClassVar = "text"
-    text: str = field(converter=writable)
+    text: str = field(converter=encodable_text)
     citations: tuple[Citation, ...] = field(default=(), converter=tuple_of("citations", Citation))
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
@@ -125,7 +125,7 @@ class ReasoningPart(JsonRecord):
     """
 
     type: ClassVar = "reasoning"
-    text: str = field(default="", converter=writable)
+    text: str = field(default="", converter=encodable_text)
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 
@@ -283,7 +283,7 @@ class TextDelta(JsonRecord):
     """
 
     type: ClassVar = "text"
-    text: str = field(converter=writable)
+    text: str = field(converter=encodable_text)
 
 
 @frozen
@@ -295,7 +295,7 @@ class ReasoningDelta(JsonRecord):
     """
 
     type: ClassVar = "reasoning"
-    text: str = field(converter=writable)
+    text: str = field(converter=encodable_text)
 
 
 @frozen
@@ -311,7 +311,7 @@ class CallDelta(JsonRecord):
 
     type: ClassVar = "call"
     index: int
-    arguments: str = field(default="", converter=lambda text: writable(text, "arguments"))
+    arguments: str = field(default="", converter=lambda text: encodable_text(text, "arguments"))
     id: str = ""
     name: str = ""
 

@@ -8,7 +8,11 @@ from pegboard.dispatch.permissions.commands import (
     wrapped_commands as wrapped_commands,
 )
 from pegboard.dispatch.permissions.evaluation import PermissionRules as PermissionRules
-from pegboard.dispatch.permissions.options import RUN as RUN, may_act as may_act, uses as uses
+from pegboard.dispatch.permissions.options import (
+    RUN as RUN,
+    may_run_or_write as may_run_or_write,
+    options_used as options_used,
+)
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions

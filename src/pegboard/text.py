@@ -60,7 +60,7 @@ def printable(name: str) -> str:
     )
 
 
-def looks_of(text: str) -> str:
+def confusable_key(text: str) -> str:
     """A text by its appearance: without hidden characters, normalized by NFKC, stripped."""
     import unicodedata  # not needed for plain characters
 
@@ -122,14 +122,14 @@ def _is_shaped(character: str) -> bool:
     return is_script and character.isprintable() and character not in _BLANKS
 
 
-def html_of(text: str, *, again: bool = False) -> str:
+def visible_html(text: str, *, again: bool = False) -> str:
     """A text as HTML, with hidden characters shown; `again` as for `visible`."""
     from html import escape
 
     return escape(visible(text, newlines=True, again=again))
 
 
-def revealed(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """A text for the model, with hidden, bidirectional and control characters escaped.
 
     Less strict than `visible`, which is for people: line ends, wide spaces and combining marks stay, because

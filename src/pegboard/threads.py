@@ -334,7 +334,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls the function in a thread of the shared pool, in a copy of the current context, and returns its result.
 
     A thread can't be cancelled: if the wait is, the function runs on, and its result is dropped.

@@ -16,7 +16,7 @@ from pegboard import ToolRegistry, load
 from pegboard.cli import session
 from pegboard.cli.main import main
 from pegboard.plugins.manifest import FILE_NAME, manifest_text
-from pegboard.testing import FoundPlugin, discover, probe
+from pegboard.testing import FoundPlugin, discover, probe_plugins
 
 _VARIABLES = (
     "_REGISTRY_COMPLETE",
@@ -122,7 +122,7 @@ def manifest_of(folder: Path, name: str, source: str) -> str:
     sys.path.insert(0, str(folder))
     try:
         found = FoundPlugin(name, f"{name}_tools", None, f"pegboard-{name}", "1.0", str(folder / "x"))
-        ((_, manifest),) = probe([found], {}, seconds=SECONDS)
+        ((_, manifest),) = probe_plugins([found], {}, seconds=SECONDS)
     finally:
         sys.path.remove(str(folder))
     return manifest_text([manifest])

@@ -10,9 +10,19 @@ from base64 import b64decode
 import pytest
 
 from pegboard import ImageContent, ToolResult
-from pegboard.cli import Screen, Status, json_line, json_pretty, json_rows, one_line, pictures, rows_text, write_through
+from pegboard.cli import (
+    Screen,
+    Status,
+    image_escapes,
+    json_line,
+    json_pretty,
+    json_rows,
+    one_line,
+    rows_text,
+    write_unbuffered,
+)
 from pegboard.cli.output import PLAIN, block, failure_text, redirect_stdout, result_text, screen_of, wrapped
-from pegboard.testing import observed
+from pegboard.testing import watch_side_effects
 
 NASTY = "a\x1b[31m\u202eb\u200b"
 SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"
@@ -184,9 +194,9 @@ def test_a_redirection_is_undone_after_an_exception(capsys):
 
 
 def test_write_through_bypasses_the_redirection(capsys):
-    with redirect_stdout(), observed([]):
+    with redirect_stdout(), watch_side_effects([]):
         sys.stdout.write("the plugin's\n")
-        write_through("ours\n")
+        write_unbuffered("ours\n")
     assert capsys.readouterr() == ("ours\n", "the plugin's\n")
 
 
@@ -194,7 +204,7 @@ PICTURE = ToolResult([ImageContent(b"\x89PNG" + b"x" * 4000), ImageContent(b"gif
 
 
 def test_kitty_gets_png_in_pieces():
-    shown = pictures(PICTURE, TERMINAL, {"KITTY_WINDOW_ID": "1"})
+    shown = image_escapes(PICTURE, TERMINAL, {"KITTY_WINDOW_ID": "1"})
     first, second, end = shown.split("\x1b\\")
     assert (first.partition(";")[0], second.partition(";")[0], end) == ("\x1b_Ga=T,f=100,m=1", "\x1b_Gm=0", "\n")
     assert b64decode(first.partition(";")[2] + second.partition(";")[2]) == PICTURE.content[0].data
@@ -202,7 +212,7 @@ def test_kitty_gets_png_in_pieces():
 
 @pytest.mark.parametrize("environ", [{"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}])
 def test_iterm_gets_images_of_any_type_in_one_piece(environ):
-    shown = pictures(PICTURE, TERMINAL, environ)
+    shown = image_escapes(PICTURE, TERMINAL, environ)
     assert shown.count("\x1b]1337;File=inline=1;size=") == 2
     assert shown.endswith("size=3:Z2lm\a\n")
 
@@ -212,4 +222,4 @@ def test_iterm_gets_images_of_any_type_in_one_piece(environ):
     [(TERMINAL, {}), (TERMINAL, {"KITTY_WINDOW_ID": "1", "TMUX": "x"}), (PLAIN, {"KITTY_WINDOW_ID": "1"})],
 )
 def test_images_are_not_shown_on_other_outputs(screen, environ):
-    assert pictures(PICTURE, screen, environ) == ""
+    assert image_escapes(PICTURE, screen, environ) == ""

@@ -150,7 +150,7 @@ def test_wrapped_lines_keep_spaces_and_are_indented(line, width):
 
 
 def test_a_request_that_is_too_long_is_rejected(monkeypatch, capsys):
-    monkeypatch.setattr(cli_loop, "dialogue", lambda _request: pytest.fail("asked"))
+    monkeypatch.setattr(cli_loop, "approval_questions", lambda _request: pytest.fail("asked"))
     registry = ToolRegistry(approver=cli_loop.TerminalPrompt())
     registry.register(tool(lambda path: path, name="wipe", description="Wipe it.", destructive=True))
     result = registry.call_sync("wipe", {"path": "a" * cli_loop.MOST_SHOWN})
@@ -171,7 +171,7 @@ def test_a_request_has_a_coloured_diff_and_plain_options(monkeypatch, capsys):
         "\x1b[31m  -old\x1b[0m",
         "\x1b[32m  +new\x1b[0m",
     ]
-    options = next(cli_loop.dialogue(request)).splitlines()
+    options = next(cli_loop.approval_questions(request)).splitlines()
     assert [option[:5] for option in options] == ["Run i", "  y  ", "  a  ", "  w  ", "  n  ", "> "]
 
 

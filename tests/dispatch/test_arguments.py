@@ -25,13 +25,13 @@ from pegboard import (
     ToolRegistry,
     ToolsetFunction,
 )
-from pegboard.callbacks import quick
+from pegboard.callbacks import nonblocking
 from pegboard.dispatch import arguments as module
 from pegboard.dispatch.arguments import coerced, parse, parse_arguments, parse_call
 from pegboard.dispatch.find import unknown
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.events import ArgumentsSoFar, Partial, parse_partial
-from pegboard.json import MAX_DEPTH, canonical_json, json_faults
+from pegboard.json import MAX_DEPTH, canonical_json, json_problems
 from pegboard.threads import WorkerPool
 from schema_strategies import SCHEMAS, VALUES
 from strategies import JSON_TREES, json_values
@@ -365,7 +365,7 @@ def test_any_input_gives_a_mapping_or_a_call_error(anything):
         refusal = error
     if refusal is None:
         assert type(arguments) is dict
-        assert json_faults(arguments) == ()
+        assert json_problems(arguments) == ()
     else:
         assert refusal.kind == "invalid_arguments"
         assert refusal.problems
@@ -932,7 +932,7 @@ def threads_of(make, send, arguments, **facts):
         ran.append(threading.current_thread() is threading.main_thread())
         return ["(root): no"] if isinstance(given, dict) else "in my words"
 
-    tool = make(echo, schema=BAD_SCHEMA, **{name: quick(note) if fast else note for name, fast in facts.items()})
+    tool = make(echo, schema=BAD_SCHEMA, **{name: nonblocking(note) if fast else note for name, fast in facts.items()})
     return send(tool, arguments).result, ran
 
 

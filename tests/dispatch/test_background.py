@@ -28,7 +28,7 @@ from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
 from pegboard.events import CallAborted, CallCompleted, CallFailed
 from pegboard.threads import WorkerPool
-from pegboard.tools import as_tools
+from pegboard.tools import tools_from
 
 PATIENCE = 60  # seconds; only a broken test waits so long
 
@@ -356,7 +356,7 @@ def test_the_description_of_a_long_running_tool_forbids_repeated_calls():
         """Bakes a cake."""
         return "oven"
 
-    (made,) = as_tools(bake)
+    (made,) = tools_from(bake)
     assert made.spec.description == (
         "Bakes a cake.\n\nThis tool takes a long time. Its first result only says that it is pending; the final result "
         "comes later, automatically. Do not call it again for the same task in the meantime."

@@ -21,7 +21,7 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.callbacks import Callback, quick
+from pegboard.callbacks import Callback, nonblocking
 from pegboard.catalogue import LazyPlugin
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.stages import run_stages
@@ -44,7 +44,9 @@ def later(function):
     return asked
 
 
-both = pytest.mark.parametrize("as_written", [lambda function: function, quick, later], ids=["plain", "quick", "async"])
+both = pytest.mark.parametrize(
+    "as_written", [lambda function: function, nonblocking, later], ids=["plain", "quick", "async"]
+)
 
 
 def nothing(*_):
@@ -464,7 +466,7 @@ def test_plain_callbacks_run_off_the_loop_and_all_others_in_it(make, send, diary
         seen.append(threading.current_thread() is threading.main_thread())
 
     function = diary.failing_tool if stage == "on_error" else diary.tool
-    send(make(function), **{stage: [note, quick(lambda *_: note()), later(note)]})
+    send(make(function), **{stage: [note, nonblocking(lambda *_: note()), later(note)]})
     assert seen == [False, True, True]
 
 
@@ -504,7 +506,7 @@ def test_an_async_callback_that_ignores_its_limit_is_closed(make, send):
     assert send(make(nothing), before=[stubborn], limits=limits).result.kind == "callback_failure"
 
 
-@pytest.mark.parametrize(("callback", "steps"), [(quick(lambda *_: None), 1), (later(nothing), 2)])
+@pytest.mark.parametrize(("callback", "steps"), [(nonblocking(lambda *_: None), 1), (later(nothing), 2)])
 def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps):
     """As a tool is; the watchdog sees each step."""
     seen = []
@@ -611,7 +613,9 @@ async def test_tell_calls_all_callbacks_and_logs_failures(registry, caplog):
     def broken():
         raise ValueError("oops")
 
-    chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: outcomes.append(outcome) or None))
+    chain = await chain_of(
+        registry, "after_turn", broken, nonblocking(lambda outcome: outcomes.append(outcome) or None)
+    )
     await chain.tell(1, 2, "the outcome")
     assert outcomes == ["the outcome"]
     assert "oops" in caplog.text
@@ -789,7 +793,7 @@ def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap
         threads.append(threading.current_thread() is threading.main_thread())
         return call_next()
 
-    @quick
+    @nonblocking
     def passes_on_too(context, tool, arguments, call_next):
         return passes_on(context, tool, arguments, call_next)
 

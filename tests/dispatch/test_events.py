@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from pegboard import Later, Once, Reject, Tool, ToolCall, ToolRegistry, ToolResult, tool
-from pegboard.callbacks import Callback, by_name, quick
+from pegboard.callbacks import Callback, accept_keywords, nonblocking
 from pegboard.dispatch import events
 from pegboard.dispatch.events import Observers, ended
 from pegboard.events import (
@@ -172,10 +172,10 @@ async def at_once(received, **facts):
     ("observer", "in_the_loop"),
     [
         (lambda received: received, False),
-        (quick, True),
+        (nonblocking, True),
         (lambda received: partial(later, received), True),
         (lambda received: partial(cancelled, received), True),
-        (lambda received: by_name(partial(at_once, received), ["event"]), True),
+        (lambda received: accept_keywords(partial(at_once, received), ["event"]), True),
     ],
     ids=["plain", "quick", "async", "cancels itself", "by name"],
 )
@@ -341,7 +341,7 @@ def test_events_lost_in_a_closed_loop_are_counted_at_the_next_event():
     observers = Observers()
     received = []
 
-    @quick
+    @nonblocking
     def observe(event):
         received.append(event.call_id)
 
@@ -372,7 +372,7 @@ async def test_a_loop_may_end_in_another_thread_while_an_event_is_emitted():
             observers._loops.clear()  # as a thread does at the end of its loop
             return False
 
-    @quick
+    @nonblocking
     def observe(event):
         received.append(event.call_id)
 

@@ -20,7 +20,7 @@ from pegboard import (
     ToolRegistry,
     tool,
 )
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
@@ -124,7 +124,7 @@ def test_an_async_handler_may_give_any_awaitable(make, call):
         future.set_result("from a future")
         return future
 
-    assert call(make(None).evolve(handler=Handler(tool, lambda: with_nothing, Flavour.ASYNC))) == "from a future"
+    assert call(make(None).evolve(handler=Handler(tool, lambda: with_nothing, CallableKind.ASYNC))) == "from a future"
 
 
 def with_nothing(context, arguments):
@@ -174,12 +174,12 @@ def test_an_async_generator_may_be_any_async_iterable(make, call):
                 return item
             raise StopAsyncIteration
 
-    handler = Handler(Source, lambda: with_nothing, Flavour.ASYNC_GENERATOR)
+    handler = Handler(Source, lambda: with_nothing, CallableKind.ASYNC_GENERATOR)
     assert call(make(None).evolve(handler=handler)) == ["a", "b"]
 
 
 def test_a_generator_may_be_any_iterable(make, call):
-    handler = Handler(lambda: [1, 2], lambda: with_nothing, Flavour.GENERATOR)
+    handler = Handler(lambda: [1, 2], lambda: with_nothing, CallableKind.GENERATOR)
     assert call(make(None).evolve(handler=handler)) == [1, 2]
 
 

@@ -10,7 +10,7 @@ import pytest
 from installed import GREETER, SECONDS, install, write
 from pegboard.plugins import discovery, load
 from pegboard.plugins.manifest import manifest_path, write_manifest
-from pegboard.testing import probe
+from pegboard.testing import probe_plugins
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def site(tmp_path, monkeypatch):
         install(folder, f"dist-{name}", version, f"[pegboard]\n{name} = {module}\n", record=f"{module}.py,,\n")
 
     def write_manifests() -> None:
-        for found, manifest in list(probe(discovery.discover().entries, {}, seconds=SECONDS)):
+        for found, manifest in list(probe_plugins(discovery.discover().entries, {}, seconds=SECONDS)):
             path = manifest_path(found)
             write_manifest(path, [manifest])
             record = Path(found.location) / "RECORD"

@@ -25,16 +25,16 @@ from pegboard import (
     ToolResult,
     ToolSpec,
     hookimpl,
-    only,
     register_plugin,
     tool,
+    when,
 )
 from pegboard.config import Config
 from pegboard.errors import RegistrationError
 from pegboard.execution import LocalExecutor
 from pegboard.plugins import hookspecs, load as load_module
 from pegboard.plugins.manifest import PluginManifest
-from pegboard.testing import FoundPlugin, PluginManager, gather
+from pegboard.testing import FoundPlugin, PluginManager, load_plugin
 
 
 def named(name: str):
@@ -137,7 +137,7 @@ def test_callbacks_run_in_pluggys_order(registry, manager) -> None:
 
 
 def test_a_hook_may_be_limited_to_some_tools(registry, manager) -> None:
-    manager.register(implementing(before_tool=only("tag:network")(lambda: Deny("no"))), Origin("careful"))
+    manager.register(implementing(before_tool=when("tag:network")(lambda: Deny("no"))), Origin("careful"))
     registry.register(
         *(Tool.from_function(lambda: "done", name=f"tool_{tag}", tags=[tag]) for tag in ("disk", "network"))
     )
@@ -243,7 +243,7 @@ class Greeter:
 
 def test_a_plugin_class_is_instantiated_per_registry() -> None:
     """A new one each time, so that registries never share a plugin's state."""
-    first, second = gather(Origin("g"), Greeter, {}), gather(Origin("g"), Greeter, {})
+    first, second = load_plugin(Origin("g"), Greeter, {}), load_plugin(Origin("g"), Greeter, {})
     assert isinstance(first.plugin, Greeter)
     assert first.plugin is not second.plugin
     assert first.hooks == ("pegboard_before_tool", "pegboard_register_tools")
@@ -252,9 +252,9 @@ def test_a_plugin_class_is_instantiated_per_registry() -> None:
 def test_settings_are_read_only() -> None:
     """A plugin can't change them."""
     meddler = implementing(register_tools=lambda settings: settings.update(a=2), before_tool=lambda: None)
-    loaded = gather(Origin("m"), meddler, {"a": 1})
+    loaded = load_plugin(Origin("m"), meddler, {"a": 1})
     assert "'mappingproxy' object has no attribute 'update'" in loaded.faults[0]
-    assert gather(Origin("g"), Greeter, {"as": "hello"}).tools[0].name == "hello"
+    assert load_plugin(Origin("g"), Greeter, {"as": "hello"}).tools[0].name == "hello"
 
 
 def test_one_bad_registration_costs_only_itself() -> None:
@@ -266,7 +266,7 @@ def test_one_bad_registration_costs_only_itself() -> None:
         register_toolsets=lambda register: register("no toolset"),
         register_predicates=lambda register: [register("mine", print) for _ in range(2)] and None,
     )
-    loaded = gather(Origin("mixed"), mixed, {})
+    loaded = load_plugin(Origin("mixed"), mixed, {})
     assert [each.name for each in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
@@ -350,13 +350,13 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
         def pegboard_from_the_future(self) -> None:
             pass
 
-    (fault,) = gather(Origin("typo"), Typo(), {}).faults
+    (fault,) = load_plugin(Origin("typo"), Typo(), {}).faults
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
 def test_an_unknown_hook_argument_fails_the_plugin() -> None:
     with pytest.raises(pluggy.PluginValidationError, match=r"before_tool.*\n.*\nArgument.*'nosuch'"):
-        gather(Origin("wrong"), implementing(before_tool=lambda context, nosuch: None), {})
+        load_plugin(Origin("wrong"), implementing(before_tool=lambda context, nosuch: None), {})
 
 
 def test_a_wrapper_is_refused_with_what_to_do() -> None:
@@ -365,7 +365,7 @@ def test_a_wrapper_is_refused_with_what_to_do() -> None:
     def wrap():
         return (yield)
 
-    loaded = gather(Origin("w"), implementing({"wrapper": True}, before_tool=wrap), {})
+    loaded = load_plugin(Origin("w"), implementing({"wrapper": True}, before_tool=wrap), {})
     assert "pegboard_wrap_tool" in loaded.faults[0]
     assert loaded.hooks == ()
 
@@ -373,7 +373,7 @@ def test_a_wrapper_is_refused_with_what_to_do() -> None:
 def test_a_hook_that_raises_before_registering_fails_the_plugin() -> None:
     """`SystemExit` included."""
     with pytest.raises(SystemExit):
-        gather(Origin("exits"), implementing(register_tools=lambda register: sys.exit(3)), {})
+        load_plugin(Origin("exits"), implementing(register_tools=lambda register: sys.exit(3)), {})
 
 
 def test_a_hook_that_raises_later_keeps_what_it_registered() -> None:
@@ -383,7 +383,7 @@ def test_a_hook_that_raises_later_keeps_what_it_registered() -> None:
         register(greet)
         raise OSError("disk full")
 
-    loaded = gather(Origin("half"), implementing(register_tools=register_tools), {})
+    loaded = load_plugin(Origin("half"), implementing(register_tools=register_tools), {})
     assert [each.name for each in loaded.tools] == ["greet"]
     assert loaded.faults == ["pegboard_register_tools raised OSError: disk full"]
 

@@ -320,7 +320,7 @@ def test_a_manifest_that_cannot_be_written_is_named(tmp_path):
 # Tools that process requests, before and after their plugin is imported ----------------------------------------------
 
 CODE = """
-from pegboard import Tool, hookimpl, quick, tool
+from pegboard import Tool, hookimpl, nonblocking, tool
 
 @tool(instructions="Greet politely.")
 def greet(who: str) -> str:
@@ -330,7 +330,7 @@ def greet(who: str) -> str:
 def plain(request, context):
     return request.with_instructions(f"plain for {context.user}")
 
-@quick
+@nonblocking
 def on_the_loop(request):
     return request.with_instructions("quick")
 

@@ -12,12 +12,12 @@ import pytest
 
 from installed import GREETER, SECONDS
 from pegboard.plugins import discovery, probe as probe_module
-from pegboard.testing import probe
+from pegboard.testing import probe_plugins
 
 
 def probed(site, seconds: float):
     """The results of loading everything that the site has, by plugin."""
-    return {found.name: known for found, known in probe(discovery.discover().entries, {}, seconds=seconds)}
+    return {found.name: known for found, known in probe_plugins(discovery.discover().entries, {}, seconds=seconds)}
 
 
 SETTLED = """
@@ -56,7 +56,7 @@ def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypa
     settings = {"settled": {"as": "mine"}}
     killed, kill = [], os.killpg
     monkeypatch.setattr(os, "killpg", lambda pid, number: killed.append(pid) or kill(pid, number))
-    found = list(probe(entries, settings, seconds=SECONDS, progress=lambda *facts: progress.append(facts)))
+    found = list(probe_plugins(entries, settings, seconds=SECONDS, progress=lambda *facts: progress.append(facts)))
     assert len(killed) == len({*killed}) == len(entries)  # not twice: the number may be another process's by then
     assert progress == [(number, len(entries), entry.name) for number, entry in enumerate(entries)]
     by_name = {found.name: known for found, known in found}

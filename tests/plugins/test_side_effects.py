@@ -80,8 +80,8 @@ def test_output_of_other_threads_isnt_truncated(site, capsys) -> None:
 
 def test_of_plugins_loaded_concurrently_one_is_watched(site) -> None:
     """A change can't be attributed to one of two."""
-    inner = "import os, pegboard\nfrom pegboard.testing import observed\nnotes = []\n"
-    site("one", f"{inner}with observed(notes): os.environ['MINE'] = '1'\n" + GREETER.format(name="greet"))
+    inner = "import os, pegboard\nfrom pegboard.testing import watch_side_effects\nnotes = []\n"
+    site("one", f"{inner}with watch_side_effects(notes): os.environ['MINE'] = '1'\n" + GREETER.format(name="greet"))
     problems = pegboard.load(live=True).problems()
     del os.environ["MINE"]
     assert [problem.cause for problem in problems] == ["while it was loaded, it changed the environment: MINE"]

@@ -9,8 +9,8 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ModelRequest, Origin, Pipeline, Placed, ReadonlyContext, Tool, ToolContext, ToolRegistry
-from pegboard.callbacks import Callback, quick
+from pegboard import ModelRequest, Origin, Pipeline, Position, ReadonlyContext, Tool, ToolContext, ToolRegistry
+from pegboard.callbacks import Callback, nonblocking
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages import Message
 from pegboard.request import ProcessorProblem
@@ -26,7 +26,7 @@ REQUEST = ModelRequest("a")
 
 def says(text):
     """A step that says something."""
-    return quick(lambda request: request.with_instructions(text))
+    return nonblocking(lambda request: request.with_instructions(text))
 
 
 ABC = built_in(("a", says("a")), ("b", says("b")), ("c", says("c")))
@@ -160,16 +160,16 @@ def test_they_follow_the_first_steps_that_are_left(removed):
     ],
 )
 def test_a_placed_processor_goes_to_its_place(placed, place):
-    assert brought(("x", Placed(says("x"), **placed), FILES)).index("x") == place
+    assert brought(("x", Position(says("x"), **placed), FILES)).index("x") == place
 
 
 def test_a_neighbour_may_be_registered_later_or_be_itself():
-    first = ("x", Placed(says("x"), after="y"), FILES)
-    second = ("y", Placed(says("y"), before="pack_tools"), GIT)
+    first = ("x", Position(says("x"), after="y"), FILES)
+    second = ("y", Position(says("y"), before="pack_tools"), GIT)
     assert brought(first, second)[-3:] == ("y", "x", "pack_tools")
-    circle = [("x", Placed(says("x"), after="y"), FILES), ("y", Placed(says("y"), after="x"), GIT)]
+    circle = [("x", Position(says("x"), after="y"), FILES), ("y", Position(says("y"), after="x"), GIT)]
     assert sorted(brought(*circle)[2:4]) == ["x", "y"]
-    assert brought(("x", Placed(says("x"), after="x"), FILES))[2] == "x"
+    assert brought(("x", Position(says("x"), after="x"), FILES))[2] == "x"
 
 
 def test_later_ones_follow_earlier_ones_and_precede_the_hosts():
@@ -219,7 +219,7 @@ def test_a_registered_processor_neednt_be_hashable():
 @given(st.permutations(range(4)))
 def test_registering_is_idempotent(order):
     entries = [(f"x{number}", says("x"), FILES) for number in range(3)]
-    entries.append(("x3", Placed(says("x"), after="x1"), GIT))
+    entries.append(("x3", Position(says("x"), after="x1"), GIT))
     entries = [entries[number] for number in order]
     once = SHAPE.with_brought(entries)
     assert once.with_brought(entries) == once
@@ -253,7 +253,7 @@ def fails(request):
     raise ValueError("no luck")
 
 
-@quick  # a thread that is late would drop the coroutine, which warns in another test
+@nonblocking  # a thread that is late would drop the coroutine, which warns in another test
 def never():
     return asyncio.Event().wait()
 
@@ -276,15 +276,15 @@ async def cancels_itself():
 
 FAULTS = [
     (fails, "ValueError: no luck"),
-    (quick(nonsense), "TypeError: returned str; it must return a ModelRequest or None"),
+    (nonblocking(nonsense), "TypeError: returned str; it must return a ModelRequest or None"),
     (never, "TimeoutError: gave no answer within 0.05 s"),
     (ends, "SystemExit: 3"),
-    (quick(interrupts), "KeyboardInterrupt"),
+    (nonblocking(interrupts), "KeyboardInterrupt"),
     (cancels_itself, "CancelledError"),
 ]
 
 
-NO_TOOLS = quick(lambda request: request.evolve(tools=[1]))
+NO_TOOLS = nonblocking(lambda request: request.evolve(tools=[1]))
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_a_tool_with_hidden_characters_fails_the_plugins_step():
 
 
 def test_problems_are_of_this_run_and_no_step_loses_them():
-    step = built_in(("anew", quick(lambda request: ModelRequest("b")))).processors
+    step = built_in(("anew", nonblocking(lambda request: ModelRequest("b")))).processors
     pipeline = Pipeline((*ABC.append("bad", fails, owner=FILES).processors, *step))
     once = process(pipeline)
     assert [problem.processor for problem in once.problems] == ["bad"]
@@ -368,7 +368,7 @@ def test_problems_are_of_this_run_and_no_step_loses_them():
 
 def test_a_problem_without_an_exception_is_observed_too():
     observed = []
-    noted = quick(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
+    noted = nonblocking(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
     process(built_in(("note", noted)), observe=lambda what, error: observed.append((what, str(error))))
     assert observed == [("request processor 'note' of the host", "odd")]
 
@@ -443,7 +443,7 @@ def test_its_summary_is_the_first_line_of_its_docstring():
 @pytest.mark.parametrize("places", [{}, {"before": "a", "after": "b"}])
 def test_exactly_one_place_is_required(places):
     with pytest.raises(ValueError, match="exactly one of the two"):
-        Placed(print, **places)
+        Position(print, **places)
 
 
 SHORT, PATIENT = Runner(timeout=0.05), Runner(timeout=30)
@@ -464,7 +464,7 @@ def test_any_exception_becomes_a_problem(error):
         await asyncio.sleep(0)
         raise error
 
-    for function in (plain, quick(lambda: plain() or None), waiting):
+    for function in (plain, nonblocking(lambda: plain() or None), waiting):
         (problem,) = process(Pipeline().append("p", function, owner=FILES)).problems
         assert isinstance(problem.error, error | RuntimeError)  # which coroutines raise for `StopIteration`
 

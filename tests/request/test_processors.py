@@ -25,7 +25,7 @@ from pegboard import (
     ToolResult,
     ToolSpec,
 )
-from pegboard.callbacks import quick
+from pegboard.callbacks import nonblocking
 from pegboard.messages import CallPart, HostedPart, Message, ResultPart, TextPart
 from pegboard.request.pipeline import Runner
 from pegboard.request.processors import (
@@ -82,7 +82,7 @@ def asked(*toolsets, static=(), context=EMPTY_CONTEXT, where=None, **facts):
     return asyncio.run(_instructions(request, context, Runner()))
 
 
-@quick
+@nonblocking
 def on_the_loop(context):
     assert threading.current_thread() is threading.main_thread()
     return f"for {context.user}"
@@ -214,7 +214,7 @@ ANN = ReadonlyContext(user="ann")
 
 
 def says(text):
-    return quick(lambda request: request.with_instructions(text))
+    return nonblocking(lambda request: request.with_instructions(text))
 
 
 def processed(*tools, context=EMPTY_CONTEXT, **facts):
@@ -257,13 +257,13 @@ def test_a_deferred_tool_processes_the_request_once_it_is_found(loads_deferred, 
 
 
 def test_a_removed_tool_doesnt_process_the_request():
-    without = quick(lambda request: request.evolve(tools=request.tools.without("mine", {"b": "not today"})))
+    without = nonblocking(lambda request: request.evolve(tools=request.tools.without("mine", {"b": "not today"})))
     made = processed(Tool.processor("a", without), Tool.processor("b", says("b")))
     assert (made.instructions, made.tools.names) == ((), ("a",))
 
 
 def test_a_tool_may_add_others():
-    brings = quick(lambda request: request.evolve(tools=request.tools.with_tools(make_tool("x"))))
+    brings = nonblocking(lambda request: request.evolve(tools=request.tools.with_tools(make_tool("x"))))
     assert processed(Tool.processor("a", brings)).tools.names == ("a", "x")
 
 
@@ -291,7 +291,7 @@ def test_a_tool_that_fails_is_skipped(function, cause, plugin):
 
 
 def test_problems_survive_a_request_that_a_tool_builds_anew():
-    anew = quick(lambda request: ModelRequest("new", tools=request.tools))
+    anew = nonblocking(lambda request: ModelRequest("new", tools=request.tools))
     made = processed(Tool.processor("a", raises), Tool.processor("b", anew))
     assert (made.messages, [problem.tool for problem in made.problems]) == ((Message.user("new"),), ["a"])
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from installed import install, write
-from pegboard.testing import probe
+from pegboard.testing import probe_plugins
 
 
 @pytest.fixture
@@ -40,4 +40,4 @@ def patient(monkeypatch):
     """Lets a plugin take longer to load than a user would wait: the machine may be busy."""
     for module in ("check", "calls"):
         monkeypatch.setattr(f"pegboard.testing.{module}.LOAD_SECONDS", 120.0)
-    monkeypatch.setitem(probe.__kwdefaults__, "seconds", 120.0)
+    monkeypatch.setitem(probe_plugins.__kwdefaults__, "seconds", 120.0)

@@ -19,7 +19,7 @@ from annotated_types import Ge, Le
 from pegboard import Grammar, Origin, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool, tool_of
 from pegboard.errors import FatalToolError
 from pegboard.plugins.manifest import manifest_text
-from pegboard.testing import Report, check_plugin, gather, manifest_of
+from pegboard.testing import Report, check_plugin, load_plugin, manifest_of
 from pegboard.testing.calls import Subject
 from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec
 from pegboard.timeout import Watchdog
@@ -217,7 +217,7 @@ def greeter(who: str = "you", condition: str = "pass") -> str:
 def manifest_for(site, name: str, code: str) -> str:
     """The text of the manifest that `registry manifest write` would write for this code."""
     module = site(name, code)
-    return manifest_text([manifest_of(gather(Origin(name, f"dist-{name}", "1.0"), import_module(module), {}))])
+    return manifest_text([manifest_of(load_plugin(Origin(name, f"dist-{name}", "1.0"), import_module(module), {}))])
 
 
 def test_a_plugin_that_registers_something_else_each_time_is_found() -> None:

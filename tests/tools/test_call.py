@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pegboard import REMOVED, Actions, CallFault, Confirmation, ToolCall
-from pegboard.tools import State, merged
+from pegboard.tools import State, merge_actions
 from pegboard.tools.call import MOST_EARLIER, PendingActions
 
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
@@ -149,7 +149,7 @@ def test_any_request_makes_actions_non_empty(facts):
 def test_the_last_calls_change_wins_and_conflicts_are_named():
     first = Actions({"a": 1, "b": 1}, {"f": 2}, "writer", escalate=True)
     second = Actions({"b": REMOVED, "c": 3}, {"f": 1, "g": 1}, None, skip_summarization=True)
-    assert merged([first, second]) == Actions(
+    assert merge_actions([first, second]) == Actions(
         {"a": 1, "b": REMOVED, "c": 3},
         {"f": 2, "g": 1},
         "writer",
@@ -157,7 +157,7 @@ def test_the_last_calls_change_wins_and_conflicts_are_named():
         skip_summarization=True,
         conflicts=("b",),
     )
-    assert merged([second, first]).state_delta["b"] == 1
+    assert merge_actions([second, first]).state_delta["b"] == 1
 
 
 def test_changes_of_dicts_are_merged_key_by_key():
@@ -165,19 +165,19 @@ def test_changes_of_dicts_are_merged_key_by_key():
     base = {"plan": {"owner": "ann", "steps": {"a": 1, "b": 1}, "old": 1}, "tags": ["x"]}
     first = Actions({"plan": {"owner": "ann", "steps": {"a": 2, "b": 1}, "new": 1}, "tags": ["x", "y"]})
     second = Actions({"plan": {"owner": "bob", "steps": {"a": 3, "b": 2}, "old": 1}, "tags": ["x"]})
-    together = merged([first, second], base)
+    together = merge_actions([first, second], base)
     plan = {"owner": "bob", "steps": {"a": 3, "b": 2}, "new": 1}
     assert together.state_delta == {"plan": plan, "tags": ["x", "y"]}
     assert together.conflicts == ("plan.steps.a",)
     removes = Actions({"plan": REMOVED})
-    assert merged([first, removes], base).state_delta["plan"] is REMOVED
-    assert merged([first, removes], base).conflicts == ("plan",)
+    assert merge_actions([first, removes], base).state_delta["plan"] is REMOVED
+    assert merge_actions([first, removes], base).conflicts == ("plan",)
 
 
 def test_without_a_base_different_values_are_a_conflict():
     first, second = Actions({"plan": {"a": 1, "b": 1}}), Actions({"plan": {"a": 2, "c": 1}})
-    assert merged([first, second]).state_delta == {"plan": {"a": 2, "b": 1, "c": 1}}
-    assert merged([first, second]).conflicts == ("plan.a",)
+    assert merge_actions([first, second]).state_delta == {"plan": {"a": 2, "b": 1, "c": 1}}
+    assert merge_actions([first, second]).conflicts == ("plan.a",)
 
 
 NESTED = st.recursive(st.integers(0, 2), lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3))
@@ -189,7 +189,7 @@ def test_a_call_that_changed_nothing_makes_no_conflict(base, changed):
     idle, busy = Actions(base), Actions({**dict.fromkeys(base, REMOVED), **changed})
     for calls in ([idle, busy], [busy, idle]):
         state = dict(base)
-        together = merged(calls, base)
+        together = merge_actions(calls, base)
         together.apply_to(state)
         assert (state, together.conflicts) == (changed, ())
 
@@ -201,18 +201,21 @@ def test_temporary_keys_are_in_neither_delta_nor_json():
     pending.state["kept"] = 2
     actions = pending.actions
     assert (actions.state_delta, actions.temporary) == ({"kept": 2}, {"temp:new": 1, "temp:old": REMOVED})
-    assert merged([actions, Actions(temporary={"temp:new": 3})]).temporary == {"temp:new": 3, "temp:old": REMOVED}
+    assert merge_actions([actions, Actions(temporary={"temp:new": 3})]).temporary == {
+        "temp:new": 3,
+        "temp:old": REMOVED,
+    }
     assert Actions.from_json({**actions.to_json(), "temporary": {"temp:forged": 1}}).temporary == {}
 
 
 def test_the_last_calls_transfer_wins():
-    assert merged([Actions(transfer_to="a"), Actions(transfer_to="b"), Actions()]).transfer_to == "b"
+    assert merge_actions([Actions(transfer_to="a"), Actions(transfer_to="b"), Actions()]).transfer_to == "b"
 
 
 @given(st.lists(ACTIONS, max_size=4), st.dictionaries(KEYS, st.integers()))
 def test_a_merged_delta_equals_the_calls_deltas_one_by_one(calls, state):
     at_once, one_by_one = dict(state), dict(state)
-    merged(calls).apply_to(at_once)
+    merge_actions(calls).apply_to(at_once)
     for call in calls:
         call.apply_to(one_by_one)
     assert at_once == one_by_one

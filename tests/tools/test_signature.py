@@ -36,7 +36,7 @@ from pegboard import (
     schema_of,
     tool,
 )
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
@@ -375,29 +375,29 @@ async def async_generator():
 @pytest.mark.parametrize(
     ("function", "annotation", "flavour", "value"),
     [
-        (plain, int, Flavour.PLAIN, int),
-        (plain, EMPTY, Flavour.PLAIN, EMPTY),
-        (plain, Iterable[int], Flavour.PLAIN, Iterable[int]),
-        (plain, Awaitable[int], Flavour.ASYNC, int),
-        (plain, Awaitable, Flavour.ASYNC, EMPTY),
-        (plain, typing.Awaitable, Flavour.ASYNC, EMPTY),
-        (plain, Coroutine[Any, Any, int], Flavour.ASYNC, int),
-        (plain, Iterator[int], Flavour.GENERATOR, list[int]),
-        (plain, AsyncIterator[int], Flavour.ASYNC_GENERATOR, list[int]),
-        (coroutine, int, Flavour.ASYNC, int),
-        (coroutine, list[int], Flavour.ASYNC, list[int]),
-        (generator, Iterator[int], Flavour.GENERATOR, list[int]),
-        (generator, Iterable[int], Flavour.GENERATOR, list[int]),
-        (generator, Generator[int, None, None], Flavour.GENERATOR, list[int]),
-        (generator, Generator[str, None, int], Flavour.GENERATOR, int),
-        (generator, Generator[str, None, Any], Flavour.GENERATOR, Any),
-        (generator, Iterator[str], Flavour.GENERATOR, list[str]),
-        (generator, Iterator[Any], Flavour.GENERATOR, EMPTY),
-        (generator, Iterator[ImageContent], Flavour.GENERATOR, EMPTY),
-        (generator, collections.abc.Iterator, Flavour.GENERATOR, EMPTY),
-        (generator, EMPTY, Flavour.GENERATOR, EMPTY),
-        (async_generator, AsyncGenerator[int, None], Flavour.ASYNC_GENERATOR, list[int]),
-        (async_generator, EMPTY, Flavour.ASYNC_GENERATOR, EMPTY),
+        (plain, int, CallableKind.PLAIN, int),
+        (plain, EMPTY, CallableKind.PLAIN, EMPTY),
+        (plain, Iterable[int], CallableKind.PLAIN, Iterable[int]),
+        (plain, Awaitable[int], CallableKind.ASYNC, int),
+        (plain, Awaitable, CallableKind.ASYNC, EMPTY),
+        (plain, typing.Awaitable, CallableKind.ASYNC, EMPTY),
+        (plain, Coroutine[Any, Any, int], CallableKind.ASYNC, int),
+        (plain, Iterator[int], CallableKind.GENERATOR, list[int]),
+        (plain, AsyncIterator[int], CallableKind.ASYNC_GENERATOR, list[int]),
+        (coroutine, int, CallableKind.ASYNC, int),
+        (coroutine, list[int], CallableKind.ASYNC, list[int]),
+        (generator, Iterator[int], CallableKind.GENERATOR, list[int]),
+        (generator, Iterable[int], CallableKind.GENERATOR, list[int]),
+        (generator, Generator[int, None, None], CallableKind.GENERATOR, list[int]),
+        (generator, Generator[str, None, int], CallableKind.GENERATOR, int),
+        (generator, Generator[str, None, Any], CallableKind.GENERATOR, Any),
+        (generator, Iterator[str], CallableKind.GENERATOR, list[str]),
+        (generator, Iterator[Any], CallableKind.GENERATOR, EMPTY),
+        (generator, Iterator[ImageContent], CallableKind.GENERATOR, EMPTY),
+        (generator, collections.abc.Iterator, CallableKind.GENERATOR, EMPTY),
+        (generator, EMPTY, CallableKind.GENERATOR, EMPTY),
+        (async_generator, AsyncGenerator[int, None], CallableKind.ASYNC_GENERATOR, list[int]),
+        (async_generator, EMPTY, CallableKind.ASYNC_GENERATOR, EMPTY),
     ],
 )
 def test_the_flavour_is_decided_by_code_and_type(function, annotation, flavour, value):

@@ -18,7 +18,7 @@ from pegboard import (
     ToolContext,
 )
 from pegboard.errors import ArtifactError
-from pegboard.tools import checked_name
+from pegboard.tools import check_artifact_name
 from pegboard.tools.services import Services
 from pegboard.tools.stores import MOST_CHARACTERS, _InMemoryArtifacts, _InMemoryMemory
 
@@ -83,7 +83,7 @@ def test_deleting_removes_all_versions():
 
 @pytest.mark.parametrize("name", ["a.txt", "charts/2026 (1).png", "user:photo.jpg", "größe", "a" * 255, ".env"])
 def test_plain_names_are_valid(name):
-    assert checked_name(name) == name
+    assert check_artifact_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_unsafe_names_are_refused_with_the_reason(name, reason):
 @given(st.text(alphabet=st.sampled_from("a./\\: ~\n\u202e"), max_size=8) | st.text(max_size=8))
 def test_a_valid_name_stays_below_its_folder_on_every_system(name):
     try:
-        bare = checked_name(name).removeprefix("user:")
+        bare = check_artifact_name(name).removeprefix("user:")
     except ArtifactError:
         return
     for path in (PurePosixPath(bare), PureWindowsPath(bare)):

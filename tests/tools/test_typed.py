@@ -13,7 +13,7 @@ import pytest
 
 from pegboard import Policy, Tool, ToolAnnotations, ToolContext, ToolSpec, TypedTool, tool, tool_of
 from pegboard.errors import DefinitionError, SchemaError
-from pegboard.tools import as_tools
+from pegboard.tools import tools_from
 from pegboard.tools.tool import snake_case
 from pegboard.tools.typed import _tools_of
 
@@ -354,22 +354,22 @@ def test_the_tools_of_a_module_are_those_that_it_defines():
 
 def test_as_tools_accepts_every_kind_of_object():
     made = Tool(ToolSpec("made"))
-    assert as_tools(made) == [made]
-    assert as_tools(add) == [tool_of(add)]
-    assert names(as_tools(plain)) == ["plain"]
-    assert names(as_tools(functools.partial(plain))) == ["plain"]
-    assert names(as_tools(Derived().third)) == ["third"]
-    assert names(as_tools(Base().first)) == ["first"]
-    assert names(as_tools(Base().helper)) == ["helper"]
-    assert names(as_tools(Derived())) == ["second", "first", "third"]
-    assert names(as_tools(module(made=made))) == ["made"]
-    assert names(as_tools(Echo)) == ["echo"]
-    assert names(as_tools(Echo())) == ["echo"]
+    assert tools_from(made) == [made]
+    assert tools_from(add) == [tool_of(add)]
+    assert names(tools_from(plain)) == ["plain"]
+    assert names(tools_from(functools.partial(plain))) == ["plain"]
+    assert names(tools_from(Derived().third)) == ["third"]
+    assert names(tools_from(Base().first)) == ["first"]
+    assert names(tools_from(Base().helper)) == ["helper"]
+    assert names(tools_from(Derived())) == ["second", "first", "third"]
+    assert names(tools_from(module(made=made))) == ["made"]
+    assert names(tools_from(Echo)) == ["echo"]
+    assert names(tools_from(Echo())) == ["echo"]
 
 
 def test_a_class_that_cannot_be_made_without_arguments_is_refused():
     with pytest.raises(DefinitionError, match=r"Needy can.t be made without arguments.*Register an instance"):
-        as_tools(Needy)
+        tools_from(Needy)
 
 
 def test_options_given_to_as_tool_override_those_of_the_class():

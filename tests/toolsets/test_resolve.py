@@ -16,7 +16,7 @@ from pegboard import Explanation, Predicate, ReadonlyContext, StaticToolset, fou
 from pegboard.errors import ToolsetError
 from pegboard.json import digest_of
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard.toolsets import Offer, resolve_tools
+from pegboard.toolsets import ToolsetResult, resolve_tools
 from pegboard.toolsets.predicates import Custom, Matches, deferred
 from pegboard.toolsets.resolve import resolve_static, settled_names
 from toolsets.predicate_strategies import contexts, predicates
@@ -151,7 +151,7 @@ SECOND = make_tool("a", plugin="q", toolset="second")
 
 
 def settled(static, *offers):
-    return settled_names(static, [Offer(offer) for offer in offers])
+    return settled_names(static, [ToolsetResult(offer) for offer in offers])
 
 
 @pytest.mark.parametrize(

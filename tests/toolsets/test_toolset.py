@@ -8,12 +8,12 @@ import weakref
 import pytest
 
 from pegboard import Origin, Predicate, ReadonlyContext, StaticToolset, Tool, ToolContext, Toolset, ToolSpec
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.json import JsonText
 from pegboard.schema import validator
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard.toolsets import Offer, ToolMapper, check_once, error_text, toolset as module
+from pegboard.toolsets import ToolMapper, ToolsetResult, check_tool_schemas, error_text, toolset as module
 from pegboard.toolsets.predicates import Custom, Matches, edit, everything
 from pegboard.toolsets.toolset import (
     OwnedToolset,
@@ -118,20 +118,20 @@ def test_instructions_are_the_toolsets_or_else_those_of_inner_ones():
 def test_an_invalid_schema_is_refused(facts, reason):
     for _ in range(2):
         with pytest.raises(SchemaError) as caught:
-            check_once(make_tool("bad", **facts))
+            check_tool_schemas(make_tool("bad", **facts))
         assert str(caught.value).startswith(f"tool 'bad': {reason}")
 
 
 def test_a_tool_is_checked_once(monkeypatch):
     tool = make_tool("a", input_schema={"type": "object", "title": "once"})
-    check_once(tool)
+    check_tool_schemas(tool)
     monkeypatch.setattr(validator, "check_schema", None)
-    check_once(tool)
+    check_tool_schemas(tool)
 
 
 def test_the_check_doesnt_keep_a_tool_alive():
     before = len(module._checked)
-    check_once(make_tool())
+    check_tool_schemas(make_tool())
     gc.collect()
     assert len(module._checked) <= before
 
@@ -156,7 +156,7 @@ def test_problems_have_the_origin_of_their_toolset():
 
 
 def test_an_invalid_tool_of_a_foreign_offer_costs_only_itself():
-    inner = PlainToolset("t", Offer([make_tool("bad", input_schema=BOMB), make_tool("good")]))
+    inner = PlainToolset("t", ToolsetResult([make_tool("bad", input_schema=BOMB), make_tool("good")]))
     offer = offered(OwnedToolset(inner))
     assert ([tool.name for tool in offer], [each.tool for each in offer.problems]) == (["good"], ["bad"])
 
@@ -315,7 +315,7 @@ class Plain(PlainToolset):
 
 def test_a_plain_call_method_runs_in_a_thread():
     (tool,) = asyncio.run(WrapperToolset(Plain(tools=[bare("a")])).tools(EMPTY_CONTEXT))
-    assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
+    assert (tool.handler.flavour, tool.handler.blocking) == (CallableKind.PLAIN, True)
     assert called(tool, {}) == "a"
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from pegboard import Once, ToolCall, ToolRegistry, TurnLimits, quick, run_turn, stream_turn, tool, turn_of
+from pegboard import Once, ToolCall, ToolRegistry, TurnLimits, nonblocking, run_turn, stream_turn, tool, turn_of
 from pegboard.errors import ModelError
 from pegboard.messages import CallPart, Message, ModelResponse, TextDelta, TextPart
 from pegboard.testing import ScriptedApprover, ScriptedModel
@@ -233,7 +233,7 @@ async def test_early_calls_that_the_answer_lacks_go_before_it(registry, log):
     def swap(response):
         return answer(attrs.evolve(ONE, id="new"), TWO) if response.calls == (HANG, ONE) else None
 
-    registry.add_callback("after_model", quick(swap))
+    registry.add_callback("after_model", nonblocking(swap))
     outcome = await run_turn(streams(stream), "Go on.", registry, start_early=True)
     assert log == ["hang", "look 1", "look 2"]  # what the answer still calls for isn't run again
     assert results(outcome) == [("h", "aborted"), ("new", "seen 1"), ("c2", "seen 2")]

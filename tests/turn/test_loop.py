@@ -28,7 +28,7 @@ from pegboard import (
     Toolset,
     TurnLimits,
     TurnOutcome,
-    quick,
+    nonblocking,
     resumed_turn_of,
     run_turn,
     tool,
@@ -246,7 +246,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("stage", ["before_tool", "after_tool"])
     def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn, stage):
-        registry.add_callback(stage, quick(lambda tool: Abort("enough") if tool.name == "fail" else None))
+        registry.add_callback(stage, nonblocking(lambda tool: Abort("enough") if tool.name == "fail" else None))
         with pytest.raises(TurnAbortedError, match="enough") as caught:
             turn([[FAIL, ADD]])
         assert caught.value.outcome.ended == "aborted"
@@ -507,7 +507,7 @@ class TestHostsTools:
 
 class TestTurnCallbacks:
     def test_before_turn_may_replace_the_request(self, registry, turn):
-        registry.add_callback("before_turn", quick(lambda request: request.with_instructions("Be brief.")))
+        registry.add_callback("before_turn", nonblocking(lambda request: request.with_instructions("Be brief.")))
         _, model = turn(["ok"])
         assert model.requests[0].instructions == ("Be brief.",)
 
@@ -519,7 +519,7 @@ class TestTurnCallbacks:
         ],
     )
     def test_a_turn_callback_that_returns_another_type_is_named(self, registry, turn, stage, wrong):
-        registry.add_callback(stage, quick(lambda: 5))
+        registry.add_callback(stage, nonblocking(lambda: 5))
         with pytest.raises(CallbackError, match=wrong):
             turn(["ok"] if stage == "on_stop" else [])
 
@@ -541,12 +541,12 @@ class TestTurnCallbacks:
 
     def test_on_stop_may_continue_the_turn(self, registry, turn):
         messages = iter(["And the tests?", None])
-        registry.add_callback("on_stop", quick(lambda: next(messages)))
+        registry.add_callback("on_stop", nonblocking(lambda: next(messages)))
         outcome, _ = turn(["Done.", "They pass."])
         assert [message.text for message in outcome.messages] == ["Go on.", "Done.", "And the tests?", "They pass."]
 
     def test_continuations_are_limited(self, registry, turn):
-        registry.add_callback("on_stop", quick(lambda: [Message.user("Again.")]))
+        registry.add_callback("on_stop", nonblocking(lambda: [Message.user("Again.")]))
         outcome, _ = turn(["a", "b", "c"], limits=TurnLimits(continuations=2))
         assert (outcome.ended, outcome.rounds) == ("answered", 3)
 
@@ -617,7 +617,7 @@ class TestLongRunning:
             ended = asyncio.Event()
             registry.register(start)
             registry.add_callback("wrap_model", wait_for_it)
-            registry.add_callback("observe", quick(watch))
+            registry.add_callback("observe", nonblocking(watch))
             with ScriptedModel([ToolCall("start", {}, "s"), ADD, "ok"]) as model:
                 return await run_turn(model, "Hi", registry)
 

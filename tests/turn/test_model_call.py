@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import TurnLimits, quick, run_turn, turn_of
+from pegboard import TurnLimits, nonblocking, run_turn, turn_of
 from pegboard.errors import CallbackError, ModelError
 from pegboard.events import ModelRetried
 from pegboard.messages import Message, ModelResponse
@@ -16,13 +16,13 @@ from turn.samples import ADD, model_of, results
 
 class TestModelCallbacks:
     def test_before_answers_instead_of_the_model(self, registry, turn):
-        registry.add_callback("before_model", quick(lambda request: ModelResponse("from a cache")))
+        registry.add_callback("before_model", nonblocking(lambda request: ModelResponse("from a cache")))
         outcome, model = turn([])
         assert (outcome.text, model.requests) == ("from a cache", [])
 
     def test_before_may_change_the_request_and_the_next_sees_that(self, registry, turn):
-        registry.add_callback("before_model", quick(lambda request: request.with_instructions("Be kind.")))
-        registry.add_callback("before_model", quick(lambda request: request.with_instructions("Be brief.")))
+        registry.add_callback("before_model", nonblocking(lambda request: request.with_instructions("Be kind.")))
+        registry.add_callback("before_model", nonblocking(lambda request: request.with_instructions("Be brief.")))
         assert turn(["ok"])[1].requests[0].instructions == ("Be kind.", "Be brief.")
 
     def test_each_after_sees_the_answer_as_the_one_before_has_left_it(self, registry, turn):
@@ -31,10 +31,10 @@ class TestModelCallbacks:
                 seen.append(error)
                 return response.evolve(message=Message.assistant(response.text + word))
 
-            return quick(after)
+            return nonblocking(after)
 
         seen, down = [], ModelError("down")
-        registry.add_callback("on_model_error", quick(lambda: ModelResponse("sorry")))
+        registry.add_callback("on_model_error", nonblocking(lambda: ModelResponse("sorry")))
         for word in (" one", " two"):
             registry.add_callback("after_model", add(word, seen))
         assert [turn([answer])[0].text for answer in ("ok", down)] == ["ok one two", "sorry one two"]
@@ -68,7 +68,7 @@ class TestModelCallbacks:
 
     @pytest.mark.parametrize("stage", ["before_model", "after_model", "wrap_model"])
     def test_a_callback_that_returns_another_type_is_named(self, registry, turn, stage):
-        registry.add_callback(stage, quick(lambda: 5))
+        registry.add_callback(stage, nonblocking(lambda: 5))
         with pytest.raises(CallbackError, match="int"):
             turn(["ok"] if stage == "after_model" else [])
 
@@ -77,7 +77,7 @@ class TestModelCallbacks:
             raise ValueError("oops")
 
         registry.add_callback("before_model", broken)
-        registry.add_callback("on_model_error", quick(lambda error: ModelResponse(type(error).__name__)))
+        registry.add_callback("on_model_error", nonblocking(lambda error: ModelResponse(type(error).__name__)))
         assert turn([])[0].text == "CallbackError"
 
     @pytest.mark.parametrize("raised", [ValueError("odd"), SystemExit("odd")])

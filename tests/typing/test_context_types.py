@@ -24,7 +24,7 @@ from pegboard import (
     tool,
 )
 from pegboard.messages import Citation, TextPart
-from pegboard.tools import Content, merged
+from pegboard.tools import Content, merge_actions
 from pegboard.tools.services import Services
 from pegboard.tools.stores import _InMemoryArtifacts, _InMemoryMemory  # pyright: ignore[reportPrivateUsage]
 
@@ -121,7 +121,7 @@ def test_actions_are_typed() -> None:
     context.state["a"] = {"b": [1]}
     context.actions.transfer_to = "writer"
     assert_type(context.actions.actions, Actions)
-    together = merged([context.actions.actions, Actions({"c": REMOVED})])
+    together = merge_actions([context.actions.actions, Actions({"c": REMOVED})])
     state: dict[str, object] = {"c": 1}
     together.apply_to(state)
     assert state == {"a": {"b": [1]}}

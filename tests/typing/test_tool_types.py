@@ -13,7 +13,7 @@ from attrs import frozen
 
 from pegboard import Tool, ToolContext, TypedTool, tool, tool_of
 from pegboard.errors import DefinitionError
-from pegboard.tools import as_tools
+from pegboard.tools import tools_from
 from pegboard.tools.options import ToolOptions
 from pegboard.tools.typed import _tools_of
 
@@ -142,7 +142,7 @@ def test_tools_are_typed() -> None:
     assert_type(Tool.from_schema("a", {"type": "object"}, title="A"), Tool)
     assert_type(tool_of(bare), Tool | None)
     assert_type(_tools_of(Service()), list[Tool])
-    assert_type(as_tools(Weather), list[Tool])
+    assert_type(tools_from(Weather), list[Tool])
 
 
 def test_typed_tools_hold_their_call_to_the_types() -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from pegboard import ModelError, ModelRequest, ReadonlyContext, Tool, ToolCall, ToolResult
-from pegboard.cli import Options, Status, open_session, quiet
+from pegboard.cli import Options, Status, hide_status, open_session
 from pegboard.events import CallCompleted
 from pegboard.testing import ScriptedModel
 from pegboard_chat.conversation import Conversation, read_conversation
@@ -68,7 +68,7 @@ def test_a_call_is_approved_in_the_chat(talk):
 
 def test_results_are_held_back_while_a_question_is_open(capsys):
     renderer = ChatRenderer(Status())
-    with quiet():  # as around each question
+    with hide_status():  # as around each question
         renderer.on_event(CallCompleted("c1", "weather", 0.0, result=ToolResult("rain")))
         assert capsys.readouterr().err == ""
     renderer.on_event(CallCompleted("c2", "wipe", 0.0, result=ToolResult("wiped a")))

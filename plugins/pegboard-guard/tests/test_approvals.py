@@ -194,7 +194,7 @@ def test_an_expired_grant_stays_expired_if_the_file_cant_be_written(path, monkey
     clock = Clock()
     grants = FileApprovals(path, clock)
     allow(grants, "s", "timed", seconds=10)
-    monkeypatch.setattr(approvals, "write_whole", lambda *_, **__: (_ for _ in ()).throw(OSError("read-only")))
+    monkeypatch.setattr(approvals, "write_atomic", lambda *_, **__: (_ for _ in ()).throw(OSError("read-only")))
     clock.now += 10
     assert patterns(grants) == []
     clock.now -= 0.5

@@ -18,7 +18,7 @@ from pegboard import ImageContent, TextContent, Tool, ToolContext
 from pegboard.errors import FatalToolError
 from pegboard.execution import ExecutionRequest, ExecutorCall
 from pegboard.json import StructureError
-from pegboard.tools import as_tools
+from pegboard.tools import tools_from
 from pegboard_processes import ChildProcesses, process
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import framed
@@ -74,7 +74,7 @@ def pid_of(call, **settings):
         ("count_up_later", {"to": 3}, "[0, 1, 2]"),
         ("loose", {"number": 4}, "4"),  # a sync function that returns a coroutine
         (isolated_tools.Doubler(3).as_tool(), {"number": 5}, '{"result": 15}'),
-        (*as_tools(isolated_tools.Counter(10)), {"steps": 5}, '{"result": 15}'),
+        (*tools_from(isolated_tools.Counter(10)), {"steps": 5}, '{"result": 15}'),
         (isolated_tools.SHOUT, {"text": "hi"}, "HI"),
         (isolated_tools.BACKWARDS, {"input": "abc"}, "cba"),
         (isolated_tools.PLUS_ONE, {"b": 4}, '{"result": 5}'),
@@ -392,8 +392,8 @@ def test_a_child_that_disconnects_or_exits_fails_one_call(call, monkeypatch, cod
     ("tool", "reason"),
     [
         (isolated_tools.ANONYMOUS, "anonymous can't be sent to a child process"),
-        (as_tools(isolated_tools.made_inside())[0], "inside can't be sent to a child process"),
-        (as_tools(isolated_tools.Closed())[0], "locked can't be sent to a child process"),
+        (tools_from(isolated_tools.made_inside())[0], "inside can't be sent to a child process"),
+        (tools_from(isolated_tools.Closed())[0], "locked can't be sent to a child process"),
     ],
 )
 def test_a_function_that_cant_be_sent_is_not_executed(call, tool, reason):

@@ -2,7 +2,7 @@
 
 from pegboard.cli.commands.manifest import plugins_of as plugins_of
 from pegboard.cli.options import (
-    FILE as FILE,
+    FILE_PATH as FILE_PATH,
     Options as Options,
     call_options as call_options,
     context_of as context_of,
@@ -14,14 +14,13 @@ from pegboard.cli.output import (
     OPEN_QUESTIONS as OPEN_QUESTIONS,
     Screen as Screen,
     Status as Status,
+    hide_status as hide_status,
+    image_escapes as image_escapes,
     json_line as json_line,
     json_pretty as json_pretty,
     json_rows as json_rows,
     one_line as one_line,
-    pictures as pictures,
-    quiet as quiet,
     read_stdin as read_stdin,
-    remark as remark,
     report_error as report_error,
     rows_text as rows_text,
     stderr_screen as stderr_screen,
@@ -29,21 +28,22 @@ from pegboard.cli.output import (
     stdout_screen as stdout_screen,
     tools_text as tools_text,
     write as write,
-    write_through as write_through,
+    write_note as write_note,
+    write_unbuffered as write_unbuffered,
 )
 from pegboard.cli.run import (
+    approval_questions as approval_questions,
     approver_for as approver_for,
-    dialogue as dialogue,
     flush_input as flush_input,
-    interruptible as interruptible,
+    handle_interrupts as handle_interrupts,
     show_progress as show_progress,
     show_request as show_request,
-    unanswered as unanswered,
+    unanswered_text as unanswered_text,
     write_event as write_event,
 )
 from pegboard.cli.session import (
     Session as Session,
-    configuration_of as configuration_of,
+    merge_configuration as merge_configuration,
     open_session as open_session,
     where_option as where_option,
 )

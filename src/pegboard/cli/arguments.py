@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
-from pegboard.json import json_faults, strict_json
+from pegboard.json import json_problems, strict_json
 from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
 from pegboard.text import visible
@@ -303,7 +303,7 @@ def _json(key: str, text: str) -> Any:
 def _strict(text: str) -> Any:
     """Parses JSON strictly: no NaN, infinities or duplicate keys."""
     value: Any = strict_json(text.encode())
-    if faults := json_faults({"value": value}):  # 1e999 is infinite
+    if faults := json_problems({"value": value}):  # 1e999 is infinite
         raise ValueError(faults[0])
     return value
 

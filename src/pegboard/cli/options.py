@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SECONDS: Final = 1e9
-FILE: Final = click.Path(exists=True, dir_okay=False)  # as str: `registry --help` doesn't load pathlib
+FILE_PATH: Final = click.Path(exists=True, dir_okay=False)  # as str: `registry --help` doesn't load pathlib
 
 
 class Options:
@@ -72,7 +72,7 @@ def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
     return _all(
         _option(
             "--config",
-            type=FILE,
+            type=FILE_PATH,
             metavar="FILE",
             hidden=hidden,
             help="Also read FILE; it overrides user and project settings.",
@@ -97,7 +97,7 @@ def tool_options(function: F) -> F:
     return _all(
         _option(
             "--functions",
-            type=FILE,
+            type=FILE_PATH,
             metavar="FILE.py",
             multiple=True,
             help="Run FILE.py and add its public functions as tools, for this run.",
@@ -150,6 +150,6 @@ def call_options(function: F) -> F:
     return _all(
         click.option("--yes", is_flag=True, help="Approve every call that needs confirmation."),
         click.option("--no", is_flag=True, help="Reject every call that needs confirmation."),
-        click.option("--rules", type=FILE, metavar="FILE", help="Permission rules, as TOML or JSON."),
+        click.option("--rules", type=FILE_PATH, metavar="FILE", help="Permission rules, as TOML or JSON."),
         click.option("--timeout", type=_seconds, metavar="S", help="Time limit of each call, in seconds."),
     )(function)

@@ -119,7 +119,7 @@ def write(text: str) -> None:
 
 
 @contextmanager
-def quiet() -> Generator[None]:
+def hide_status() -> Generator[None]:
     """Hides the status line while the user is asked something."""
     OPEN_QUESTIONS.append(None)
     try:
@@ -238,7 +238,7 @@ def redirect_stdout() -> Generator[None]:
             nowhere.close()
 
 
-def write_through(text: str) -> None:
+def write_unbuffered(text: str) -> None:
     """Writes to the real standard output, unbuffered, even while it is redirected."""
     real, descriptor, _ = _redirection or _Redirection(sys.stdout, None, None)
     if descriptor is None:
@@ -354,7 +354,7 @@ def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
 
 
-def pictures(result: ToolResult, screen: Screen, environ: Mapping[str, str] = os.environ) -> str:
+def image_escapes(result: ToolResult, screen: Screen, environ: Mapping[str, str] = os.environ) -> str:
     """Escape sequences that display a result's images, or `""` if the terminal can't.
 
     Kitty and Ghostty take PNG by kitty's graphics protocol; iTerm2, WezTerm and others any format by iTerm2's.
@@ -441,7 +441,7 @@ def report_error(error: Exception, options: Options) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        remark(error.format_message())
+        write_note(error.format_message())
     else:
         complain(_worded(error))
     return 2 if isinstance(error, (click.ClickException, *MISUSES)) else 1
@@ -457,7 +457,7 @@ def complain(text: str) -> None:
     write_error(block(f"error: {text}", stderr_screen(), style="red"))
 
 
-def remark(text: str, *, is_visible: bool = False) -> None:
+def write_note(text: str, *, is_visible: bool = False) -> None:
     """Writes a notice to standard error."""
     write_error(block(text, stderr_screen(), is_visible=is_visible))
 

@@ -17,7 +17,7 @@ import attrs
 import click
 
 from pegboard.cli.arguments import SchemaType, typed
-from pegboard.cli.output import Status, json_line, quiet, remark, stderr_screen, write_error, write_through
+from pegboard.cli.output import Status, hide_status, json_line, stderr_screen, write_error, write_note, write_unbuffered
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
@@ -89,11 +89,11 @@ class TerminalPrompt:
     def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:
         """Shows the request and reads the answer; `None` if the terminal is closed."""
         del context  # the request has everything
-        with quiet():
+        with hide_status():
             return show_request(request) or self._ask(request)
 
     def _ask(self, request: ApprovalRequest) -> Answer | None:
-        asking = dialogue(request)
+        asking = approval_questions(request)
         try:
             # Not `sys.stdin`: a thread that reads it holds a lock that the interpreter needs at exit.
             with Path(TERMINAL).open("rb", buffering=0) as terminal:
@@ -115,7 +115,7 @@ def show_request(request: ApprovalRequest) -> Reject | None:
         request = attrs.evolve(request, call=bare, permission="", patterns=(), reason="", payload=None)
     text = request.to_text()
     if len(text) > MOST_SHOWN:
-        remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
+        write_note(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
     screen = stderr_screen()
     for number, line in enumerate(text.split("\n")):
@@ -127,7 +127,7 @@ def show_request(request: ApprovalRequest) -> Reject | None:
 _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}  # a preview's lines; arguments don't begin so
 
 
-def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
+def approval_questions(request: ApprovalRequest) -> Generator[str, str, Answer]:
     """Questions about a request, as a generator: yields prompts, receives lines, and returns the answer."""
     form = _form_of(request)
     if form is not None:
@@ -255,7 +255,7 @@ def _join_threads(executor: Any) -> bool:
 
 
 @contextmanager
-def interruptible(end: Callable[[], None]) -> Generator[None]:
+def handle_interrupts(end: Callable[[], None]) -> Generator[None]:
     """Handles the first Ctrl-C, SIGTERM or SIGHUP gracefully; the next one has its previous handler.
 
     Args:
@@ -349,14 +349,16 @@ async def run_calls(
                     batch.interrupt("cancelled", "abort")
 
         batch = await registry.batch(calls, resolved, context, listener=listen, results=UNLIMITED, **options)
-        with interruptible(lambda: batch.interrupt("interrupted", "abort")), exits_intercepted():
+        with handle_interrupts(lambda: batch.interrupt("interrupted", "abort")), exits_intercepted():
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
         if operations := registry.operations():
             names = ", ".join(sorted({operation.tool for operation in operations}))
-            remark(f"{len(operations)} pending: results of {names} are lost, as the command ends before they arrive")
-        texts = {pending.call.id: unanswered(pending) for pending in outcome.pending}
+            write_note(
+                f"{len(operations)} pending: results of {names} are lost, as the command ends before they arrive"
+            )
+        texts = {pending.call.id: unanswered_text(pending) for pending in outcome.pending}
         results = [  # a call can't be confirmed after the command has ended: the text names the option to add
             ToolResult.error("confirmation_required", texts.get(call.id, result.text))
             if result.kind == "confirmation_required"
@@ -366,7 +368,7 @@ async def run_calls(
         return attrs.evolve(outcome, results=tuple(results))
 
 
-def unanswered(pending: PendingCall) -> str:
+def unanswered_text(pending: PendingCall) -> str:
     """The error text of a call that needs an answer when there is no terminal."""
     name = pending.call.name
     if pending.subject == "question":
@@ -388,4 +390,4 @@ def show_progress(status: Status, event: Any) -> None:
 
 def write_event(event: Any) -> None:
     """Writes an event as a line of JSON, even while standard output is redirected."""
-    write_through(json_line(event.to_json()))
+    write_unbuffered(json_line(event.to_json()))

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem, FishComplete, split_arg_strin
 
 from pegboard.cli.arguments import SchemaType, place, read_words, typed
 from pegboard.cli.options import Options
-from pegboard.cli.output import Status, redirect_stdout, remark
+from pegboard.cli.output import Status, redirect_stdout, write_note
 from pegboard.cli.warm import COMPLETE_VARIABLE
 from pegboard.config import Config, is_named, load_config, normalised
 from pegboard.errors import (
@@ -72,7 +72,7 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
             try:
                 registry.register(function, on_conflict="shadow")
             except PegboardError as error:
-                remark(f"{file}: {error}")
+                write_note(f"{file}: {error}")
 
 
 def load_module(file: Path) -> ModuleType:
@@ -137,13 +137,13 @@ class Session:
             ConfigError: The file is invalid.
         """
         for ignored in self.config.ignored:  # an ignored project file may have set up a guard
-            remark(str(ignored))
+            write_note(str(ignored))
         if file is not None:
             from pegboard.dispatch.permissions.rules_file import read_permissions
 
             permissions = self.registry.permissions = read_permissions(file)
             for problem in self.rule_problems(permissions):
-                remark(f"{file}: {problem}")
+                write_note(f"{file}: {problem}")
 
     def rule_problems(self, permissions: Permissions) -> tuple[str, ...]:
         """Suspicious rules, such as those that match no tool, as far as the tools are known."""
@@ -303,7 +303,7 @@ class Session:
         others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
         unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
-            remark(reason)
+            write_note(reason)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -348,7 +348,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, hold_b
     Raises:
         ConfigError: A configuration is invalid, or names conflict and it has `conflicts = "error"`.
     """
-    config = evolve(configuration_of(options), conflicts="keep") if hold_back else configuration_of(options)
+    config = evolve(merge_configuration(options), conflicts="keep") if hold_back else merge_configuration(options)
     if options.debug:
         show_log()
     if config.selections:
@@ -391,7 +391,7 @@ def _check_settings(registry: ToolRegistry, options: Options, discovery: Discove
         if not is_named(plugin, plugin, known):
             raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
         if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
-            remark(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
+            write_note(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
 
 
 def show_log() -> None:
@@ -426,7 +426,7 @@ def _files_of(config: Config) -> str:
     return " or ".join(config.files) or "configuration"
 
 
-def configuration_of(options: Options) -> Config:
+def merge_configuration(options: Options) -> Config:
     """The configuration of the user, the project, `--config` and `--set`, merged.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
-from pegboard.json import JsonText, counted, json_text
+from pegboard.json import JsonText, count_text, json_text
 from pegboard.plugins.snapshot import own_version
 from pegboard.text import visible, visible_json
 from pegboard.tools.spec import ToolSpec
@@ -241,5 +241,5 @@ def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> s
         of = f"plugin {one.plugin}" if one.plugin else f"distribution {one.distribution}" if one.distribution else ""
         lines.append(f"{visible(of or 'sys.path')}: {visible(one.cause)}")
     if len(problems) > MOST_PROBLEMS:
-        lines.append(f"{counted(len(problems) - MOST_PROBLEMS, 'more problem')}: see 'registry doctor'")
+        lines.append(f"{count_text(len(problems) - MOST_PROBLEMS, 'more problem')}: see 'registry doctor'")
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.json import NotPlainError, canonical_json, counted, is_array, is_object, json_text, plain_copy
+from pegboard.json import NotPlainError, canonical_json, count_text, is_array, is_object, json_text, plain_copy
 from pegboard.schema.references import NOTES, Steps, mapped
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -189,7 +189,7 @@ def _each_as_json(values: Sequence[Any]) -> str:
 
 
 def _bound(limit: str, noun: str) -> Callable[[Any], str]:
-    return lambda count: f"{limit} {counted(count, noun)}."
+    return lambda count: f"{limit} {count_text(count, noun)}."
 
 
 def _beside(rule: Mapping[str, Sequence[str]]) -> str:

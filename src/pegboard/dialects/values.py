@@ -19,7 +19,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import types_of
-from pegboard.json import is_array, is_object, json_faults
+from pegboard.json import is_array, is_object, json_problems
 from pegboard.schema.messages import Coercion, is_of
 from pegboard.schema.references import NAMED, NOTES, ONE, SOME
 from pegboard.typing import JsonObject, JsonSchema
@@ -460,4 +460,4 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     Returns:
         The arguments themselves if nothing is removed, else a copy.
     """
-    return arguments if json_faults(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]
+    return arguments if json_problems(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]

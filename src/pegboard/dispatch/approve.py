@@ -28,7 +28,7 @@ from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import BATCH, CallState
-from pegboard.json import digest_of, json_faults, json_text
+from pegboard.json import digest_of, json_problems, json_text
 from pegboard.timeout import Deadline, running_task
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
@@ -396,7 +396,7 @@ def _checked_question(hint: str, payload: Any) -> str:
     (hint,) = texts("hint", [hint])
     if len(hint) > MOST_HINT:
         raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
-    if faults := json_faults(payload):
+    if faults := json_problems(payload):
         raise ValueError(f"the payload must be JSON: {faults[0]}")
     return hint
 

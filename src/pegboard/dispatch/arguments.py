@@ -21,10 +21,10 @@ from pegboard.json import (
     MOST_PROBLEMS,
     NotPlainError,
     is_object,
-    json_faults,
-    kind_shown,
+    json_problems,
     plain_copy,
     problem,
+    short_json_with_kind,
     strict_json,
 )
 from pegboard.timeout import LimitExpiredError, within
@@ -115,7 +115,7 @@ def parse_arguments(
     if type(value) is not _DICT:
         if value is None:
             return {}
-        _refuse(f"expected a JSON object, found {kind_shown(value)}")
+        _refuse(f"expected a JSON object, found {short_json_with_kind(value)}")
     # Where the text doesn't rule out a breach of the limits, the value is checked.
     marks = data.translate(_MARKS)
     brackets = marks.count(b"{")
@@ -169,7 +169,7 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
     except NotPlainError:
         if left[0] < 0:
             _refuse(_too_many(most_nodes))
-        raise _refused(json_faults(given, most_nodes)) from None
+        raise _refused(json_problems(given, most_nodes)) from None
 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
@@ -500,10 +500,10 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     """
     from pegboard.schema.messages import Coercion  # loaded only for invalid arguments
 
-    if json_faults(arguments):
+    if json_problems(arguments):
         return None
     value, changes = Coercion.of(tool.spec.input_schema).coerced(arguments)
-    if not is_object(value) or json_faults(value) or not tool.validator.accepts(value):
+    if not is_object(value) or json_problems(value) or not tool.validator.accepts(value):
         return None
     more = len(changes) - MOST_PROBLEMS
     return value, changes if more <= 0 else (*changes[:MOST_PROBLEMS], f"and {more} more")

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
 from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
@@ -343,7 +343,7 @@ class Operations:
 
         async def given() -> ToolResult:
             value = work if isawaitable(work) else await services.tool_threads.run_for(operation.tool, work)
-            return await services.threads.run(later_result, state, await settle(value))
+            return await services.threads.run(later_result, state, await maybe_await(value))
 
         try:
             result = await within(self.seconds, given())

@@ -24,7 +24,7 @@ from pegboard.dispatch.stages import enclosing_call, finish, is_too_deep, run_st
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.tools.call import Actions, CallError, ToolCall, merged
+from pegboard.tools.call import Actions, CallError, ToolCall, merge_actions
 from pegboard.tools.content import ToolResult
 from pegboard.typing import JsonObject
 
@@ -442,7 +442,9 @@ class Batch:
             return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
         base = states[0].context.request.state if states else None
-        return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
+        return attrs.evolve(
+            merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions)
+        )
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""

@@ -17,7 +17,7 @@ from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, named, tuple_of
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
-from pegboard.tools.content import ToolResult, writable
+from pegboard.tools.content import ToolResult, encodable_text
 
 _MOST_RUNS: Final = 100  # `call_next()` per wrapper
 
@@ -253,7 +253,7 @@ def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple_of(what, str)(given)
     if not found or not all(found):
         raise ValueError(f"{what} must not be empty, got {found!r:.100}")
-    return tuple(writable(each) for each in found)
+    return tuple(encodable_text(each) for each in found)
 
 
 def _permission(given: Any) -> str:

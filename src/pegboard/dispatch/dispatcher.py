@@ -98,7 +98,7 @@ class Dispatcher:
             begin=state_for,
             run=run_alone,
         )
-        provided.off_loop = shared.threads.run
+        provided.run_in_thread = shared.threads.run
         return cls(shared, store, operations)
 
     def prepare(self, catalogue: Any, permissions: Permissions | None, approver: AnyApprover | None) -> CallServices:

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from attrs import define, field, frozen
 
-from pegboard.callbacks import Callback, settle
+from pegboard.callbacks import Callback, maybe_await
 from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure, tuple_of
@@ -459,7 +459,7 @@ class Observers:
 
     async def _show(self, link: Callback, event: CallEvent) -> None:
         try:
-            await within(LIMIT_SECONDS, settle(link.function(event)))
+            await within(LIMIT_SECONDS, maybe_await(link.function(event)))
         except LimitExpiredError:
             self._failed(link, TimeoutError(f"took longer than {LIMIT_SECONDS:g} s for one event"))
         except BaseException as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from attrs import frozen
 
-from pegboard.callbacks import Callback, ChainError, settle
+from pegboard.callbacks import Callback, ChainError, maybe_await
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -59,7 +59,7 @@ def find(state: CallState) -> Awaitable[None] | None:
 
 async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
     try:
-        state.tool = late.completed(tool, await settle(await state.services.threads.run(late.load)))
+        state.tool = late.completed(tool, await maybe_await(await state.services.threads.run(late.load)))
     except StaleSpecError as error:
         text = f"{state.call.name} was not run: it has changed since it was listed."
         raise CallError("tool_failure", text, detail=str(error)) from error

@@ -17,7 +17,7 @@ import attrs
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
-from pegboard.json import MAX_DEPTH, json_faults
+from pegboard.json import MAX_DEPTH, json_problems
 from pegboard.schema.conversion import to_json_data, written_names
 from pegboard.schema.text_types import nearest_notation
 from pegboard.timeout import LimitExpiredError, within
@@ -146,7 +146,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
 def _checked(result: ToolResult) -> ToolResult:
     """A tool's own `ToolResult`, with structured content converted to JSON types."""
     data = result.structured_content
-    if data is None or not json_faults(data):
+    if data is None or not json_problems(data):
         return result
     written = to_json_data(data)
     content = result.content or (_with_media(data).content if _OF_MEDIA in write_json(written) else ())
@@ -202,7 +202,7 @@ def _fault(value: Any, error: Exception) -> str:
         data = to_json_data(value.structured_content if issubclass(type(value), ToolResult) else value)
     except Exception as found:  # noqa: BLE001  (reading a tool's own value may raise anything)
         return f"{found}" if _is_ours(found) else f"(root): {type(found).__name__}"
-    return "; ".join(json_faults(data)) or f"(root): {type(error).__name__}"
+    return "; ".join(json_problems(data)) or f"(root): {type(error).__name__}"
 
 
 def _is_ours(error: Exception) -> bool:

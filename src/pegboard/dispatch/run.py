@@ -13,7 +13,7 @@ from math import isfinite
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.callbacks import Flavour, settle
+from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
@@ -33,7 +33,7 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_ASYNC: Final = Flavour.ASYNC
+_ASYNC: Final = CallableKind.ASYNC
 _COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
@@ -156,7 +156,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     if given is not None:
         state.arguments = plain(given)
-    await settle(consume_approval(state))
+    await maybe_await(consume_approval(state))
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)
@@ -165,7 +165,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     async def attempt() -> Any:
         state.arguments = plain(pristine)
         if state.since is not None:
-            await settle(decide_again(state))
+            await maybe_await(decide_again(state))
         return await _attempt(state, tool)
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
@@ -188,8 +188,8 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
-        await settle(decide_again(state))
-    await settle(_start(state, tool, handler))
+        await maybe_await(decide_again(state))
+    await maybe_await(_start(state, tool, handler))
     return state.value
 
 
@@ -263,7 +263,11 @@ async def _finish(
 
 
 def _off_the_loop(tool: Tool, handler: Handler) -> bool:
-    return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
+    return (
+        handler.blocking
+        and handler.flavour in (CallableKind.PLAIN, CallableKind.GENERATOR)
+        and tool.policy.executor != "loop"
+    )
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
@@ -299,13 +303,13 @@ async def _call_plain(
 ) -> Any:
     """Calls a plain function, generator or async generator, in a thread if `threads` is given."""
     context, thread = state.context, state.thread
-    if handler.flavour is Flavour.ASYNC_GENERATOR:
+    if handler.flavour is CallableKind.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)
 
     def call() -> Any:
         try:
             value = handler.function(*args, **kwargs)
-            return drain(value, context) if handler.flavour is Flavour.GENERATOR else value
+            return drain(value, context) if handler.flavour is CallableKind.GENERATOR else value
         finally:
             ended()
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 import attrs
 from attrs import define
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approve import (
     allows_inside,
     approve,
@@ -207,7 +207,7 @@ async def _prepare_again(state: CallState, error: CallError) -> None:
     await _repair(state, error)
     try:
         for stage in state.services.pipeline.prepare:
-            await settle(stage(state))
+            await maybe_await(stage(state))
     except CallError as still:  # raised again by `repair`, with the repair in its detail
         await _repair(state, still)
 
@@ -215,7 +215,7 @@ async def _prepare_again(state: CallState, error: CallError) -> None:
 async def _repair(state: CallState, error: CallError) -> None:
     state.error = error
     try:
-        await settle(repair(state))
+        await maybe_await(repair(state))
     finally:
         state.error = None
 
@@ -235,7 +235,7 @@ async def _end(state: CallState) -> None:
             if state.call.provider_executed or not (state.error is not None or gave_error):
                 continue
         try:
-            await settle(stage(state))
+            await maybe_await(stage(state))
         except BaseException as error:  # noqa: BLE001  of a callback, as above
             _fail(state, error)
     _settle_error(state)

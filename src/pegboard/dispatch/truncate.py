@@ -16,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import ToolError, log_failure
-from pegboard.json import counted, size_text
+from pegboard.json import count_text, size_text
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult, text_of_file
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
@@ -96,7 +96,7 @@ def truncated(
         if where is not None:
             facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
     if moved:
-        files = f"{counted(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
+        files = f"{count_text(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
         content += (TextContent(f"[Not shown: {files}. A result can contain {MOST_ITEMS} items{most}.]"),)
     return attrs.evolve(result, content=content, metadata={**result.metadata, **facts}, attachments=attachments)
@@ -158,11 +158,11 @@ def _left_out(done: Cut) -> str:
     is_inside = done.gap.byte or done.end.byte  # of a line
     if done.head and done.tail:
         lines = f"Lines {done.gap.line} to {done.end.line - 1} of {whole.lines} are"
-        gone = f"A part of {counted(whole.lines, 'line')} is" if is_inside else lines
+        gone = f"A part of {count_text(whole.lines, 'line')} is" if is_inside else lines
         return f"{gone} omitted here; {sizes} are shown."
     part = "beginning" if done.head else "end"
     if is_inside or not shown.lines:
-        return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in total."
+        return f"Only the {part} is shown: {sizes}, {count_text(whole.lines, 'line')} in total."
     part = "first" if done.head else "last"
     lines = f"of {whole.lines} lines is" if shown.lines == 1 else f"{shown.lines} of {whole.lines} lines are"
     return f"Only the {part} {lines} shown ({sizes})."

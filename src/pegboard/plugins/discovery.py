@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 from pegboard.catalogue import Problem
 from pegboard.config import normalised
 from pegboard.errors import cause_of
-from pegboard.files import read_bounded, reason
+from pegboard.files import os_error_text, read_bounded
 from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
@@ -210,7 +210,9 @@ class _Search:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                cause = f"{path}, which is on sys.path, can't be listed: {reason(error)}; plugins in it are missing"
+                cause = (
+                    f"{path}, which is on sys.path, can't be listed: {os_error_text(error)}; plugins in it are missing"
+                )
                 self._report(None, None, cause)
 
     def distributions(self) -> Iterator[Distribution]:

@@ -90,15 +90,15 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     A processor is a function that takes, by name, some of `request` (the `ModelRequest`), `context` (the
     `ReadonlyContext`), `runner` (which calls foreign code within a time limit) and `services` (a `ToolContext`: its
     `memory`, `artifacts` and `use` find what is provided). It is async, or plain, and then runs in a thread unless it
-    is marked `@quick`. It returns the next request, or `None` to leave it. One that raises, takes longer than ten
+    is marked `@nonblocking`. It returns the next request, or `None` to leave it. One that raises, takes longer than ten
     seconds or returns something else is left out of that request, whose `problems` name it.
 
     It comes right after what tools and toolsets add, and so before the history is repaired, in the plugins' load
-    order. Register `Placed(function, before="pack_tools")` or `Placed(function, after="tool_requests")` for another
+    order. Register `Position(function, before="pack_tools")` or `Position(function, after="tool_requests")` for another
     place; where there is no such step, it goes to the usual one. `registry processors` prints the order.
 
     Args:
-        register: Takes a name, which must be free, and a processor, or one that is `Placed`.
+        register: Takes a name, which must be free, and a processor, or one that is `Position`.
         settings: The plugin's settings.
     """
 

@@ -194,10 +194,10 @@ class _Loading:
 
     def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:
         """Loads plugins in child processes; what they bring, or why they failed, is cached."""
-        from pegboard.plugins.probe import probe
+        from pegboard.plugins.probe import probe_plugins
 
         brought: dict[str, PluginManifest | str] = {}
-        for found, known in probe(
+        for found, known in probe_plugins(
             unknown,
             self.settings,
             seconds=self.manager.seconds,

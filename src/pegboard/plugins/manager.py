@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from attrs import define, field
 
-from pegboard.callbacks import ONLY, Callback, by_name, quick
+from pegboard.callbacks import ONLY, Callback, accept_keywords, nonblocking
 from pegboard.catalogue import (
     CALLBACK_STAGES,
     EMPTY,
@@ -40,7 +40,7 @@ from pegboard.errors import (
 )
 from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manifest
 from pegboard.plugins.names import Claims, without
-from pegboard.plugins.side_effects import LOAD_SECONDS, noted, observed, run_in_thread
+from pegboard.plugins.side_effects import LOAD_SECONDS, noted, run_in_thread, watch_side_effects
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -97,7 +97,7 @@ class LoadedPlugin:
         return tuple(sorted(self.implementations))
 
 
-def gather(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
+def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
     """Calls the register hooks of a plugin and validates what it brings.
 
     Args:
@@ -125,7 +125,7 @@ def gather(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlu
 
 def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
     if inspect.isclass(loaded.plugin):
-        loaded.plugin = by_name(loaded.plugin, ("settings",))(handed)
+        loaded.plugin = accept_keywords(loaded.plugin, ("settings",))(handed)
     _find_implementations(loaded)
     errors = [
         error
@@ -155,7 +155,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                 stage = caller.name.removeprefix("pegboard_")
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
-                    function = by_name(implementation.function, CALLBACK_STAGES[stage])
+                    function = accept_keywords(implementation.function, CALLBACK_STAGES[stage])
                     if stage == "approve_call" and not loaded.origin.trusted:
                         from pegboard.dispatch.approval.queue import only_rejecting
 
@@ -188,11 +188,11 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
 
 
 def _register_tools(loaded: LoadedPlugin, *things: Any) -> None:
-    from pegboard.tools.typed import as_tools
+    from pegboard.tools.typed import tools_from
 
     for thing in things:
         try:
-            tools = as_tools(thing, foreign=True)
+            tools = tools_from(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
             continue
@@ -475,7 +475,7 @@ class PluginManager:
             owner = f"plugin {plugin.name!r}"
             text = f"No call runs while {owner}, which guards calls, isn't loaded; registry doctor says why."
             refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
-            self._denying[plugin.name] = Callback(quick(lambda *_call: refusal), owner)
+            self._denying[plugin.name] = Callback(nonblocking(lambda *_call: refusal), owner)
         own, chains = {plugin.name: attrs.evolve(record, cause=cause)}, self._chains()
         self.registry.change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
         if reported:
@@ -605,9 +605,9 @@ def gathered(
         BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's. The
             text of one that only a thread causes says what to do.
     """
-    with observed(notes):
+    with watch_side_effects(notes):
         try:
-            return run_in_thread(seconds, lambda: gather(origin, fetch(), settings))
+            return run_in_thread(seconds, lambda: load_plugin(origin, fetch(), settings))
         except (ValueError, RuntimeError) as error:
             if "main thread" in str(error) or "no current event loop" in str(error):
                 error.args = (f"{error}; {_IN_A_THREAD}",)

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from attrs import Attribute, asdict, evolve, field, frozen
 
-from pegboard.callbacks import by_name, may_block, settle
+from pegboard.callbacks import accept_keywords, may_block, maybe_await
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config import normalised
 from pegboard.errors import ManifestError, PegboardError, instance_of
-from pegboard.files import read_bounded, reason, write_whole
+from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.tools.spec import Origin, ToolSpec
@@ -135,15 +135,15 @@ def _unknown(_arguments: Any) -> None:
 
 async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
     """The request as the live tool processes it; a plain function runs off the loop, as the import does."""
-    from pegboard.threads import off_loop
+    from pegboard.threads import run_in_thread
 
-    tool = await off_loop(late.load)
+    tool = await run_in_thread(late.load)
     if tool.process_request is None:
         return None  # its code differs from its manifest, which is reported as a problem
-    function = by_name(tool.process_request, ("request", "context", "services"))
+    function = accept_keywords(tool.process_request, ("request", "context", "services"))
     if may_block(function):
-        return await settle(await off_loop(function, request, context, services))
-    return await settle(function(request, context, services))
+        return await maybe_await(await run_in_thread(function, request, context, services))
+    return await maybe_await(function(request, context, services))
 
 
 @frozen
@@ -407,7 +407,7 @@ def read_manifest_file(path: Path) -> JsonObject:
     try:
         members = _as_object(strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
     except OSError as error:
-        raise ManifestError(f"can't be read: {reason(error)}") from None
+        raise ManifestError(f"can't be read: {os_error_text(error)}") from None
     except ValueError as error:
         raise ManifestError(f"isn't JSON: {error}") from None
     if members.get("format") != _FORMAT:
@@ -475,9 +475,9 @@ def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
         ManifestError: It can't be written, or see `manifest_text`.
     """
     try:
-        write_whole(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
+        write_atomic(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
     except OSError as error:
-        raise ManifestError(f"{path}: can't be written: {reason(error)}") from None
+        raise ManifestError(f"{path}: can't be written: {os_error_text(error)}") from None
 
 
 __all__ = ["RequestFacts"]

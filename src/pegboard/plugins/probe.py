@@ -39,7 +39,7 @@ from pegboard.toolsets.toolset import published_files
 if TYPE_CHECKING:
     import click
 
-    from pegboard.toolsets.toolset import Offer, OwnedToolset
+    from pegboard.toolsets.toolset import OwnedToolset, ToolsetResult
 
 _AT_ONCE: Final = 4
 _TOGETHER: Final = 20
@@ -51,7 +51,7 @@ MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
 
 
-def probe(
+def probe_plugins(
     plugins: Sequence[FoundPlugin],
     settings: Mapping[str, Mapping[str, Any]],
     *,
@@ -354,7 +354,7 @@ def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: 
     return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
 
 
-async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
+async def _asked(toolsets: Sequence[OwnedToolset]) -> list[ToolsetResult]:
     import asyncio
 
     from pegboard.tools.context import EMPTY_CONTEXT

@@ -56,7 +56,7 @@ def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) 
 
 
 @contextmanager
-def observed(notes: list[str]) -> Generator[None]:
+def watch_side_effects(notes: list[str]) -> Generator[None]:
     """Context manager that watches the loading of a plugin for side effects.
 
     The working folder and the umask are restored, and only the first 10,000 characters that it prints are shown. It

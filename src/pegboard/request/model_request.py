@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from pegboard.errors import ModelError, named, tuple_of
 from pegboard.messages import Delta, Message, ModelResponse, Writable
-from pegboard.tools.content import writable
+from pegboard.tools.content import encodable_text
 from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
@@ -165,7 +165,7 @@ class ModelRequest:
     @property
     def system(self) -> str:
         """The instructions as one text, a blank line between the parts; lone surrogates are replaced."""
-        return writable("\n\n".join(part for part in self.instructions if part))
+        return encodable_text("\n\n".join(part for part in self.instructions if part))
 
     def evolve(self, **changes: Any) -> ModelRequest:
         """A copy with some attributes changed."""

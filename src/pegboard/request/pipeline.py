@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.callbacks import Callback, by_name, settle
+from pegboard.callbacks import Callback, accept_keywords, maybe_await
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest, tuple_of
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import HOST, Origin
@@ -31,12 +31,12 @@ class Runner:
     """Runner of third-party code: with a time limit, and plain functions off the event loop.
 
     Attributes:
-        off_loop: Runs plain functions that aren't marked as quick, in a thread.
+        run_in_thread: Runs plain functions that aren't marked as quick, in a thread.
         timeout: Seconds for one answer; `None` is no limit. After that the code is cancelled and abandoned.
         services: Memory, artifacts and services for the code.
     """
 
-    off_loop: _OffLoop = off_loop
+    run_in_thread: _OffLoop = run_in_thread
     timeout: float | None = _TIMEOUT
     services: ToolContext = field(factory=ToolContext)
 
@@ -49,8 +49,8 @@ class Runner:
         """
 
         async def call() -> Any:
-            answer = await self.off_loop(link.function, *arguments) if link.blocking else link.function(*arguments)
-            return await settle(answer)
+            answer = await self.run_in_thread(link.function, *arguments) if link.blocking else link.function(*arguments)
+            return await maybe_await(answer)
 
         try:
             return await within(self.timeout, call())
@@ -67,8 +67,8 @@ and the `ToolContext`, for `memory`, `artifacts` and services (`await services.u
 
 
 @frozen
-class Placed:
-    """A processor and its position: `register("memory", Placed(add_memory, before="pack_tools"))`.
+class Position:
+    """A processor and its position: `register("memory", Position(add_memory, before="pack_tools"))`.
 
     Attributes:
         function: The processor.
@@ -90,7 +90,7 @@ class Placed:
 
 def _link(processor: Processor) -> Callback:
     try:
-        return Callback(by_name(processor.function, _TAKES))
+        return Callback(accept_keywords(processor.function, _TAKES))
     except TypeError as error:
         raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
 
@@ -123,13 +123,13 @@ class Processor:
     link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
 
     @classmethod
-    def of(cls, name: str, thing: _ProcessorFunction | Placed, owner: Origin) -> Processor:
+    def of(cls, name: str, thing: _ProcessorFunction | Position, owner: Origin) -> Processor:
         """A processor that is registered with the registry.
 
         Raises:
             RegistrationError: The function has an unknown parameter, or can't be called.
         """
-        return cls(name, thing.function if isinstance(thing, Placed) else thing, owner, registered=True)
+        return cls(name, thing.function if isinstance(thing, Position) else thing, owner, registered=True)
 
     @property
     def summary(self) -> str:
@@ -143,11 +143,13 @@ class Processor:
             BaseException: As `Runner.ask`.
         """
         arguments = (request, context, runner, runner.services)
-        return await (settle(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments))
+        return await (
+            maybe_await(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments)
+        )
 
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]  # called with what failed, and the error
-_Registered: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
+_Registered: TypeAlias = tuple[str, "_ProcessorFunction | Position", Origin]
 
 STARTS: Final = ("tool_requests", "instructions")
 """The steps for the requirements of tools and toolsets; registered processors follow them."""
@@ -236,7 +238,7 @@ class Pipeline:
     def with_brought(self, brought: Iterable[_Registered]) -> Pipeline:
         """A pipeline with the processors that are registered now, and without those that no longer are.
 
-        Each goes where it is `Placed`; else, or without such a neighbour, after `STARTS`, in the given order. Names
+        Each goes where it is `Position`; else, or without such a neighbour, after `STARTS`, in the given order. Names
         that the pipeline has, or that the host has removed from it, are skipped.
         """
         made = [(Processor.of(*each), each[1]) for each in brought]
@@ -248,7 +250,7 @@ class Pipeline:
             ready = [  # their neighbour is there
                 (step, thing)
                 for step, thing in waiting
-                if not isinstance(thing, Placed) or (thing.before or thing.after) in pipeline
+                if not isinstance(thing, Position) or (thing.before or thing.after) in pipeline
             ] or waiting
             for processor, thing in ready:
                 pipeline = pipeline._with(_place_for(thing, pipeline), processor)  # noqa: SLF001  of this class
@@ -260,7 +262,7 @@ class Pipeline:
         request: ModelRequest,
         context: ReadonlyContext = EMPTY_CONTEXT,
         *,
-        run: _OffLoop = off_loop,
+        run: _OffLoop = run_in_thread,
         observe: _Observer | None = None,
         services: Services | Mapping[Any, Any] = _NO_SERVICES,
     ) -> ModelRequest:
@@ -323,10 +325,10 @@ class Pipeline:
         return name in self.names
 
 
-def _place_for(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> int:
+def _place_for(thing: _ProcessorFunction | Position, pipeline: Pipeline) -> int:
     """The index for a processor: where it is placed, else after `STARTS` and those registered before."""
     names = pipeline.names
-    if isinstance(thing, Placed):
+    if isinstance(thing, Position):
         if thing.before in names:
             return names.index(thing.before)
         if thing.after in names:

@@ -11,15 +11,15 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import Callback, by_name, quick
+from pegboard.callbacks import Callback, accept_keywords, nonblocking
 from pegboard.errors import RegistrationError, at_least
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
-from pegboard.text import revealed
+from pegboard.text import escape_hidden
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
-from pegboard.tools.content import TextContent, ToolResult, writable
+from pegboard.tools.content import TextContent, ToolResult, encodable_text
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
@@ -38,7 +38,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
         if request.tools is None or tool.name not in request.tools:  # an earlier one has removed it
             continue
         try:
-            link = Callback(by_name(tool.process_request, ("request", "context", "services")))
+            link = Callback(accept_keywords(tool.process_request, ("request", "context", "services")))
             request = answered(await runner.ask(link, request, context, runner.services), request, tool.origin)
         except BaseException as error:  # whatever a tool raises
             if cancels_the_call(error):
@@ -89,7 +89,7 @@ async def _ask(
     try:
         given: Any = getattr(by, "instructions", None)
         if callable(given):
-            given = await runner.ask(Callback(by_name(given, ("context",))), context)
+            given = await runner.ask(Callback(accept_keywords(given, ("context",))), context)
         return _checked(given, foreign=tool is None or origin != HOST)
     except BaseException as error:
         if cancels_the_call(error):
@@ -105,7 +105,7 @@ def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
     texts = cast("Iterable[str]", parts)
     if (length := sum(map(len, texts))) > _MOST_CHARACTERS:
         raise ValueError(f"instructions may have {_MOST_CHARACTERS:,} characters, got {length:,}")
-    return tuple(writable(revealed(text) if foreign else text) for text in texts)
+    return tuple(encodable_text(escape_hidden(text) if foreign else text) for text in texts)
 
 
 _Rank: TypeAlias = Callable[[Tool], Any]
@@ -138,7 +138,7 @@ class BudgetTools:
     pinned: Collection[str] = field(default=(), kw_only=True)
     rank: _Rank | None = field(default=None, kw_only=True)
 
-    @quick
+    @nonblocking
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
         """Leaves out tools beyond the token budget; off by default."""
         if self.tokens is None or request.tools is None:
@@ -187,7 +187,7 @@ class LimitResults:
     most: int | None = field(default=8_000, validator=at_least(LEAST, or_none=True))
     stride: int = field(default=10, validator=at_least(1))
 
-    @quick
+    @nonblocking
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
         """Cuts long texts of results, except in the newest rounds."""
         messages = request.messages
@@ -233,7 +233,7 @@ SEARCHED = "the provider searches the deferred tools itself"
 DEFERRED = "it is deferred: offered once a search has found it (pip install pegboard-search)"
 
 
-@quick
+@nonblocking
 def _pack_tools(request: ModelRequest) -> ModelRequest:
     """Leaves only the tools that are sent: offered ones, each name once, deferred ones only if the provider loads them.
 
@@ -265,7 +265,7 @@ def _packed(tools: ResolvedTools, request: ModelRequest) -> ResolvedTools:
     return tools.without("pack", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
 
 
-@quick
+@nonblocking
 def _repair_history(request: ModelRequest) -> ModelRequest | None:
     """Gives every call exactly one result, right after it and in call order; drops results without a call.
 

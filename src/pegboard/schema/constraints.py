@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.json import counted
+from pegboard.json import count_text
 from pegboard.schema.adapters import (
     NULL,
     TEXT,
@@ -228,7 +228,7 @@ class _Length(Constraint):
             noun, keyword = "byte", ""
         else:
             return None
-        text = f"must have at {'least' if self.way == 'min' else 'most'} {counted(self.count, noun)}"
+        text = f"must have at {'least' if self.way == 'min' else 'most'} {count_text(self.count, noun)}"
         return Check(text, self.accepts, {f"{self.way}{keyword}": self.count} if keyword else {})
 
 

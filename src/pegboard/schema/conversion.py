@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import attrs
 from attrs import Factory, frozen
 
-from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
+from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, short_json
 from pegboard.schema.adapters import (
     ARRAYS,
     INTEGER,
@@ -153,7 +153,7 @@ def _structure_text(adapter: TextAdapter) -> StructureHook:
         try:
             return read(cls, value)
         except Exception as error:  # `re` raises `RecursionError` and more, `decimal` its own kinds
-            raise StructureError(f"must be {wanted}, got {shown(value)}") from error
+            raise StructureError(f"must be {wanted}, got {short_json(value)}") from error
 
     return structure_text
 
@@ -427,7 +427,7 @@ def _format_error(errors: Iterable[Any]) -> StructureError:
     for error in waiting:  # grows by nested errors
         details = error.kind.as_dict()
         if (name := details.get("format")) is not None:
-            reason = f"must have the format {json_text(name)} of JSON Schema, got {shown(error.instance)}"
+            reason = f"must have the format {json_text(name)} of JSON Schema, got {short_json(error.instance)}"
             return StructureError(reason, error.instance_path)
         waiting += chain([details["error"]] if "error" in details else (), *details.get("context", ()))
     return StructureError("must match the formats of its JSON Schema")

@@ -16,7 +16,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.errors import check_keys
-from pegboard.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
+from pegboard.json import StructureError, json_text, path_text, short_json, unicode_text, whole_numbers
 from pegboard.typing import JsonObject, JsonSchema
 
 if TYPE_CHECKING:
@@ -506,7 +506,7 @@ def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
         value = hook(data, given)
         for rule in rules:
             if not rule.fits(value):
-                raise UnreadError(f": must be {rule.wanted}, got {shown(value)}")
+                raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
         return value
 
     return read_allowed

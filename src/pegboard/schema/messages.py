@@ -18,14 +18,14 @@ from pegboard.json import (
     MAX_DEPTH,
     MOST_PROBLEMS,
     canonical_json,
-    counted,
+    count_text,
     is_array,
     is_object,
     json_text,
-    kind_shown,
-    listed,
+    list_text,
     path_text,
-    shown,
+    short_json,
+    short_json_with_kind,
     strict_json,
 )
 from pegboard.schema.references import REFERENCES, References, compiled
@@ -195,13 +195,13 @@ def type_of(value: Any) -> str:
 
 
 def _mismatch(wanted: str, value: Any) -> _Problem:
-    return _Problem((), f"must be {wanted}, got {kind_shown(value)}", "type", wanted)
+    return _Problem((), f"must be {wanted}, got {short_json_with_kind(value)}", "type", wanted)
 
 
 def _one_of(options: Iterable[Any]) -> str:
     """`"a"`, or `one of "a", "b"`."""
     values = list(options)
-    return listed(values) if len(values) == 1 else f"one of {listed(values)}"
+    return list_text(values) if len(values) == 1 else f"one of {list_text(values)}"
 
 
 # Alternatives: the message for a value that fits none -----------------------------------------------------------------
@@ -347,8 +347,8 @@ def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) 
 def _rule(
     text: str,
     is_wrong: Callable[[Any, Any], bool],
-    rule_shown: Callable[[Any], object] = shown,
-    value_shown: Callable[[Any], object] = shown,
+    rule_shown: Callable[[Any], object] = short_json,
+    value_shown: Callable[[Any], object] = short_json,
 ) -> Callable[..., _Found]:
     """A check that compares the value with the rule; the message shows both."""
 
@@ -360,7 +360,7 @@ def _rule(
 
 
 def _sizes(keyword: str, noun: str) -> dict[str, Callable[..., _Found]]:
-    shows = partial(counted, noun=noun), len
+    shows = partial(count_text, noun=noun), len
     return {
         f"min{keyword}": _rule("must have at least {}, got {}", lambda value, rule: len(value) < rule, *shows),
         f"max{keyword}": _rule("must have at most {}, got {}", lambda value, rule: len(value) > rule, *shows),
@@ -413,14 +413,14 @@ def _unknown_key(known: Sequence[str]) -> str:
 def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:
     for name in value:
         for found in search.problems(rule, name):
-            yield _Problem((), f"key {shown(name)}: {found.reason}")
+            yield _Problem((), f"key {short_json(name)}: {found.reason}")
 
 
 def _dependent(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchema, value: JsonObject) -> _Found:
     """Properties or a schema required by the presence of another; `dependencies` of old drafts may be either."""
     for name, part in rule.items():
         if name in value and is_array(part):
-            words = f"required together with {shown(name)}, missing"
+            words = f"required together with {short_json(name)}, missing"
             yield from (_Problem((other,), words, "missing") for other in part if other not in value)
         elif name in value:
             yield from search.problems(part, value)
@@ -450,7 +450,7 @@ def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value:
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= fitting <= most:
         limit = ("at least", least) if fitting < least else ("at most", most)
-        words = f"must contain {limit[0]} {counted(limit[1], 'matching item')}, got {fitting}"
+        words = f"must contain {limit[0]} {count_text(limit[1], 'matching item')}, got {fitting}"
         yield _Problem((), words)
 
 
@@ -598,7 +598,7 @@ class Coercion:
         found: list[_Fitted] = []
         for candidate, cost in self._candidates(schema, value):
             self._alive.append(candidate)
-            change = f"{path_text(path)}: {kind_shown(value)} -> {kind_shown(candidate)}"
+            change = f"{path_text(path)}: {short_json_with_kind(value)} -> {short_json_with_kind(candidate)}"
             best = _after(_Fitted(candidate, (change,), cost), self._inside(schema, candidate, path))
             if self.search.fits(schema, best.value):
                 found.append(best)

@@ -22,7 +22,7 @@ from pegboard.json import (
     is_object,
     is_small,
     json_text,
-    located_faults,
+    located_problems,
     problem,
     surrogate_fault,
 )
@@ -129,7 +129,7 @@ class Validator:
             raise StructureError(reason, path)
 
     def _located(self, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
-        if faults := located_faults(value):
+        if faults := located_problems(value):
             return faults
         if self.accepts(value):
             return ()

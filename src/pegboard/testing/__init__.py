@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pegboard.plugins.discovery import FoundPlugin as FoundPlugin, discover as discover
-from pegboard.plugins.manager import PluginManager as PluginManager, gather as gather
+from pegboard.plugins.manager import PluginManager as PluginManager, load_plugin as load_plugin
 from pegboard.plugins.probe import (
     MOST_MEMORY as MOST_MEMORY,
     Done as Done,
     Job as Job,
     answer_job as answer_job,
     manifest_of as manifest_of,
-    probe as probe,
+    probe_plugins as probe_plugins,
     run_jobs as run_jobs,
 )
-from pegboard.plugins.side_effects import observed as observed
+from pegboard.plugins.side_effects import watch_side_effects as watch_side_effects
 from pegboard.testing.calls import (
     RecordedCall as RecordedCall,
     RecordedCalls as RecordedCalls,
@@ -22,10 +22,10 @@ from pegboard.testing.calls import (
 )
 from pegboard.testing.check import (
     Report as Report,
-    broken as broken,
     check_plugin as check_plugin,
-    shown as shown,
-    values_near as values_near,
+    contract_violation as contract_violation,
+    mutations_of as mutations_of,
+    short_text as short_text,
 )
 from pegboard.testing.samples import NoSampleError as NoSampleError, Samples as Samples
 from pegboard.testing.scripted import ScriptedApprover as ScriptedApprover, ScriptedModel as ScriptedModel

@@ -14,10 +14,10 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
-from pegboard.json import counted, is_array, is_object
-from pegboard.plugins.manager import LoadedPlugin, gather
+from pegboard.json import count_text, is_array, is_object
+from pegboard.plugins.manager import LoadedPlugin, load_plugin
 from pegboard.plugins.manifest import PluginManifest, read_manifest
-from pegboard.plugins.probe import manifest_of, probe
+from pegboard.plugins.probe import manifest_of, probe_plugins
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
@@ -82,9 +82,9 @@ class Report:
     def __str__(self) -> str:
         """A line of figures, then one line for each warning and note."""
         figures = (
-            counted(len(self.tools), "tool"),
-            f"{counted(self.tried, 'set')} of arguments tried",
-            f"{counted(self.ran, 'example')} run",
+            count_text(len(self.tools), "tool"),
+            f"{count_text(self.tried, 'set')} of arguments tried",
+            f"{count_text(self.ran, 'example')} run",
         )
         head = f"plugin {self.plugin!r} keeps the contract: {', '.join(figures)}"
         lines = [*(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)]
@@ -206,7 +206,7 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
     """Loads the plugin as a registry does; `None` if that failed."""
     try:
-        loaded = run_in_thread(LOAD_SECONDS, gather, subject.origin, subject.thing, settings)
+        loaded = run_in_thread(LOAD_SECONDS, load_plugin, subject.origin, subject.thing, settings)
         manifest = run_in_thread(LOAD_SECONDS, manifest_of, loaded)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it doesn't load: {cause_of(error)}")
@@ -228,7 +228,7 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
 def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
     """Loads the plugin again, as a second registry in the same process would."""
     try:
-        again = manifest_of(gather(subject.origin, subject.thing, settings))
+        again = manifest_of(load_plugin(subject.origin, subject.thing, settings))
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it loads only once: a second registry in the same process gets {cause_of(error)}")
         return
@@ -245,7 +245,7 @@ def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) ->
         manifest = read_manifest(found)
         if manifest is None:
             return
-        code = manifest_of(gather(subject.origin, subject.thing, {}))
+        code = manifest_of(load_plugin(subject.origin, subject.thing, {}))
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"its manifest can't be compared with its code, which is loaded without settings: {error}")
         return
@@ -255,7 +255,7 @@ def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) ->
 
 def _check_fresh(found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
     """Loads the plugin in a new process, where sets and hashes have another order."""
-    for _, again in probe([found], {found.name: settings}):
+    for _, again in probe_plugins([found], {found.name: settings}):
         if isinstance(again, str):
             findings.error(f"it doesn't load in a process of its own: {again}")
             continue
@@ -307,7 +307,7 @@ async def _run_example(
             f"{called}: it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}; "
             "await what it waits for, or make it a plain function, which runs in a thread"
         )
-    if (cause := broken(result)) is not None:
+    if (cause := contract_violation(result)) is not None:
         findings.error(f"{called}: {cause}; raise ToolError for errors that the model should read, and fix the others")
     elif result.is_error:
         findings.notes.append(f"{called}: its result is an error ({result.kind}): {result.text[:200]}")
@@ -323,7 +323,7 @@ async def _watched(
     return await within(deadline, registry.call(tool.name, example)), blocked
 
 
-def broken(result: ToolResult) -> str | None:
+def contract_violation(result: ToolResult) -> str | None:
     """How a result violates the contract, or `None`; an error that the tool itself reports doesn't."""
     if result.kind not in _BREAKS and (result.kind != "tool_failure" or "retryable" in result.metadata):
         return None
@@ -363,7 +363,7 @@ class _ArgumentCheck:
         for sample in tried:
             problems = self._checked(sample)
             if problems:
-                self.refused.append(f"{shown(sample)}: {_joined(problems)}")
+                self.refused.append(f"{short_text(sample)}: {_joined(problems)}")
             elif problems is not None:
                 self.accepted += 1
         self._sum_up(len(tried))
@@ -379,7 +379,7 @@ class _ArgumentCheck:
             problems = self.tool.check(arguments)
         except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
             self.findings.error(
-                f"{self.called}: validating {shown(dict(arguments))} raised {cause_of(error)}; its check (and the "
+                f"{self.called}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check (and the "
                 "types of its arguments) must return problems or raise ValueError, never crash"
             )
             return None
@@ -417,13 +417,13 @@ class _ArgumentCheck:
             reading = Validator({key: rule for key, rule in schema.items() if key != "$schema"})
         except SchemaError:  # valid in an earlier draft only
             return
-        for value in islice(values_near(known), _MOST_INVALID):
+        for value in islice(mutations_of(known), _MOST_INVALID):
             if is_object(value) and self._checked(value) == () and not reading.accepts(value):
                 problems = _joined(reading.problems(value))
                 yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
-def values_near(value: Any, level: int = 0) -> Iterator[Any]:
+def mutations_of(value: Any, level: int = 0) -> Iterator[Any]:
     """Mutations of a value: another type or size, a member or item removed, changed or added."""
     if level > _MOST_LEVELS:
         return
@@ -432,19 +432,19 @@ def values_near(value: Any, level: int = 0) -> Iterator[Any]:
         yield {**value, "no_such_key": 1}
         for name in value:
             yield {key: item for key, item in value.items() if key != name}
-            yield from ({**value, name: each} for each in values_near(value[name], level + 1))
+            yield from ({**value, name: each} for each in mutations_of(value[name], level + 1))
     elif is_array(value):
         yield value + value[:1]
         for place, item in enumerate(value[:_MOST_LISTED]):
             yield value[:place] + value[place + 1 :]
-            yield from ([*value[:place], each, *value[place + 1 :]] for each in values_near(item, level + 1))
+            yield from ([*value[:place], each, *value[place + 1 :]] for each in mutations_of(item, level + 1))
 
 
 def _joined(problems: tuple[str, ...]) -> str:
     return "; ".join(problems[:_MOST_LISTED])
 
 
-def shown(value: Any) -> str:
+def short_text(value: Any) -> str:
     """A text, or the `repr` of another value, truncated."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

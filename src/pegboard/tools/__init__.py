@@ -16,17 +16,17 @@ _MODULES = {
     "ErrorKind": "content",
     "Handler": "handler",
     "State": "call",
-    "as_tools": "typed",
+    "tools_from": "typed",
     "check_name": "spec",
-    "checked_name": "stores",
+    "check_artifact_name": "stores",
     "is_valid_name": "spec",
-    "mapped_name": "spec",
+    "valid_name_for": "spec",
     "media_type": "content",
-    "merged": "call",
+    "merge_actions": "call",
     "read_content": "content",
-    "sayable_json": "content",
+    "json_or_text": "content",
     "visible_spec": "visible",
-    "writable": "content",
+    "encodable_text": "content",
 }
 """Public name -> its module, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
 

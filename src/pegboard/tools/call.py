@@ -11,7 +11,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import instance_of, tuple_of
-from pegboard.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
+from pegboard.json import MAX_DEPTH, MAX_VALUES, json_problems, plain_copy, problem, unicode_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.typing import JsonObject
@@ -165,7 +165,7 @@ class Actions(JsonRecord):
             ValueError: Something is of the wrong type; the message has its path.
         """
         read = read_record(_WrittenActions, data, "actions")
-        if faults := json_faults(read.state_delta):
+        if faults := json_problems(read.state_delta):
             raise ValueError(f"stateDelta: {'; '.join(faults)}")
         for name, version in cast("Mapping[object, object]", read.artifact_delta).items():
             if type(name) is not str or type(version) is not int:
@@ -186,7 +186,7 @@ class _WrittenActions(Actions):
     state_removed: tuple[str, ...] = ()
 
 
-def merged(actions: Iterable[Actions], base: Mapping[str, Any] | None = None) -> Actions:
+def merge_actions(actions: Iterable[Actions], base: Mapping[str, Any] | None = None) -> Actions:
     """The combined actions of several calls.
 
     The result depends on the order in which the calls were made, not on the order in which they ended. Changes of the
@@ -365,7 +365,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 def _faults(key: Any, value: Any) -> tuple[str, ...]:
-    return json_faults({"state": {key: value}})
+    return json_problems({"state": {key: value}})
 
 
 class StateView(Mapping[str, Any]):

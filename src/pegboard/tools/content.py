@@ -35,7 +35,7 @@ ErrorKind: TypeAlias = Literal[
 ]
 
 
-def writable(text: str, name: str = "text") -> str:
+def encodable_text(text: str, name: str = "text") -> str:
     """A string that UTF-8 can encode, by `unicode_text`; `name` is for the error.
 
     Raises:
@@ -49,7 +49,7 @@ def writable(text: str, name: str = "text") -> str:
 
 
 def _optional(name: str) -> Callable[[str | None], str | None]:
-    return lambda text: None if text is None else writable(text, name)
+    return lambda text: None if text is None else encodable_text(text, name)
 
 
 _is_bytes: Final = instance_of(bytes, bytearray, memoryview)
@@ -61,7 +61,7 @@ class TextContent(JsonRecord):
     """Text. Lone surrogates are replaced, as UTF-8 can't encode them."""
 
     type: ClassVar = "text"
-    text: str = field(converter=writable)
+    text: str = field(converter=encodable_text)
 
 
 @frozen
@@ -75,7 +75,7 @@ class ImageContent(JsonRecord):
 
     type: ClassVar = "image"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="image/png", converter=lambda text: writable(text, "mime_type"))
+    mime_type: str = field(default="image/png", converter=lambda text: encodable_text(text, "mime_type"))
 
 
 @frozen
@@ -89,7 +89,7 @@ class AudioContent(JsonRecord):
 
     type: ClassVar = "audio"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="audio/wav", converter=lambda text: writable(text, "mime_type"))
+    mime_type: str = field(default="audio/wav", converter=lambda text: encodable_text(text, "mime_type"))
 
 
 @frozen
@@ -103,7 +103,7 @@ class FileContent(JsonRecord):
     """
 
     type: ClassVar = "resource"
-    uri: str = field(converter=lambda text: writable(text, "uri"))
+    uri: str = field(converter=lambda text: encodable_text(text, "uri"))
     data: bytes | str = field(validator=_is_text_or_bytes)
     mime_type: str | None = field(default=None, converter=_optional("mime_type"))
 
@@ -124,8 +124,8 @@ class LinkContent(JsonRecord):
     """
 
     type: ClassVar = "resource_link"
-    uri: str = field(converter=lambda text: writable(text, "uri"))
-    name: str = field(converter=lambda text: writable(text, "name"))
+    uri: str = field(converter=lambda text: encodable_text(text, "uri"))
+    name: str = field(converter=lambda text: encodable_text(text, "name"))
     mime_type: str | None = field(default=None, converter=_optional("mime_type"))
 
 
@@ -238,7 +238,7 @@ def text_of_file(file: FileContent) -> str | None:
     characters.
     """
     if isinstance(file.data, str):
-        return writable(file.data)
+        return encodable_text(file.data)
     data, declared = bytes(file.data), file.mime_type or ""
     kind = media_type(data, declared)
     if kind != BINARY and not is_text_type(kind):
@@ -249,7 +249,7 @@ def text_of_file(file: FileContent) -> str | None:
         text = data.decode(_MARKS[mark] if mark else charset[1] if charset else "utf-8")
     except (LookupError, ValueError):
         text = "\0" if kind == BINARY else data.decode(errors="replace")
-    return None if "\0" in text or (kind == BINARY and _CONTROLS.search(text)) else writable(text)
+    return None if "\0" in text or (kind == BINARY and _CONTROLS.search(text)) else encodable_text(text)
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
@@ -269,7 +269,7 @@ def _one_content(value: Any) -> Content:
 _MOST_UNSAYABLE: Final = 1_000
 
 
-def sayable_json(value: Any) -> Any:
+def json_or_text(value: Any) -> Any:
     """A value as JSON data, or as text if it has no JSON form. Never raises."""
     from pegboard.schema.conversion import to_json_data
 
@@ -295,8 +295,8 @@ class SayableRecord(JsonRecord):
     def write_data(value: Any) -> Any:
         """The value as JSON data, or as text if it has no JSON form. Never raises."""
         if isinstance(value, Mapping):
-            return {_text_of(name): sayable_json(fact) for name, fact in cast("Mapping[Any, Any]", value).items()}
-        return sayable_json(value)
+            return {_text_of(name): json_or_text(fact) for name, fact in cast("Mapping[Any, Any]", value).items()}
+        return json_or_text(value)
 
 
 @frozen(slots=False)  # one per call: setting ten attributes in a dict takes two thirds of the time
@@ -402,16 +402,16 @@ class ToolResult(SayableRecord):
 
 
 def _html_of(item: Content) -> str:
-    from pegboard.text import html_of
+    from pegboard.text import visible_html
 
     if isinstance(item, TextContent):
-        return f"<pre>{html_of(item.text)}</pre>"
+        return f"<pre>{visible_html(item.text)}</pre>"
     if isinstance(item, LinkContent):
-        return f"<p>{html_of(item.name)}: {html_of(item.uri)}</p>"
-    head, mime = f"<p>{html_of(item.uri)}</p>" if isinstance(item, FileContent) else "", item.mime_type or ""
+        return f"<p>{visible_html(item.name)}: {visible_html(item.uri)}</p>"
+    head, mime = f"<p>{visible_html(item.uri)}</p>" if isinstance(item, FileContent) else "", item.mime_type or ""
     if isinstance(item.data, str):
-        return f"{head}<pre>{html_of(item.data)}</pre>"
-    source = f"data:{html_of(mime)};base64,{base64.b64encode(item.data).decode()}"
+        return f"{head}<pre>{visible_html(item.data)}</pre>"
+    source = f"data:{visible_html(mime)};base64,{base64.b64encode(item.data).decode()}"
     if isinstance(item, ImageContent) or mime.startswith("image/"):
         return f'{head}<img src="{source}">'
     is_sound = isinstance(item, AudioContent) or mime.startswith("audio/")

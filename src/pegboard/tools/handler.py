@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.schema.converter import JsonRecord
@@ -88,7 +88,7 @@ class Handler:
 
     function: Callable[..., Any]
     make_binder: Callable[[], Binder]
-    flavour: Flavour = field(default=Factory(lambda self: Flavour.of(self.function), takes_self=True))
+    flavour: CallableKind = field(default=Factory(lambda self: CallableKind.of(self.function), takes_self=True))
     blocking: bool = True
     wraps_result: bool = False
     injects: tuple[Parameter, ...] = ()

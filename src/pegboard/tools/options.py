@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 import attrs
 from attrs import evolve
 
-from pegboard.callbacks import Flavour, by_name
+from pegboard.callbacks import CallableKind, accept_keywords
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.tools.handler import (
     Checker,
@@ -211,7 +211,11 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
     for name, value in given.items():
         if not _is_fit(name, value):
             raise DefinitionError(f"{name} must be {_TYPES.get(name, _CALLABLE)[1]}, got {value!r:.100}.", tool=tool)
-        if name in _PLAIN and callable(value) and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
+        if (
+            name in _PLAIN
+            and callable(value)
+            and CallableKind.of(value) in (CallableKind.ASYNC, CallableKind.ASYNC_GENERATOR)
+        ):
             hint = "Write it with def; awaiting belongs in the tool itself."
             raise DefinitionError(f"{name} must not be async: it is called synchronously.", tool=tool, hint=hint)
         if callable(value) and (name in _PLAIN or name == "process_request"):
@@ -227,7 +231,7 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
     bound = partial(function, None) if is_method(function) else function
     try:
         if name == "process_request":
-            by_name(bound, ("request", "context", "services"))
+            accept_keywords(bound, ("request", "context", "services"))
         else:
             more = {"context": None} if name in _MAY_TAKE_CONTEXT and takes_context(bound) else {}
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Typ
 
 from attrs import define, field, frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import MissingServiceError, log_failure
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
 
 def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> Callable[[_Context], Any]:
     """The factory as a function of the context; a generator becomes a context manager."""
-    flavour = Flavour.of(factory)
-    if flavour is Flavour.GENERATOR:
+    flavour = CallableKind.of(factory)
+    if flavour is CallableKind.GENERATOR:
         factory = contextlib.contextmanager(factory)
-    elif flavour is Flavour.ASYNC_GENERATOR:
+    elif flavour is CallableKind.ASYNC_GENERATOR:
         factory = contextlib.asynccontextmanager(factory)
     if parameter is None:
         return lambda _context: factory()
@@ -226,11 +226,11 @@ class ServiceContainer:
     """Service container: the open instances of one call or of a registry.
 
     Attributes:
-        off_loop: Runs plain factories, which may block, in a thread; `None`: they run in place.
+        run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place.
         for_call: Whether it belongs to a call, after which it opens nothing.
     """
 
-    off_loop: _OffLoop | None = None
+    run_in_thread: _OffLoop | None = None
     for_call: bool = False
     _found: dict[_Provided, Future[_OpenService]] = field(factory=dict[_Provided, "Future[_OpenService]"], init=False)
     _order: list[_OpenService] = field(factory=list[_OpenService], init=False)
@@ -380,9 +380,9 @@ class ServiceContainer:
 
     async def _called(self, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function that may block, off the event loop if possible."""
-        if now or self.off_loop is None:
+        if now or self.run_in_thread is None:
             return function(*arguments)
-        return await self.off_loop(function, *arguments)
+        return await self.run_in_thread(function, *arguments)
 
 
 @define(eq=False)
@@ -401,7 +401,7 @@ class Services:
 
     Args:
         values: Type -> value or factory, as `provide` takes them.
-        off_loop: Runs plain factories, which may block, in a thread; `None`: they run in place. May be set later,
+        run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place. May be set later,
             before the first service is opened.
         of_plugins: Returns the entry of a plugin for the path of a type, or `None`; loads the plugin.
         packages: Returns the packages whose plugins provide the path of a type, loaded or not.
@@ -411,11 +411,11 @@ class Services:
         self,
         values: Mapping[Any, Any] | None = None,
         *,
-        off_loop: _OffLoop | None = None,
+        run_in_thread: _OffLoop | None = None,
         of_plugins: Callable[[str], _Provided | None] = lambda _: None,
         packages: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
-        self.off_loop = off_loop
+        self.run_in_thread = run_in_thread
         self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
         self._shared = _Shared(of_plugins, packages)
 
@@ -459,7 +459,7 @@ class Services:
             return self
         if others._shared is self._shared:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             return others
-        both = Services(off_loop=self.off_loop)
+        both = Services(run_in_thread=self.run_in_thread)
         both._provided = {**self._provided, **others._provided}  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         both._shared = self._shared
         return both
@@ -526,8 +526,8 @@ class Services:
         shared = self._shared
         with shared.lock:
             if given.scope == "registry":
-                shared.opened = shared.opened or ServiceContainer(self.off_loop)
+                shared.opened = shared.opened or ServiceContainer(self.run_in_thread)
                 return shared.opened
             internals = context.internals
-            internals.container = internals.container or ServiceContainer(self.off_loop, for_call=True)
+            internals.container = internals.container or ServiceContainer(self.run_in_thread, for_call=True)
             return internals.container

@@ -15,7 +15,7 @@ from typing import Any, Final, cast, get_args, get_origin
 
 from attrs import frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.json import JsonText, json_text
 from pegboard.schema.fields import MISSING, declared_by, default_in, enclosing_locals
@@ -378,9 +378,9 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
 _AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
 _ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
 _FLAVOURS: Final = (
-    (_AWAITABLES, Flavour.ASYNC),
-    (_ASYNC_ITERATORS, Flavour.ASYNC_GENERATOR),
-    ((collections.abc.Iterator, collections.abc.Generator), Flavour.GENERATOR),
+    (_AWAITABLES, CallableKind.ASYNC),
+    (_ASYNC_ITERATORS, CallableKind.ASYNC_GENERATOR),
+    ((collections.abc.Iterator, collections.abc.Generator), CallableKind.GENERATOR),
 )
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
@@ -389,23 +389,23 @@ _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoRet
 """Types without structured results: text and bytes become content."""
 
 
-def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
+def returned_by(function: Callable[..., Any], returns: Any) -> tuple[CallableKind, Any]:
     """The flavour of `function`, annotated to return `returns`, and the type of its result.
 
     The flavour is that of its code, else of its return type: a plain function may return a coroutine. The type is that
     of the awaited value, of a generator's return value, or of the list of its items; `EMPTY` if there is none.
     """
-    flavour = Flavour.of(function)
+    flavour = CallableKind.of(function)
     origin: Any = get_origin(returns)
     parts: tuple[Any, ...] = get_args(returns)
-    if flavour is Flavour.PLAIN:
+    if flavour is CallableKind.PLAIN:
         flavour = next((each for kinds, each in _FLAVOURS if (origin or returns) in kinds), flavour)
-    if flavour is Flavour.ASYNC and (origin or returns) in _AWAITABLES:
+    if flavour is CallableKind.ASYNC and (origin or returns) in _AWAITABLES:
         return flavour, parts[-1] if parts else EMPTY
-    if flavour is Flavour.GENERATOR:
+    if flavour is CallableKind.GENERATOR:
         returned = parts[2] if len(parts) > 2 else _NONE
         return flavour, _list_of(parts) if returned in (None, _NONE) else returned
-    return flavour, _list_of(parts) if flavour is Flavour.ASYNC_GENERATOR else returns
+    return flavour, _list_of(parts) if flavour is CallableKind.ASYNC_GENERATOR else returns
 
 
 def _list_of(parts: tuple[Any, ...]) -> Any:

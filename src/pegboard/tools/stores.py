@@ -27,8 +27,8 @@ _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 class Artifacts(Protocol):
     """Versioned storage of artifacts; the host provides its own by `registry.provide(Artifacts, ...)`.
 
-    Names are those that `checked_name` accepts. One that begins with `user:` belongs to the user, any other to the
-    user's conversation; users must be isolated from each other.
+    Names are those that `check_artifact_name` accepts. One that begins with `user:` belongs to the user, any other to
+    the user's conversation; users must be isolated from each other.
     """
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
@@ -54,7 +54,7 @@ class Artifacts(Protocol):
         ...
 
 
-def checked_name(name: str) -> str:
+def check_artifact_name(name: str) -> str:
     r"""A name that is safe as a relative path on every system, perhaps after `user:`.
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
@@ -94,7 +94,7 @@ class _InMemoryArtifacts(Artifacts):
         size = _bytes_of(content)
         if size > self.most_bytes:
             raise ArtifactError(f"{name} is too large to store: over {self.most_bytes:,} bytes.", name=name)
-        scope = _scope(checked_name(name), user, session)
+        scope = _scope(check_artifact_name(name), user, session)
         with self._lock:
             self._make_room(scope, size)
             stored = self._stored.setdefault(scope, {})
@@ -167,14 +167,14 @@ class CallArtifacts:
         """Stores a new version, returns its number, and records it in the call's `artifact_delta`.
 
         Args:
-            name: As `checked_name` accepts it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
+            name: As `check_artifact_name` accepts it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
             content: A text or one of pegboard's content types.
 
         Raises:
             ArtifactError: The name isn't allowed, or the content is too large.
             TypeError: The content is something else.
         """
-        checked_name(name)
+        check_artifact_name(name)
         if isinstance(content, str):
             content = TextContent(content)
         if not isinstance(content, CONTENT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]  (a tool may give anything)
@@ -191,7 +191,9 @@ class CallArtifacts:
             ArtifactError: It isn't there.
         """
         artifacts = await self._found()
-        return await artifacts.load(checked_name(name), version, user=self.context.user, session=self.context.session)
+        return await artifacts.load(
+            check_artifact_name(name), version, user=self.context.user, session=self.context.session
+        )
 
     async def list(self) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
@@ -201,7 +203,7 @@ class CallArtifacts:
     async def delete(self, name: str) -> None:
         """Deletes all versions; does nothing if there are none."""
         artifacts = await self._found()
-        await artifacts.delete(checked_name(name), user=self.context.user, session=self.context.session)
+        await artifacts.delete(check_artifact_name(name), user=self.context.user, session=self.context.session)
         self.context.actions.artifact_delta.pop(name, None)
 
     async def _found(self) -> Artifacts:

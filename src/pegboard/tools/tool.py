@@ -15,11 +15,11 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import evolve, field, frozen
 
-from pegboard.callbacks import Flavour, settle
+from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DefinitionError, near_or_known
 from pegboard.json import JsonText, StructureError, digest_of, problem
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.text import html_of
+from pegboard.text import visible_html
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -293,7 +293,7 @@ class Tool:
         """
         if not callable(load) and not (isinstance(load, str) and all(load.partition(":"))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function.", tool=spec.name)
-        from pegboard.threads import off_loop
+        from pegboard.threads import run_in_thread
         from pegboard.tools.services import Services
 
         loaded: list[Handler] = []  # outlives an event loop, as services don't
@@ -303,10 +303,10 @@ class Tool:
                 return loaded[0]
             if isinstance(load, str):
                 module, _, name = load.partition(":")
-                function = getattr(await off_loop(importlib.import_module, module), name)
+                function = getattr(await run_in_thread(importlib.import_module, module), name)
             else:
-                given = load() if Flavour.of(load) is Flavour.ASYNC else await off_loop(load)
-                function = await settle(given)
+                given = load() if CallableKind.of(load) is CallableKind.ASYNC else await run_in_thread(load)
+                function = await maybe_await(given)
             if spec.kind == "freeform":
                 made = cls.freeform(spec.name, function)
             else:
@@ -389,7 +389,7 @@ class Tool:
 def tools_html(tools: Iterable[Tool]) -> str:
     """A table of tools, as HTML for notebooks: name, plugin, first line of the description."""
     facts = ((tool.name, tool.origin.plugin or "", tool.spec.description.partition("\n")[0]) for tool in tools)
-    rows = ("".join(f"<td>{html_of(fact, again=True)}</td>" for fact in row) for row in facts)
+    rows = ("".join(f"<td>{visible_html(fact, again=True)}</td>" for fact in row) for row in facts)
     head = "<tr><th>tool</th><th>plugin</th><th>description</th></tr>"
     return f"<table>{head}{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
@@ -415,7 +415,7 @@ def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
     """The tool with its handler calling `function`: a bound method, or the result of a later decorator."""
     assert isinstance(tool.handler, Handler)
     same = getattr(function, "__func__", function) is tool.handler.function
-    flavour = tool.handler.flavour if same else Flavour.of(function)
+    flavour = tool.handler.flavour if same else CallableKind.of(function)
     return tool.evolve(handler=evolve(tool.handler, function=function, flavour=flavour))
 
 

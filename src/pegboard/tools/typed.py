@@ -8,7 +8,7 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, get_args, get_origin
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.json import JsonText, StructureError, problem
 from pegboard.schema.docstrings import parse_docstring
@@ -90,7 +90,7 @@ class TypedTool(Generic[Input, Output]):
             "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
             "input_schema": input_schema,
         }
-        return made_tool(facts, given, Handler(self.call, make_binder, Flavour.of(self.call)), gives)
+        return made_tool(facts, given, Handler(self.call, make_binder, CallableKind.of(self.call)), gives)
 
 
 def _is_typed_class(thing: object) -> bool:
@@ -233,7 +233,7 @@ def _tools_of(owner: object) -> list[Tool]:
     return [each for each in (tool_of(getattr(owner, name)) for name in decorated) if each is not None]
 
 
-def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
+def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
     """The tools of any registrable object, at least one.
 
     Args:

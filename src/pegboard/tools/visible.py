@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from pegboard.schema.references import NAMED, ONE, SOME, mapped
-from pegboard.text import revealed
+from pegboard.text import escape_hidden
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
 
@@ -21,7 +21,7 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
         text = getattr(spec, name) or ""
-        if (shown := revealed(text)) != text:
+        if (shown := escape_hidden(text)) != text:
             changed[name] = shown
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None and not (text.isascii() and "\\u" not in text):
@@ -37,7 +37,7 @@ def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
     new = dict(mapped(schema, lambda part, _: _visible_schema(part, tool)))
     for keyword, rule in new.items():
         if keyword in ("description", "title", "$comment") and isinstance(rule, str):
-            new[keyword] = revealed(rule)
+            new[keyword] = escape_hidden(rule)
         elif keyword in NAMED and isinstance(rule, dict):
             _refuse_hidden(keyword, list(cast("dict[str, Any]", rule)), tool)
         elif keyword not in ONE | SOME:
@@ -47,7 +47,7 @@ def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
 
 def _refuse_hidden(what: str, data: Any, tool: str) -> None:
     for text in _texts(data):
-        if (shown := revealed(text)) != text:
+        if (shown := escape_hidden(text)) != text:
             from pegboard.errors import SchemaError
 
             raise SchemaError(f"{what}: '{shown[:100]}' contains hidden characters", tool=tool)

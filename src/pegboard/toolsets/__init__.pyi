@@ -7,10 +7,10 @@ from pegboard.toolsets.resolve import (
     resolve_tools as resolve_tools,
 )
 from pegboard.toolsets.toolset import (
-    Offer as Offer,
     ToolMapper as ToolMapper,
     ToolsetProblem as ToolsetProblem,
-    check_once as check_once,
+    ToolsetResult as ToolsetResult,
+    check_tool_schemas as check_tool_schemas,
     error_text as error_text,
 )
 from pegboard.toolsets.wrappers import CachedToolset as CachedToolset

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeA
 
 from attrs import Converter, Factory, field, frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.errors import PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.tools.spec import KINDS, is_valid_name
 from pegboard.typing import JsonObject
@@ -406,7 +406,7 @@ class Custom(Predicate):
 
     def __attrs_post_init__(self) -> None:
         function = self.function
-        if not callable(function) or Flavour.of(function) is Flavour.ASYNC:
+        if not callable(function) or CallableKind.of(function) is CallableKind.ASYNC:
             raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
         if self.name is not None:
             check_predicate_name(self.name)

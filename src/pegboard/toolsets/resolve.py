@@ -27,11 +27,11 @@ from pegboard.toolsets.toolset import (
     PREDICATE_SECONDS,
     Dropped,
     Faults,
-    Offer,
     OwnedToolset,
     ToolMapper,
     Toolset,
     ToolsetProblem,
+    ToolsetResult,
     ask_all,
     explain_filter,
     filter_tools,
@@ -95,7 +95,7 @@ _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and th
 
 
 def settled_names(
-    static: Sequence[Tool], offers: Sequence[Offer], contested: Collection[str] = ()
+    static: Sequence[Tool], offers: Sequence[ToolsetResult], contested: Collection[str] = ()
 ) -> tuple[_Trace, Sequence[ToolsetProblem]]:
     """Merges static tools and toolsets' tools into a trace, sorted by name, each name once; and gives the problems.
 
@@ -455,7 +455,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
     """
-    offers: list[Offer] = []
+    offers: list[ToolsetResult] = []
     if toolsets:
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
         offers = await ask_all(owned, context, toolset_timeout)
@@ -480,7 +480,7 @@ def resolve_static(  # noqa: PLR0913  as above
 
     Functions of predicates have no time limit here.
     """
-    settled = settled_names(static, [Offer(published)] if published else (), contested)
+    settled = settled_names(static, [ToolsetResult(published)] if published else (), contested)
     try:
         _resolved(*settled, context, default, where).send(None)
     except StopIteration as ended:

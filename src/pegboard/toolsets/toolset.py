@@ -12,9 +12,9 @@ from weakref import WeakSet
 
 from attrs import Factory, define, evolve, field, frozen
 
-from pegboard.callbacks import Flavour, may_block, settle
+from pegboard.callbacks import CallableKind, may_block, maybe_await
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
-from pegboard.json import MOST_PROBLEMS, counted
+from pegboard.json import MOST_PROBLEMS, count_text
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
@@ -129,9 +129,9 @@ CLOSE_SECONDS: Final = 10.0
 async def _close(thing: object, method: str = "close") -> None:
     function = getattr(thing, method, None)
     if callable(function):
-        from pegboard.threads import off_loop
+        from pegboard.threads import run_in_thread
 
-        await settle(await off_loop(function) if may_block(function) else function())
+        await maybe_await(await run_in_thread(function) if may_block(function) else function())
 
 
 async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
@@ -159,7 +159,7 @@ async def close_all(things: Iterable[object], method: str = "close") -> tuple[Ex
 _checked: Final[WeakSet[Tool]] = WeakSet()
 
 
-def check_once(tool: Tool) -> None:
+def check_tool_schemas(tool: Tool) -> None:
     """Raises `SchemaError` for a tool whose schemas are refused; checks each tool once."""
     if tool not in _checked:
         check_schemas(tool, foreign=True)
@@ -208,7 +208,7 @@ class Dropped:
     text: str
 
 
-class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
+class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
     """Answer of a toolset: tools of distinct names, what went wrong, and what was left out."""
 
     problems: tuple[ToolsetProblem, ...]
@@ -229,7 +229,7 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         return any(not problem.note for problem in self.problems)
 
 
-async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[ToolsetResult]:  # noqa: ASYNC109  all share one wait
     """Queries toolsets concurrently: one offer each, in order; of one that fails or is late, one with that problem.
 
     One that blocks the event loop can't be bounded.
@@ -238,7 +238,7 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
 
     from pegboard.timeout import LimitExpiredError, within
 
-    async def offer(source: WrapperToolset) -> Offer:
+    async def offer(source: WrapperToolset) -> ToolsetResult:
         try:
             return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
@@ -251,8 +251,8 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
     return await asyncio.gather(*map(offer, sources))
 
 
-def _failed(source: WrapperToolset, error: BaseException) -> Offer:
-    return Offer((), [ToolsetProblem(source.name, error_text(error), error=error)])
+def _failed(source: WrapperToolset, error: BaseException) -> ToolsetResult:
+    return ToolsetResult((), [ToolsetProblem(source.name, error_text(error), error=error)])
 
 
 def error_text(error: BaseException) -> str:
@@ -281,7 +281,7 @@ def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProb
 def schema_problem(toolset: str, tool: Tool, origin: Origin = HOST) -> ToolsetProblem | None:
     """The problem of a tool whose schemas are refused."""
     try:
-        check_once(tool)
+        check_tool_schemas(tool)
     except SchemaError as error:
         return ToolsetProblem(toolset, error_text(error), tool.spec.name, origin, error)
     return None
@@ -313,7 +313,7 @@ def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[Toolset
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
         return problems
-    return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {counted(more, 'more problem')} of this kind")]
+    return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {count_text(more, 'more problem')} of this kind")]
 
 
 def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") -> Iterator[str]:
@@ -378,11 +378,11 @@ async def filter_tools(
         return _sorted_out(tools, answers)
     import asyncio
 
-    from pegboard.threads import off_loop
+    from pegboard.threads import run_in_thread
 
     try:
         async with asyncio.timeout(seconds):
-            await off_loop(_ask, answers, tools, predicate, context, seconds)
+            await run_in_thread(_ask, answers, tools, predicate, context, seconds)
     except TimeoutError:
         answers = answers.copy()  # the thread may still be adding to it
     return _sorted_out(tools, answers)
@@ -438,7 +438,7 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, f
     return f"{part} ({facts})" if facts else str(part)
 
 
-def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
+def _add_handler(call: Any, flavour: CallableKind, tool: Tool) -> Tool:
     """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
         return tool
@@ -448,7 +448,7 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
     return tool.evolve(handler=handler)
 
 
-Transform: TypeAlias = Callable[[str, Offer, ReadonlyContext], Awaitable[Offer]]
+Transform: TypeAlias = Callable[[str, ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
 """Transforms an offer, for a wrapper: gets the toolset's name, the offer and the context."""
 
 
@@ -468,19 +468,19 @@ class WrapperToolset:
         self.name = toolset_name(inner)
         self._transform = transform
         call = getattr(inner, "call", None)
-        self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
+        self._with_handlers = ToolMapper(partial(_add_handler, call, CallableKind.of(call))) if callable(call) else None
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's offer for this context, transformed; raises whatever that raises."""
-        answer: Any = await settle(self.inner.tools(context))
-        if type(answer) is Offer:
+        answer: Any = await maybe_await(self.inner.tools(context))
+        if type(answer) is ToolsetResult:
             offer = answer
         else:
             tools, problems = check_tools(self.name, answer)
             if self._with_handlers is not None:
                 self._with_handlers.trim(tools)
                 tools = [self._with_handlers.one(tool) for tool in tools]
-            offer = Offer(tools, problems)
+            offer = ToolsetResult(tools, problems)
         return offer if self._transform is None else await self._transform(self.name, offer, context)
 
     @property
@@ -518,7 +518,7 @@ class Step:
     _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
     _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
 
-    async def __call__(self, toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+    async def __call__(self, toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
         """The same offer, its tools changed where the step applies."""
         tools: dict[str, Tool] = {}
         problems: list[ToolsetProblem] = []
@@ -541,9 +541,9 @@ class Step:
         lost = (Dropped(name, self.word, f"failed: {cause}") for name, cause in faults.items())
         dropped = (evolve(each, name=self.rename(each.name)) for each in offer.dropped)
         own = first_problems(toolset, problems)
-        return Offer(tools.values(), (*offer.problems, *self._notes(toolset, offer), *own), (*dropped, *lost))
+        return ToolsetResult(tools.values(), (*offer.problems, *self._notes(toolset, offer), *own), (*dropped, *lost))
 
-    def _notes(self, toolset: str, offer: Offer) -> Iterator[ToolsetProblem]:
+    def _notes(self, toolset: str, offer: ToolsetResult) -> Iterator[ToolsetProblem]:
         """Notes on names to change that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
@@ -568,10 +568,10 @@ class OwnedToolset(WrapperToolset):
         super().__init__(inner, Step("taken over", self._with_origin))
         self.origin = origin
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's tools and problems, under its origin."""
         offer = await super().tools(context)
-        return Offer(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
+        return ToolsetResult(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
 
     def _with_origin(self, tool: Tool) -> Tool:
         return owned_tool(tool, evolve(self.origin, toolset=self.name))
@@ -583,7 +583,7 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     Raises:
         SchemaError: Its schemas are refused, or contain hidden characters.
     """
-    check_once(tool)  # a foreign toolset's `Offer` hasn't been checked
+    check_tool_schemas(tool)  # a foreign toolset's `ToolsetResult` hasn't been checked
     own = tool.origin
     base = own if owner.plugin is None else owner
     origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from pegboard.callbacks import Flavour, settle
+from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import (
     Dropped,
-    Offer,
     Toolset,
     ToolsetProblem,
+    ToolsetResult,
     WrapperToolset,
     ask_all,
     check_list,
@@ -59,14 +59,14 @@ class StaticToolset(ToolsetBase):
 
 
 def _as_tools(thing: Any) -> Sequence[Tool]:
-    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what `as_tools` takes."""
+    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what `tools_from` takes."""
     if isinstance(thing, Tool):
         return (thing,)
     if isinstance(thing, ToolSpec):
         return (Tool(thing),)
-    from pegboard.tools.typed import as_tools  # deriving schemas from types is heavy
+    from pegboard.tools.typed import tools_from  # deriving schemas from types is heavy
 
-    return as_tools(thing, foreign=True)
+    return tools_from(thing, foreign=True)
 
 
 class ToolsetFunction(ToolsetBase):
@@ -83,25 +83,25 @@ class ToolsetFunction(ToolsetBase):
     """
 
     def __init__(self, name: str, function: Callable[..., Any], *, blocking: bool = True) -> None:
-        flavour = Flavour.of(function)
-        if flavour not in (Flavour.PLAIN, Flavour.ASYNC):
+        flavour = CallableKind.of(function)
+        if flavour not in (CallableKind.PLAIN, CallableKind.ASYNC):
             raise RegistrationError(f"toolset {name!r}: {function!r} is a generator; let it return a list of tools")
         self.name = name
         self._function = function
-        self._off_loop = blocking and flavour is Flavour.PLAIN
+        self._off_loop = blocking and flavour is CallableKind.PLAIN
         self._takes_context = _takes_context(name, function)
         self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # a reference to the thing keeps its id unique
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools that the function returns now."""
         ask = partial(self._function, *((context,) if self._takes_context else ()))
         if self._off_loop:
-            from pegboard.threads import off_loop
+            from pegboard.threads import run_in_thread
 
-            answer = await off_loop(ask)
+            answer = await run_in_thread(ask)
         else:
             answer = ask()
-        things = check_list(await settle(answer))
+        things = check_list(await maybe_await(answer))
         problems: list[ToolsetProblem] = []
         made: dict[int, tuple[Any, Sequence[Tool]]] = {}
         for index, thing in enumerate(things):
@@ -113,7 +113,7 @@ class ToolsetFunction(ToolsetBase):
         self._made = made
         every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
         tools, repeated = check_tools(self.name, every)
-        return Offer(tools, [*first_problems(self.name, problems), *repeated])
+        return ToolsetResult(tools, [*first_problems(self.name, problems), *repeated])
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
@@ -147,10 +147,10 @@ class CombinedToolset(ToolsetBase):
         self._sources = tuple(WrapperToolset(toolset) for toolset in toolsets)
         self._timeout = timeout
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools of all of them, in their order."""
         if not self._sources:
-            return Offer()
+            return ToolsetResult()
         offers = await ask_all(self._sources, context, self._timeout)
         tools: dict[str, Tool] = {}
         holders: dict[str, str] = {}
@@ -163,7 +163,7 @@ class CombinedToolset(ToolsetBase):
                 else:
                     held.append((name, source.name, f"held back: toolset {holders[name]!r} offers a tool of this name"))
         problems = [ToolsetProblem(toolset, f"tool {name!r} is {text}", name) for name, toolset, text in held]
-        return Offer(
+        return ToolsetResult(
             tools.values(),
             [*(problem for offer in offers for problem in offer.problems), *first_problems(self.name, problems)],
             [*(each for offer in offers for each in offer.dropped), *(Dropped(n, "combined", t) for n, _, t in held)],

@@ -13,24 +13,24 @@ from weakref import WeakValueDictionary
 import attrs
 from attrs import field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.errors import DefinitionError, RegistrationError, named, near_or_known
 from pegboard.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, own_problems
-from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
+from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, valid_name_for
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
     Dropped,
-    Offer,
     Step,
     Toolset,
     ToolsetProblem,
+    ToolsetResult,
     WrapperToolset,
-    check_once,
+    check_tool_schemas,
     check_tools,
     explain_filter,
     filter_tools,
@@ -72,7 +72,7 @@ class ToolsetBase(ABC):
         """
         wanted = as_predicate(predicate)
 
-        async def keep_wanted(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+        async def keep_wanted(toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
             kept, faults = await filter_tools(offer, wanted, context)
             left = set(kept)
             dropped = [
@@ -84,7 +84,9 @@ class ToolsetBase(ABC):
                 ToolsetProblem(toolset, f"tool {name!r} can't be filtered: {cause}", name)
                 for name, cause in faults.items()
             ]
-            return Offer(kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped))
+            return ToolsetResult(
+                kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped)
+            )
 
         return _WrappedToolset(self, keep_wanted)
 
@@ -125,11 +127,11 @@ class ToolsetBase(ABC):
         Where it raises, the whole toolset fails.
         """
 
-        async def prepared(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
-            tools, problems = check_tools(toolset, await settle(prepare(context, tuple(offer))))
+        async def prepared(toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
+            tools, problems = check_tools(toolset, await maybe_await(prepare(context, tuple(offer))))
             gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
             dropped = [Dropped(name, "prepared", "left out by the function") for name in sorted(gone)]
-            return Offer(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
+            return ToolsetResult(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
 
         return _WrappedToolset(self, prepared)
 
@@ -206,7 +208,7 @@ def prefixed_name(prefix: str, name: str) -> str:
 
     A name longer than 64 characters is shortened, with a digest of the whole at its end.
     """
-    return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
+    return valid_name_for(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
@@ -242,7 +244,7 @@ class CachedToolset(_WrappedToolset):
         self._ttl = ttl
         self._clock = clock
         self._key = key
-        self._cache: dict[Hashable, tuple[Offer, float]] = {}  # with its expiry time
+        self._cache: dict[Hashable, tuple[ToolsetResult, float]] = {}  # with its expiry time
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()  # alive while in use
 
     def clear(self) -> None:
@@ -250,7 +252,7 @@ class CachedToolset(_WrappedToolset):
         self._cache = {}
         self._locks = WeakValueDictionary()
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The cached offer, or the inner toolset's."""
         import asyncio
 
@@ -430,7 +432,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         },
         "presets": {**tool.presets, **{before.get(n, n): v for n, v in {**reshape.default, **reshape.hide}.items()}},
     }
-    check_once(tool.evolve(**facts))
+    check_tool_schemas(tool.evolve(**facts))
     if isinstance(tool.handler, LateHandler):
         return tool.evolve(**facts)
     return tool.evolve(**facts, **_Reshaping(tool, reshape).parts(tool.handler))

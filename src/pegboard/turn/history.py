@@ -16,7 +16,7 @@ from pegboard.dispatch.background import Completion
 from pegboard.dispatch.batch import Outcome
 from pegboard.errors import TurnAbortedError
 from pegboard.messages import NO_USAGE, CallPart, Message, ModelResponse, ResultPart, Usage
-from pegboard.tools.call import TEMPORARY, Actions, CallFault, ToolCall, merged
+from pegboard.tools.call import TEMPORARY, Actions, CallFault, ToolCall, merge_actions
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import Ended, TurnOutcome
@@ -106,7 +106,9 @@ class TurnProgress:
         """`skips` is whether the earlier results of this answer agree to skip the summary."""
         none_has_ended = all(result.kind == "confirmation_required" for result in outcome.results)
         skips = skips and (none_has_ended or outcome.actions.skip_summarization)
-        self.actions = attrs.evolve(merged([self.actions, outcome.actions], self.state), skip_summarization=skips)
+        self.actions = attrs.evolve(
+            merge_actions([self.actions, outcome.actions], self.state), skip_summarization=skips
+        )
         for changes in (outcome.actions, Actions(outcome.actions.temporary)):
             changes.apply_to(self.state)
         self.pending = outcome.pending

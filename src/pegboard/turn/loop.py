@@ -13,7 +13,7 @@ from uuid import uuid4
 import attrs
 from attrs import define, field
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
@@ -535,7 +535,7 @@ class Turn:
         limit = asyncio.timeout(seconds := self.registry.limits.callback_timeout)
         try:
             async with limit:
-                return await settle(question())
+                return await maybe_await(question())
         except Exception as error:
             text = f"gave no answer within {seconds:g} s" if limit.expired() else f"{type(error).__name__}: {error}"
             raise CallbackError(text, stage=what, owner="the host") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
-from pegboard.callbacks import ChainError, settle
+from pegboard.callbacks import ChainError, maybe_await
 from pegboard.dispatch.run import retry
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
@@ -117,7 +117,7 @@ class ModelCaller:
 
     async def _whole(self, request: ModelRequest) -> Any:
         try:
-            return self._checked(await settle(self.model.respond(request)))
+            return self._checked(await maybe_await(self.model.respond(request)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
             raise _as_model_error(error, self.model) from error.__cause__
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from attrs import Attribute, define, field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.dialects.values import without_added_nulls
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
@@ -172,7 +172,7 @@ class Inbox:
     async def listen(self) -> bool:
         """Calls `steering`, and returns whether there are messages."""
         if self.steering is not None:
-            self.put(await settle(self.steering()), "steering")
+            self.put(await maybe_await(self.steering()), "steering")
         return bool(self.messages)
 
 

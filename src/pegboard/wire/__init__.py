@@ -22,8 +22,8 @@ from pegboard.request.exporter import (
 from pegboard.tools.content import (
     BINARY as BINARY,
     Content as Content,
+    encodable_text as encodable_text,
     media_type as media_type,
-    writable as writable,
 )
 from pegboard.wire.bodies import (
     INPUT as INPUT,

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.errors import ExportError, did_you_mean, suggest
-from pegboard.json import is_object, json_faults, json_text, strict_json
+from pegboard.json import is_object, json_problems, json_text, strict_json
 from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.tools.call import ToolCall
@@ -20,11 +20,11 @@ from pegboard.tools.content import (
     ImageContent,
     LinkContent,
     TextContent,
+    encodable_text,
     is_text_type,
     media_type,
     plain_type,
     text_of_file,
-    writable,
 )
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -175,7 +175,7 @@ def admit(content: Content, takes: Collection[str]) -> Content:
 
 def render_text(content: Content) -> str:
     """A text unchanged; a text file with its name; a placeholder for other content, so that it isn't lost silently."""
-    return writable(_worded(content))
+    return encodable_text(_worded(content))
 
 
 def _worded(content: Content) -> str:
@@ -227,7 +227,7 @@ def arguments_object(call: ToolCall) -> JsonObject:
             taken = dict(call.arguments)
         except Exception:  # noqa: BLE001  a host's mapping may raise anything
             return {INVALID: _NO_JSON}
-        return {INVALID: _NO_JSON} if json_faults(taken) else taken
+        return {INVALID: _NO_JSON} if json_problems(taken) else taken
     text = _text(call.arguments)
     cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     parsed = parsed_object(text)
@@ -263,7 +263,7 @@ def input_text(call: ToolCall) -> str:
     given = call.arguments
     parsed = given if isinstance(given, Mapping) else parsed_object(_text(given))
     free = None if parsed is None or len(parsed) != 1 else parsed.get(INPUT)
-    return writable(free) if isinstance(free, str) else _text(given)
+    return encodable_text(free) if isinstance(free, str) else _text(given)
 
 
 def parsed_object(text: str) -> JsonObject | None:
@@ -279,16 +279,16 @@ def parsed_object(text: str) -> JsonObject | None:
         return None
     if value is None:
         return {}
-    return value if is_object(value) and not json_faults(value) else None
+    return value if is_object(value) and not json_problems(value) else None
 
 
 def _text(given: str | bytes | Mapping[str, Any]) -> str:
     if isinstance(given, bytes):
         return given.decode(errors="backslashreplace")
     if isinstance(given, str):
-        return writable(given)
+        return encodable_text(given)
     try:
-        return writable(json_text(dict(given)))
+        return encodable_text(json_text(dict(given)))
     except Exception:  # noqa: BLE001  not JSON, or a host's mapping that raises
         return str(json_text({INVALID: _NO_JSON}))
 
@@ -389,7 +389,7 @@ class StreamEnd:
         """Records an error in the stream; the first one counts."""
         if not self.error:
             self.error, self.code = True, code
-            self.message = writable(message or NO_WORDS)[:_MOST_MESSAGE]
+            self.message = encodable_text(message or NO_WORDS)[:_MOST_MESSAGE]
 
     def of(self, response: ModelResponse, broken: str | None, *, spent: bool) -> ModelResponse:
         """The answer, marked if it isn't complete.
@@ -411,7 +411,9 @@ class StreamEnd:
             # A reason that cut the answer off says more than the lost end.
             reason = "other" if response.finish_reason in ("stop", "tool_calls") else response.finish_reason
             why = broken or response.error_message or EARLY
-            return response.evolve(finish_reason=reason, complete=False, interrupted=True, error_message=writable(why))
+            return response.evolve(
+                finish_reason=reason, complete=False, interrupted=True, error_message=encodable_text(why)
+            )
         if spent:
             return response.evolve(finish_reason="length", complete=False, error_message=TOO_LONG)
         return response

@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from pegboard.dialects.values import without_added_nulls
-from pegboard.json import is_object, json_faults, json_text
+from pegboard.json import is_object, json_problems, json_text
 from pegboard.messages import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.content import writable
-from pegboard.tools.spec import mapped_name
+from pegboard.tools.content import encodable_text
+from pegboard.tools.spec import valid_name_for
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import INPUT, object_or_none, parsed_object
 
@@ -44,7 +44,7 @@ class CallIdAllocator:
         Returns:
             The id, and the provider's own if it differs: `""` for a missing one, else with lone surrogates replaced.
         """
-        own = writable(given) if isinstance(given, str) else ""
+        own = encodable_text(given) if isinstance(given, str) else ""
         wanted = own[:MOST] or f"call_{self._count}"
         self._count += 1
         made = wanted
@@ -80,7 +80,7 @@ def wire_name(name: str, taken: str = TAKEN) -> str:
         name: The model's name.
         taken: The names that the provider accepts; others become a name that all accept.
     """
-    return name if re.fullmatch(taken, name, re.ASCII) else mapped_name(name)
+    return name if re.fullmatch(taken, name, re.ASCII) else valid_name_for(name)
 
 
 def called_before(messages: Iterable[Message]) -> list[str]:
@@ -251,7 +251,7 @@ def made_call(  # noqa: PLR0913  facts of one call
         fault: A known reason why it can't run.
         most: Maximum characters of its arguments.
     """
-    called = writable(name)[:MOST] if isinstance(name, str) else ""
+    called = encodable_text(name)[:MOST] if isinstance(name, str) else ""
     given, unread = _read(arguments, most)
     fault = fault or unread or (None if called else NO_NAME)
     return ToolCall(called, given, call_id, error=fault, provider_metadata=metadata)
@@ -275,7 +275,7 @@ def _read(given: object, most: int) -> tuple[str | JsonObject, CallFault | None]
     if not isinstance(given, Mapping):
         return _text(given, most), unreadable(f"expected a JSON object, found {type(given).__name__}")
     taken: JsonObject = dict(given)  # pyright: ignore[reportUnknownArgumentType]  of any type
-    faults = json_faults(taken)
+    faults = json_problems(taken)
     return (taken, None) if not faults else (_text(taken, most), unreadable(faults[0]))
 
 

@@ -112,7 +112,7 @@ def test_built_in_plugins_are_listed_with_all(run, registry):
 # `registry processors` -----------------------------------------------------------------------------------------------
 
 STEPS = """
-from pegboard import Placed, hookimpl
+from pegboard import Position, hookimpl
 
 
 def remember(request):
@@ -126,7 +126,7 @@ def remember(request):
 def pegboard_register_processors(register):
     print("while registering")
     register("memory", remember)
-    register("last", Placed(lambda request: None, after="pack_tools"))
+    register("last", Position(lambda request: None, after="pack_tools"))
     register("odd", lambda nosuch: None)
 """
 

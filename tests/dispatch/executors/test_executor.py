@@ -42,7 +42,7 @@ from pegboard.execution import (
     ToolInfo,
 )
 from pegboard.json import StructureError
-from pegboard.tools import DisplayUpdate, as_tools
+from pegboard.tools import DisplayUpdate, tools_from
 from pegboard.tools.tool import LateHandler
 
 # One call -------------------------------------------------------------------------------------------------------------
@@ -591,7 +591,7 @@ def local():
     made = []
 
     def local(*functions, active=None, **settings):
-        tools = [one for function in functions or ALL for one in as_tools(function)]
+        tools = [one for function in functions or ALL for one in tools_from(function)]
         made.append(LocalExecutor(tools, active, **settings))
         return made[-1]
 
@@ -619,7 +619,7 @@ def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
 
 def test_a_listed_tool_has_its_description_and_schema(local):
     (info,) = local(echo).tools()
-    assert info == ToolInfo("echo", "Gives it back.", as_tools(echo)[0].spec.input_schema)
+    assert info == ToolInfo("echo", "Gives it back.", tools_from(echo)[0].spec.input_schema)
     assert info.to_json()["inputSchema"]["required"] == ["text"]
 
 
@@ -632,7 +632,7 @@ def busy() -> None:
     raise ToolError("busy", retryable=True)
 
 
-LATE, HIDDEN = (as_tools(echo)[0].with_spec(name=name) for name in ("late", "hidden"))
+LATE, HIDDEN = (tools_from(echo)[0].with_spec(name=name) for name in ("late", "hidden"))
 
 
 @pytest.mark.parametrize(

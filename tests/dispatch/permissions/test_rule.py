@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import Rule
 from pegboard.dispatch.permissions.rule import HOLE, Match, Wildcard, wildcard
-from pegboard.text import looks_of
+from pegboard.text import confusable_key
 from pegboard.tools.spec import ARGUMENT_KINDS
 
 PATTERNS = st.text("ab *?", max_size=6)
@@ -99,7 +99,7 @@ def test_a_pattern_that_would_backtrack_costs_little():
     assert greedy.match("a" * 5_000 + HOLE + "c") is Match.NO
 
 
-TEXTS = st.text(min_size=1, max_size=5).filter(lambda text: looks_of(text) and HOLE not in text)
+TEXTS = st.text(min_size=1, max_size=5).filter(lambda text: confusable_key(text) and HOLE not in text)
 PERMISSIONS = TEXTS.filter(lambda text: text == text.strip() and text.isprintable())
 ORDINARY = st.builds(
     Rule,

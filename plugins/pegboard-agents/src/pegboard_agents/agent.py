@@ -34,12 +34,12 @@ from pegboard import (
     turn_of,
 )
 from pegboard.approval import PendingCall
-from pegboard.callbacks import by_name, may_block, settle
+from pegboard.callbacks import accept_keywords, may_block, maybe_await
 from pegboard.errors import FatalToolError, MissingServiceError, PegboardError, PendingError, TurnAbortedError, tuple_of
 from pegboard.json import canonical_json, digest_of, is_object
 from pegboard.schema.converter import JsonRecord
-from pegboard.threads import off_loop
-from pegboard.tools import check_name, sayable_json
+from pegboard.threads import run_in_thread
+from pegboard.tools import check_name, json_or_text
 
 if TYPE_CHECKING:
     from pegboard.toolsets.predicates import Where
@@ -172,7 +172,7 @@ def agent_tool(
             raise TypeError(
                 f"{agent!r:.200} isn't an agent: give an Agent, or an object with name, description and run"
             )
-        by_name(agent.run, _GIVEN)  # raises here, and not at the first call
+        accept_keywords(agent.run, _GIVEN)  # raises here, and not at the first call
     runner = _Runner(agent, takes, gives, session, depth)
 
     async def call(_self: Any, context: ToolContext, request: Any) -> Any:
@@ -231,9 +231,11 @@ class _Runner:
 
     async def _run(self, agent: RunsAgent, context: ToolContext, request: Any) -> Any:
         inner = self._context(context.request, self._new_session(context))
-        run = by_name(agent.run, _GIVEN)
-        given = await off_loop(run, request, inner, context) if may_block(agent.run) else run(request, inner, context)
-        return await settle(given)
+        run = accept_keywords(agent.run, _GIVEN)
+        given = (
+            await run_in_thread(run, request, inner, context) if may_block(agent.run) else run(request, inner, context)
+        )
+        return await maybe_await(given)
 
     def _new_session(self, context: ToolContext) -> str:
         return "/".join(filter(None, (context.session, self.agent.name, uuid4().hex[:12])))
@@ -311,7 +313,7 @@ class _Runner:
                 tool_results=suspended.tool_results,
                 **options,
             )
-        words = request if isinstance(request, str) else canonical_json(sayable_json(request))
+        words = request if isinstance(request, str) else canonical_json(json_or_text(request))
         return turn_of(model, asked.with_messages(*conversation.messages, words), registry, inner, **options)
 
     def _value(self, outcome: TurnOutcome) -> Any:
@@ -456,7 +458,7 @@ def _bound(own: ToolRegistry, context: ToolContext, given: Permissions | None) -
 
 async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:
     if isinstance(agent.model, str):
-        return await off_loop(registry.model, agent.model)
+        return await run_in_thread(registry.model, agent.model)
     if agent.model is not None:
         return agent.model
     try:

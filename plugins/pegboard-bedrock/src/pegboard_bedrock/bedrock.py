@@ -35,7 +35,7 @@ from pegboard.dialects import (
     property_names,
     root_object,
 )
-from pegboard.json import is_object, json_faults, json_text
+from pegboard.json import is_object, json_problems, json_text
 from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
@@ -163,7 +163,7 @@ def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]
     """The content of a result: an object as `json`, everything else as text or media."""
     data = result.structured_content
     if data is not None and _is_all(result.content, data):
-        return [{"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}]
+        return [{"json": data} if is_object(data) and not json_problems(data) else {"text": render_json(data)}]
     return [block for each in content_of(result) if (block := media.block(each, in_result=True)) is not None]
 
 

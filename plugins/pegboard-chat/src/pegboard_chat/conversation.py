@@ -23,10 +23,10 @@ from pegboard import (
     resumed_turn_of,
     turn_of,
 )
-from pegboard.cli import interruptible, remark, unanswered
+from pegboard.cli import handle_interrupts, unanswered_text, write_note
 from pegboard.errors import PendingError
 from pegboard.events import MessageAdded, RoundStarted
-from pegboard.files import read_bounded, reason, write_whole
+from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.typing import JsonObject
 from pegboard_chat.renderer import ChatRenderer
 
@@ -62,7 +62,7 @@ def read_conversation(file: str) -> SavedConversation:
     except FileNotFoundError:
         return SavedConversation()
     except OSError as error:
-        raise click.UsageError(f"{file} can't be read: {reason(error)}") from None
+        raise click.UsageError(f"{file} can't be read: {os_error_text(error)}") from None
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file} isn't valid JSON: {error}") from None
     facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
@@ -89,9 +89,9 @@ def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOu
     if suspended is not None:
         data["suspended"] = suspended.to_json()
     try:
-        write_whole(file, json.dumps(data).encode(), mode=0o600)
+        write_atomic(file, json.dumps(data).encode(), mode=0o600)
     except OSError as error:
-        raise click.ClickException(f"{file} can't be written: {reason(error)}") from None
+        raise click.ClickException(f"{file} can't be written: {os_error_text(error)}") from None
 
 
 @define(eq=False)
@@ -156,7 +156,7 @@ class Conversation:
 
     async def _run(self, turn: Turn) -> TurnOutcome:
         try:
-            with self.renderer.status, interruptible(turn.interrupt):
+            with self.renderer.status, handle_interrupts(turn.interrupt):
                 async for event in turn.events():
                     self.renderer.on_event(event)
                     if self.suspended is None and isinstance(event, RoundStarted | MessageAdded):
@@ -196,9 +196,9 @@ def report_end(outcome: TurnOutcome) -> int:
     if outcome.ended in SUCCESSFUL:
         return 0
     if outcome.ended == "suspended":
-        for text in sorted({unanswered(call) for call in outcome.pending}):
-            remark(text)
+        for text in sorted({unanswered_text(call) for call in outcome.pending}):
+            write_note(text)
         return 1
     detail = "" if outcome.detail in (None, outcome.ended) else f" ({outcome.detail})"
-    remark(f"the turn ended: {outcome.ended}{detail}")
+    write_note(f"the turn ended: {outcome.ended}{detail}")
     return 130 if outcome.ended in ("interrupted", "cancelled") else 1

@@ -15,15 +15,15 @@ from attrs import define
 from pegboard import Later, PegboardError, Reject
 from pegboard.approval import tool_key
 from pegboard.cli import (
-    dialogue,
+    approval_questions,
     flush_input,
+    hide_status,
     one_line,
-    quiet,
-    remark,
     report_error,
     show_request,
     stderr_screen,
     tools_text,
+    write_note,
 )
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
@@ -95,7 +95,7 @@ class InteractiveChat:
         """Runs until the user ends the conversation."""
         if self.asks:
             self.conversation.options["approver"] = self
-        remark(f"Chatting with {self.conversation.model.name}. /help lists commands; Ctrl-D ends the conversation.")
+        write_note(f"Chatting with {self.conversation.model.name}. /help lists commands; Ctrl-D ends the conversation.")
         await self._report_errors(self.resume("") if self.conversation.suspended else None)
         while True:
             try:
@@ -110,11 +110,11 @@ class InteractiveChat:
 
     async def approve(self, request: ApprovalRequest, _context: ToolContext | None) -> Answer:
         """Shows a request and asks; Ctrl-D postpones the answer, which suspends the turn."""
-        with quiet():
+        with hide_status():
             rejected = show_request(request)
             if rejected is not None:
                 return rejected
-            asking = dialogue(request)
+            asking = approval_questions(request)
             try:
                 question = next(asking)
                 while True:
@@ -145,7 +145,7 @@ class InteractiveChat:
         if command is not None:
             await command[0](self, rest.strip())
         elif re.fullmatch(r"/\w+", word):
-            remark(f"no command is called {word}.{did_you_mean(suggest(word, COMMANDS))} /help lists them.")
+            write_note(f"no command is called {word}.{did_you_mean(suggest(word, COMMANDS))} /help lists them.")
         else:
             await self._report(await self.conversation.send(line))
 
@@ -153,7 +153,7 @@ class InteractiveChat:
         """Reports how a turn ended; asks for the results that it waits for."""
         if outcome.ended == "suspended":
             names = ", ".join(sorted({call.call.name for call in outcome.pending}))
-            remark(f"{names}: waiting for your answer. /resume asks again; any other message abandons it.")
+            write_note(f"{names}: waiting for your answer. /resume asks again; any other message abandons it.")
         elif outcome.ended == "pending":
             await self.resume("")
         else:
@@ -163,7 +163,7 @@ class InteractiveChat:
         """Asks for the answers and results that the suspended turn waits for, and resumes it."""
         suspended = self.conversation.suspended
         if suspended is None:
-            remark("no call is waiting for an answer")
+            write_note("no call is waiting for an answer")
             return
         offered = {tool_key(tool): tool for tool in await self._offered()}
         answers = {
@@ -173,7 +173,7 @@ class InteractiveChat:
         answers = {id_: answer for id_, answer in answers.items() if not isinstance(answer, Later)}
         results: dict[str, str] = {}
         for call in suspended.for_host:
-            remark(one_line(f"-> {call.name} {call.arguments}"))
+            write_note(one_line(f"-> {call.name} {call.arguments}"))
             try:
                 result = await self.prompts.ask("Its result (empty: later): ")
             except (EOFError, KeyboardInterrupt):
@@ -185,7 +185,7 @@ class InteractiveChat:
 
     async def show_tools(self, _rest: str) -> None:
         """Lists the tools offered to the model."""
-        remark(tools_text((await self._offered()).tools, stderr_screen()), is_visible=True)
+        write_note(tools_text((await self._offered()).tools, stderr_screen()), is_visible=True)
 
     async def _offered(self) -> ResolvedTools:
         conversation = self.conversation
@@ -204,11 +204,11 @@ class InteractiveChat:
         if self.conversation.file is None:
             raise click.UsageError("no file is given: /save FILE")
         self.conversation.save()
-        remark(f"saved in {self.conversation.file}, which is updated from now on")
+        write_note(f"saved in {self.conversation.file}, which is updated from now on")
 
     async def help(self, _rest: str) -> None:
         """Lists the commands."""
-        remark("".join(f"{name:<8} {text}\n" for name, (_, text) in COMMANDS.items()))
+        write_note("".join(f"{name:<8} {text}\n" for name, (_, text) in COMMANDS.items()))
 
 
 _Command: TypeAlias = Callable[[InteractiveChat, str], Awaitable[None]]

@@ -16,10 +16,10 @@ from pegboard.cli import (
     json_rows,
     open_session,
     registry_options,
-    remark,
     rows_text,
     stdout_screen,
     write,
+    write_note,
 )
 from pegboard.config import key_names, with_secrets
 from pegboard.errors import PACKAGES, ModelError
@@ -150,7 +150,7 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
         return 0
     shown = [(row["name"], "installed" if row["installed"] else f"pip install {row['package']}") for row in rows]
     write(rows_text(("MODEL", "STATUS"), shown, screen))
-    remark(f"default: {default}" if default else "no default is set: PEGBOARD_MODEL, or 'model' in [plugins.chat]")
+    write_note(f"default: {default}" if default else "no default is set: PEGBOARD_MODEL, or 'model' in [plugins.chat]")
     return 0
 
 

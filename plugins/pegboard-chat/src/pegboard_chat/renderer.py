@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
-from pegboard.cli import OPEN_QUESTIONS, Screen, Status, one_line, pictures, show_progress, stderr_screen, write_through
+from pegboard.cli import (
+    OPEN_QUESTIONS,
+    Screen,
+    Status,
+    image_escapes,
+    one_line,
+    show_progress,
+    stderr_screen,
+    write_unbuffered,
+)
 from pegboard.events import AnswerDelta, Answered, CallEnded, CallPending, ModelRetried, RoundStarted
 from pegboard.json import json_text
 from pegboard.messages import TextDelta
@@ -62,7 +71,7 @@ class ChatRenderer:
             kinds = ", ".join(f"[{item.type}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
             self._remark(
-                f"<- {event.name}: {_cut(event.result.text or kinds)}", style, pictures(event.result, self.screen)
+                f"<- {event.name}: {_cut(event.result.text or kinds)}", style, image_escapes(event.result, self.screen)
             )
         else:
             show_progress(self.status, event)
@@ -70,7 +79,7 @@ class ChatRenderer:
     def end(self) -> None:
         """Ends the answer's line, and shows what was held back."""
         if self._open:
-            write_through("\n")
+            write_unbuffered("\n")
             self._open = False
         self._release()
 
@@ -80,7 +89,7 @@ class ChatRenderer:
         self._written = True
         if self.streams:
             self.status.clear()
-            write_through(visible(text, newlines=True))
+            write_unbuffered(visible(text, newlines=True))
             self._open = not text.endswith("\n")
 
     def _remark(self, text: str, style: str, below: str = "") -> None:

@@ -13,7 +13,7 @@ from attrs import Factory, define, field, frozen
 from pegboard import CallFault, FileContent, Loss, ModelRequest, TextContent, ToolResult, ToolSpec
 from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
-from pegboard.json import json_faults
+from pegboard.json import json_problems
 from pegboard.messages import (
     CallPart,
     Delta,
@@ -40,7 +40,7 @@ def raw_item(item: JsonMapping) -> JsonObject | None:
         `None` if it isn't JSON, or too large for a message.
     """
     kept = {name: value for name, value in item.items() if value is not None}
-    return None if json_faults(kept) else kept
+    return None if json_problems(kept) else kept
 
 
 Role: TypeAlias = Literal["user", "assistant"]

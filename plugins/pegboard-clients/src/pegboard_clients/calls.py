@@ -12,7 +12,7 @@ from pegboard.dialects import deep_copy
 from pegboard.json import json_text
 from pegboard.messages import CallDelta
 from pegboard.typing import JsonMapping
-from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, parsed_object, writable
+from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, encodable_text, parsed_object
 from pegboard_clients.json_end import JsonEnd
 
 FAULT: Final = "fault"
@@ -98,7 +98,7 @@ class StreamedCall:
 
     def delta(self, text: str) -> CallDelta:
         """The delta of a piece."""
-        return CallDelta(self.place, text, writable(self.id), writable(self.name))
+        return CallDelta(self.place, text, encodable_text(self.id), encodable_text(self.name))
 
 
 _LONGEST_EMPTY: Final = 100

@@ -22,7 +22,7 @@ from pegboard import (
     ToolContext,
     ToolError,
     ToolResult,
-    quick,
+    nonblocking,
     tool,
 )
 from pegboard.approval import MOST_DETAILS
@@ -309,7 +309,7 @@ class EditToolChoice:
 
     patch_models: tuple[str, ...] = field(converter=tuple[str, ...])
 
-    @quick
+    @nonblocking
     def __call__(self, request: ModelRequest, context: ReadonlyContext) -> ModelRequest | None:
         """Leaves out apply_patch, or edit_file and multi_edit, by the model's name."""
         if request.tools is None:

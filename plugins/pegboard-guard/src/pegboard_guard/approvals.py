@@ -16,9 +16,9 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, Rule
-from pegboard.approval import Grant, MemoryGrants, parsed, session_key
+from pegboard.approval import Grant, MemoryGrants, parse_untrusted, session_key
 from pegboard.errors import PendingError, log_failure, named
-from pegboard.files import read_private, write_whole
+from pegboard.files import read_private, write_atomic
 from pegboard.schema.structure import strict_structurer
 
 MOST_FILE: Final = 4 * 1024 * 1024
@@ -174,7 +174,7 @@ class FileApprovals:
                 del grants.sessions[session]
         if len(data) > MOST_FILE:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_FILE:,} bytes", str(self.path))
-        write_whole(str(self.path), data, mode=0o600, sync=True)
+        write_atomic(str(self.path), data, mode=0o600, sync=True)
 
 
 @frozen
@@ -190,7 +190,7 @@ class _FileJson:
 def _from_json(data: bytes) -> _FileJson:
     """Parses a file. Version 1 granted to anyone who knew a session's id: only its used answers are read."""
     what = "a file of approvals"
-    value: dict[str, Any] = parsed(data, MOST_FILE, what)
+    value: dict[str, Any] = parse_untrusted(data, MOST_FILE, what)
     if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         value = {**value, "version": 2, "seen": 0.0, "sessions": {}}
     try:

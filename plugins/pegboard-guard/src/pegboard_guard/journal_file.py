@@ -24,7 +24,7 @@ from typing import IO, Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.files import read_private, write_whole
+from pegboard.files import read_private, write_atomic
 from pegboard.schema.converter import JsonRecord
 from pegboard_guard.log import warn
 
@@ -239,7 +239,7 @@ def _key_in(path: Path) -> bytes:
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        write_whole(str(new), secrets.token_bytes(_KEY_BYTES), mode=0o600)
+        write_atomic(str(new), secrets.token_bytes(_KEY_BYTES), mode=0o600)
         with suppress(FileExistsError):  # another process was faster
             os.link(new, path)
         new.unlink()

@@ -17,9 +17,9 @@ from attrs import field, frozen
 from pegboard import ReadonlyContext, Tool, ToolsetBase
 from pegboard.errors import DefinitionError, PegboardError, cause_of, log_failure
 from pegboard.files import read_bounded
-from pegboard.threads import off_loop
-from pegboard.tools import ATTRIBUTE, as_tools, is_valid_name
-from pegboard.toolsets import Offer, ToolsetProblem
+from pegboard.threads import run_in_thread
+from pegboard.tools import ATTRIBUTE, is_valid_name, tools_from
+from pegboard.toolsets import ToolsetProblem, ToolsetResult
 
 NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")
@@ -90,7 +90,7 @@ class FileToolset(ToolsetBase):
         """The files without tools, and why."""
         return {path: file.problem for path, file in self._files.items() if file.problem}
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The current tools of all files."""
         del context
         await self.refresh()
@@ -105,11 +105,11 @@ class FileToolset(ToolsetBase):
                 if tools.setdefault(tool.name, tool) is not tool:
                     text = f"{path}: another file also has a tool {tool.name!r}; rename one of them"
                     problems.append(ToolsetProblem(self.name, text, tool.name))
-        return Offer(tools.values(), problems)
+        return ToolsetResult(tools.values(), problems)
 
     async def refresh(self) -> bool:
         """Reloads changed files; returns whether there were any."""
-        return await off_loop(self._refresh)
+        return await run_in_thread(self._refresh)
 
     def _refresh(self) -> bool:
         with self._looking:
@@ -255,7 +255,7 @@ def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
     for export, thing in vars(module).items():
         if export.startswith("_") or not _is_export(export, thing, module, file):
             continue
-        for tool in as_tools(thing):
+        for tool in tools_from(thing):
             found = True
             name = file if export in ("default", file) else f"{file}_{export}"
             own = tool.name if tool.name != export else name

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import field, frozen
 
 from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, programs_run
-from pegboard.permissions import RUN, program_of, uses, wrapped_commands
+from pegboard.permissions import RUN, options_used, program_of, wrapped_commands
 
 __all__ = [
     "HOLE",
@@ -73,7 +73,7 @@ def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
     """
     for command in _commands(words):
         name = program_of(command)
-        if named := [text for _, text in uses(command, RUN)]:
+        if named := [text for _, text in options_used(command, RUN)]:
             yield Interpreter(name, named)
         if name in _EVALUATE:
             yield _read(name, command[1:])
@@ -90,7 +90,7 @@ def open_programs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 def options_that_run(words: Sequence[str]) -> list[str]:
     """The options of a command, and of its wrapped commands, that name a program or code, and what wrappers run."""
     commands = list(_commands(words))
-    options = [f"{command[0]} {option}" for command in commands for option, _ in uses(command, RUN)]
+    options = [f"{command[0]} {option}" for command in commands for option, _ in options_used(command, RUN)]
     return [*options, *(f"{each[0]} ... {found[0]}" for each in commands for found in programs_run(each))]
 
 

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config import may_bind, trust_file
-from pegboard.toolsets import Offer, ToolsetProblem
+from pegboard.toolsets import ToolsetProblem, ToolsetResult
 from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000
@@ -300,10 +300,10 @@ class Programs(ToolsetBase):
         paths = [path for words, settings in self._programs.values() for path in settings.files(words)]
         return [*_folders(), *paths, str(trust_file())]
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """No tools, and a problem for each program that can't be run."""
         del context
-        return Offer((), [*self._problems()])
+        return ToolsetResult((), [*self._problems()])
 
     def _problems(self) -> Iterator[ToolsetProblem]:
         for place, (words, settings) in self._programs.items():

@@ -12,12 +12,12 @@ import click
 from pegboard.cli import (
     Options,
     Session,
-    interruptible,
+    handle_interrupts,
     one_line,
     open_session,
     registry_options,
-    remark,
-    write_through,
+    write_note,
+    write_unbuffered,
 )
 from pegboard_hooks.file_tools import NAME, FileToolset
 
@@ -55,10 +55,12 @@ async def _watched(session: Session) -> None:
     shown: Mapping[str, Tool] = {}
     problems: frozenset[str] = frozenset()
     broken: frozenset[Path] = frozenset()
-    with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)), interruptible(end):
+    with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)), handle_interrupts(end):
         for toolset in toolsets:
             toolset.watch()
-        remark(f"Watching {', '.join(str(folder) for each in toolsets for folder in each.folders)}. Ctrl-C ends it.")
+        write_note(
+            f"Watching {', '.join(str(folder) for each in toolsets for folder in each.folders)}. Ctrl-C ends it."
+        )
         while not ends:
             changed.clear()
             resolved = await registry.resolve(where=f"toolset:{NAME}")
@@ -67,7 +69,7 @@ async def _watched(session: Session) -> None:
             gone = (path for path in sorted(broken) if not path.exists())
             lines = [*_lines(shown, now), *(f"broken   {each}" for each in sorted(wrong - problems))]
             lines += (f"removed  {one_line(str(path))}" for path in gone)
-            write_through("".join(f"{line}\n" for line in lines))
+            write_unbuffered("".join(f"{line}\n" for line in lines))
             shown, problems, broken = now, wrong, frozenset(path for each in toolsets for path in each.broken)
             await changed.wait()
 

@@ -11,7 +11,7 @@ import click
 from attrs import evolve
 
 from pegboard.cli import (
-    FILE,
+    FILE_PATH,
     Options,
     Session,
     json_line,
@@ -19,14 +19,14 @@ from pegboard.cli import (
     one_line,
     open_session,
     registry_options,
-    remark,
     rows_text,
     stdout_screen,
     write,
+    write_note,
 )
 from pegboard.config import with_secrets
 from pegboard.errors import ConfigError, ToolsetError, cause_of, did_you_mean, suggest
-from pegboard.json import counted
+from pegboard.json import count_text
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
@@ -43,7 +43,7 @@ SERVERS_KEYS: Final = ("", "plugins", "plugins.mcp")
 def config_option(function: F) -> F:
     """`--mcp-config`: sets `mcp_config` of `[plugins.mcp]` for this run."""
     text = "Add the servers of this JSON file ('mcpServers') for this run."
-    return click.option("--mcp-config", type=FILE, metavar="FILE", help=text)(function)
+    return click.option("--mcp-config", type=FILE_PATH, metavar="FILE", help=text)(function)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -93,9 +93,9 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
     elif rows:
         write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()))
     if not rows:
-        remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
+        write_note("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
     for hint in hints.values():
-        remark(hint)
+        write_note(hint)
     return 1 if servers.faults else 0
 
 
@@ -108,7 +108,7 @@ def _state(settings: ServerSettings, accepted: Definitions | None) -> tuple[str,
             "nothing accepted yet",
             "{0} has listed no tools yet: 'registry mcp accept {0}' waits until it has started",
         )
-    state = f"{counted(len(accepted.tools), 'tool')} accepted"
+    state = f"{count_text(len(accepted.tools), 'tool')} accepted"
     if accepted.problems:
         return "held back", f"{{0}}: {accepted.problems[0][1]}: registry mcp accept {{0}}"
     if accepted.is_unseen:
@@ -132,23 +132,23 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
     before, now = _run(session, toolset, toolset.pending)
     count, lines = len(now.tools), [*before.diff(now)]
     for _, cause in before.problems:
-        remark(f"{name}: {cause}")
+        write_note(f"{name}: {cause}")
     if before.is_unseen:
-        remark(f"{name}: accepted on first use, and {'changed' if lines else 'unchanged'} since:")
+        write_note(f"{name}: accepted on first use, and {'changed' if lines else 'unchanged'} since:")
         lines = [*lines, *([f"All that {name} lists now:"] if lines else []), *now.lines()]
     elif not before.tools:
         lines = [*now.lines()]
     elif not lines:
-        remark(f"{name}: nothing has changed; accepted: {counted(count, 'tool')}")
+        write_note(f"{name}: nothing has changed; accepted: {count_text(count, 'tool')}")
         return 0
     write("".join(f"{line}\n" for line in lines))
-    if not yes and not click.confirm(f"Accept {counted(count, 'tool')} of {name}?", err=True):
+    if not yes and not click.confirm(f"Accept {count_text(count, 'tool')} of {name}?", err=True):
         if before.is_unseen:
             toolset.accept(Definitions())
-        remark(f"{name}: {'none of its tools is' if before.is_unseen else 'nothing was'} accepted")
+        write_note(f"{name}: {'none of its tools is' if before.is_unseen else 'nothing was'} accepted")
         return 1
     toolset.accept(now)
-    remark(f"{name}: accepted: {counted(count, 'tool')}")
+    write_note(f"{name}: accepted: {count_text(count, 'tool')}")
     return 0
 
 
@@ -166,9 +166,9 @@ def login_command(options: Options, name: str, *, mcp_config: str | None) -> int
         raise click.UsageError(f"the server {name!r} has no url with oauth = true")
     toolset = _toolset(servers, name)
     toolset.settings = evolve(toolset.settings, start_timeout=LOGIN_SECONDS)
-    toolset.show_login = lambda address: remark(f"log in at {address}")
+    toolset.show_login = lambda address: write_note(f"log in at {address}")
     _run(session, toolset, toolset.start)
-    remark(f"{name}: logged in")
+    write_note(f"{name}: logged in")
     return 0
 
 
@@ -195,7 +195,7 @@ def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp
             seconds, causes = round(time.monotonic() - started, 1), [problem.cause for problem in offer.problems]
             data |= {"tools": sorted(tool.name for tool in offer), "seconds": seconds, "problems": causes}
             lines = [
-                f"{name}: {counted(len(offer), 'tool')} in {seconds} s",
+                f"{name}: {count_text(len(offer), 'tool')} in {seconds} s",
                 *(f"  {one_line(each)}" for each in causes),
             ]
         write(json_line(data) if as_json else "".join(f"{line}\n" for line in lines))
@@ -240,7 +240,7 @@ def configured_servers(session: Session) -> Servers:
     except ValueError as error:
         raise ConfigError(str(error), file="pegboard.toml") from error
     for fault in (*missing, *servers.faults):
-        remark(fault)
+        write_note(fault)
     return servers
 
 

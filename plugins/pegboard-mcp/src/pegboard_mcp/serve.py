@@ -20,10 +20,10 @@ from pegboard.cli import (
     call_options,
     context_of,
     context_options,
-    interruptible,
+    handle_interrupts,
     open_session,
-    remark,
     tool_options,
+    write_note,
 )
 from pegboard.files import project_file
 from pegboard_mcp.accept import SERVERS_KEYS, config_option, configured_servers, with_servers
@@ -126,7 +126,7 @@ def _tell(session: Session) -> None:
     configured_servers(session)
     for ignored in session.config.ignored:
         if ignored.key not in SERVERS_KEYS:
-            remark(str(ignored))
+            write_note(str(ignored))
     if not session.options.debug:  # which logs everything
         from pegboard_mcp.serving.log import log_to_stderr
 
@@ -143,7 +143,7 @@ def _install(run: click.Context, options: Options, program: str, *, write: bool)
         served = Served(command_line(_words(run, options)))
         project = project_file(os.getcwd())  # noqa: PTH109  a text is wanted
         if project is not None and not is_of_folder(program) and options.config is None:
-            remark(
+            write_note(
                 f"{program} may start the server in another folder, where {project} isn't read: add --config {project}"
             )
     elif address.endswith(":0"):
@@ -179,12 +179,14 @@ def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:
     from pegboard_mcp.serving.stdio import StdioTransport, own_descriptors
 
     if sys.stdin.isatty():
-        remark("Waiting for an MCP client's messages on standard input; clients start this command. Ctrl-C ends it.")
+        write_note(
+            "Waiting for an MCP client's messages on standard input; clients start this command. Ctrl-C ends it."
+        )
     with own_descriptors() as (incoming, outgoing):
 
         async def work() -> None:
             transport = StdioTransport(_server(session, settings), incoming, outgoing)
-            with interruptible(transport.end):
+            with handle_interrupts(transport.end):
                 await transport.serve()
 
         session.run(work)
@@ -199,10 +201,10 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
 
     async def work() -> None:
         transport = HttpTransport(_server(session, settings), address, http)
-        remark(f"Serving at {transport.url}. Ctrl-C ends it.")
+        write_note(f"Serving at {transport.url}. Ctrl-C ends it.")
         if not http.is_guarded:
-            remark("Every user of this machine may use it: --token-env NAME requires a token.")
-        with interruptible(transport.end):
+            write_note("Every user of this machine may use it: --token-env NAME requires a token.")
+        with handle_interrupts(transport.end):
             await transport.serve()
 
     session.run(work)
@@ -213,7 +215,7 @@ def _server(session: Session, settings: dict[str, Any]) -> ToolServer:
 
     server = ToolServer(session.registry, **settings)
     if settings["left_out"] and (names := senseless_alone(session.registry.tools())):
-        remark(
+        write_note(
             f"not served, as they need a turn of a host or another tool: {', '.join(sorted(names))} (--all serves them)"
         )
     gc.freeze()  # with many sessions, scanning the loaded modules took a third of the time of a call

@@ -16,8 +16,8 @@ from pegboard.config import trust_file
 from pegboard.errors import operator_log
 from pegboard.json import json_text
 from pegboard.text import visible
-from pegboard.threads import off_loop
-from pegboard.toolsets import Offer, ToolsetProblem
+from pegboard.threads import run_in_thread
+from pegboard.toolsets import ToolsetProblem, ToolsetResult
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers
@@ -77,7 +77,7 @@ class McpToolset(ToolsetBase):
         self._is_late = False  # whether `tools` failed because there was no list yet
         self._is_slow = False  # whether the time limit of a resolution passed before it started
         self._tools: dict[str, Tool] = {}  # by digest of the definition, so that an unchanged tool stays the same
-        self._offer: tuple[_Known, Offer] | None = None
+        self._offer: tuple[_Known, ToolsetResult] | None = None
         self._changed: list[Callable[[], None]] = []
         self._running: dict[Running, None] = {}  # the latest last
         self._made: Connection | None = None
@@ -94,7 +94,7 @@ class McpToolset(ToolsetBase):
         """Subscribes a function to changes of the tools."""
         self._changed.append(function)
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The accepted tools; the server is only asked if there is no accepted list."""
         del context
         if self._known is None and self.settings.accept == "first":
@@ -109,7 +109,7 @@ class McpToolset(ToolsetBase):
                 if self.publishes is not None:
                     error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
-        return await off_loop(self._offered)
+        return await run_in_thread(self._offered)
 
     async def _start_in_time(self) -> None:
         """Starts the server; one that was slow before is hardly waited for, as all other tools wait with it."""
@@ -135,7 +135,7 @@ class McpToolset(ToolsetBase):
 
     async def connection(self) -> Connection:
         """The connection to the server; the first use loads the SDK, which takes long."""
-        return self._made or await off_loop(self._make)
+        return self._made or await run_in_thread(self._make)
 
     def _make(self) -> Connection:
         from pegboard_mcp.connection import Callbacks, Connection
@@ -193,7 +193,7 @@ class McpToolset(ToolsetBase):
     async def _read(self) -> None:
         """Reads the accepted definitions from the file."""
         if self._file is not None and self._accepted is None:
-            self._accepted = await off_loop(self._file.read)
+            self._accepted = await run_in_thread(self._file.read)
 
     @property
     def listed(self) -> Definitions:
@@ -245,14 +245,14 @@ class McpToolset(ToolsetBase):
             for function in tuple(self._changed):
                 function()
 
-    def _offered(self) -> Offer:
+    def _offered(self) -> ToolsetResult:
         known = self._known
         assert known is not None
         if self._offer is None or self._offer[0] is not known:
             self._offer = known, self._made_offer(known)
         return self._offer[1]
 
-    def _made_offer(self, known: _Known) -> Offer:
+    def _made_offer(self, known: _Known) -> ToolsetResult:
         new = [each for each in known.offered.tools.values() if each.digest not in self._tools]
         tools, problems = tools_of(self.name, self.settings, new, self._call)
         fresh = {tool.spec.original_name or tool.spec.name: tool for tool in tools}
@@ -278,7 +278,7 @@ class McpToolset(ToolsetBase):
         if len(problems) > _MOST_PROBLEMS:
             rest = f"{len(problems) - _MOST_PROBLEMS + 1:,} more problems{hint}"
             problems[_MOST_PROBLEMS - 1 :] = [ToolsetProblem(self.name, rest)]
-        return Offer([same[0] for same in by_name.values() if len(same) == 1], problems)
+        return ToolsetResult([same[0] for same in by_name.values() if len(same) == 1], problems)
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
@@ -451,9 +451,9 @@ class _Configuration(ToolsetBase):
 
     def __init__(self, faults: Sequence[str], file: Path | None) -> None:
         self.publishes = [] if file is None else [str(file.absolute()), str(trust_file())]
-        self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in faults])
+        self._offer = ToolsetResult((), [ToolsetProblem(self.name, fault) for fault in faults])
 
-    async def tools(self, context: ReadonlyContext) -> Offer:
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """No tools, and the faults as problems."""
         del context
         return self._offer

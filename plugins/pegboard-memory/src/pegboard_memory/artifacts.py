@@ -18,8 +18,8 @@ from attrs import field, frozen
 
 from pegboard import Artifacts, ToolResult
 from pegboard.errors import ArtifactError, named
-from pegboard.threads import off_loop
-from pegboard.tools import Content, checked_name
+from pegboard.threads import run_in_thread
+from pegboard.tools import Content, check_artifact_name
 
 MOST_BYTES: Final = 64 << 20
 """Bytes of one version's file."""
@@ -46,27 +46,27 @@ class DirectoryArtifacts(Artifacts):
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
         """Stores a new version; the first is 1."""
-        return await off_loop(self._save, name, content, user, session)
+        return await run_in_thread(self._save, name, content, user, session)
 
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
         """One version, the latest by default."""
-        return await off_loop(self._load, name, version, user, session)
+        return await run_in_thread(self._load, name, version, user, session)
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
-        return await off_loop(self._list, user, session)
+        return await run_in_thread(self._list, user, session)
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
         """Deletes all versions at once; does nothing where there are none."""
-        await off_loop(self._delete, name, user, session)
+        await run_in_thread(self._delete, name, user, session)
 
     def _save(self, name: str, content: Content, user: str | None, session: str | None) -> int:
         data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")
         if len(data) > self.most_bytes:
             raise ArtifactError(f"{name} is too large: over {self.most_bytes:,} bytes.", name=name)
-        place = self._place(checked_name(name), user, session)
+        place = self._place(check_artifact_name(name), user, session)
         with _as_artifact_errors(name):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ class DirectoryArtifacts(Artifacts):
             return 1 + latest + _put(place, (f"{latest + each}.json" for each in range(1, 1 << 30)), data)
 
     def _load(self, name: str, version: int | None, user: str | None, session: str | None) -> Content:
-        place = self._place(checked_name(name), user, session)
+        place = self._place(check_artifact_name(name), user, session)
         wanted = version if version is not None else max(_versions(place), default=0)
         try:
             with _as_artifact_errors(name):
@@ -98,7 +98,7 @@ class DirectoryArtifacts(Artifacts):
         return tuple(sorted(names))
 
     def _delete(self, name: str, user: str | None, session: str | None) -> None:
-        place = self._place(checked_name(name), user, session)
+        place = self._place(check_artifact_name(name), user, session)
         gone = self.folder / f"gone-{uuid4().hex}"
         with _as_artifact_errors(name), suppress(FileNotFoundError):
             place.rename(gone)  # atomic; what a killed program leaves of it isn't an artifact

@@ -13,9 +13,9 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
-from pegboard.text import looks_of
-from pegboard.threads import off_loop
-from pegboard.tools import writable
+from pegboard.text import confusable_key
+from pegboard.threads import run_in_thread
+from pegboard.tools import encodable_text
 from pegboard_memory.database import Database
 
 MOST_CHARACTERS: Final = 20_000
@@ -31,7 +31,7 @@ _OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY
 
 def plain(text: str) -> str:
     """A text that SQLite can store: lone surrogates and zero characters are replaced."""
-    return writable(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return encodable_text(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------
@@ -68,8 +68,8 @@ class Blocks:
             raise ToolError(f"{name[:80]!a} is not a valid name of a block. A name has {what}.")
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
-            own = {looks_of(row[0]).casefold(): row[0] for row in rows}
-            if (taken := own.get(looks_of(name).casefold())) is not None:  # two such blocks look alike
+            own = {confusable_key(row[0]).casefold(): row[0] for row in rows}
+            if (taken := own.get(confusable_key(name).casefold())) is not None:  # two such blocks look alike
                 raise ToolError(f"Block {taken!r} already exists.", hint='Use operation "append" or "replace".')
             if len(own) >= MOST_BLOCKS:
                 raise ToolError(f"There are already {MOST_BLOCKS} blocks, the maximum.", hint="Archive one first.")
@@ -190,7 +190,7 @@ class SqliteMemory(Memory):
         """
         stop = threading.Event()
         try:
-            return await off_loop(self._found, query, user, session, limit, agent, stop)
+            return await run_in_thread(self._found, query, user, session, limit, agent, stop)
         finally:
             stop.set()  # a cancelled search ends in its thread, too
 
@@ -205,7 +205,7 @@ class SqliteMemory(Memory):
     ) -> MemoryEntry:
         """Stores the first 20,000 characters of a text."""
         entry = MemoryEntry(plain(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
-        await off_loop(self._add, entry)
+        await run_in_thread(self._add, entry)
         return entry
 
     def _add(self, entry: MemoryEntry) -> None:

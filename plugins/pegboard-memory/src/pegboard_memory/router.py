@@ -14,8 +14,8 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard import ToolError
-from pegboard.threads import off_loop
-from pegboard.tools import writable
+from pegboard.threads import run_in_thread
+from pegboard.tools import encodable_text
 from pegboard_memory.database import Database
 
 TargetType: TypeAlias = Literal["user", "agent", "group", "channel"]
@@ -129,7 +129,7 @@ class OutboxRouter(MessageRouter):
 
     async def send(self, message: Message) -> str:
         """Stores a message durably before it returns."""
-        await off_loop(self._put, message)
+        await run_in_thread(self._put, message)
         return "queued for delivery"
 
     def take(self, limit: int = 100, *, seconds: float = _LEASE) -> tuple[Message, ...]:
@@ -153,6 +153,6 @@ class OutboxRouter(MessageRouter):
             connection.executemany("DELETE FROM outbox WHERE json_extract(message, '$.id') = ?", ids)
 
     def _put(self, message: Message) -> None:
-        text = writable(json.dumps(attrs.asdict(message)))
+        text = encodable_text(json.dumps(attrs.asdict(message)))
         with self.database.work(write=True) as connection:
             connection.execute("INSERT INTO outbox (message) VALUES (?)", (text,))

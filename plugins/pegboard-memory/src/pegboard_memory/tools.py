@@ -29,7 +29,7 @@ from pegboard import (
 from pegboard.errors import ArtifactError
 from pegboard.schema.converter import Allowed
 from pegboard.text import visible
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 from pegboard.tools import Content
 from pegboard_memory.artifacts import DirectoryArtifacts
 from pegboard_memory.database import Database
@@ -182,7 +182,7 @@ class MemoryTools:
         self, request: ModelRequest, context: ReadonlyContext, services: ToolContext
     ) -> ModelRequest | None:
         """Adds the memory blocks, and entries that match the user's words."""
-        blocks = await off_loop(self.blocks.all, context.user, context.agent)
+        blocks = await run_in_thread(self.blocks.all, context.user, context.agent)
         parts: list[str] = []
         if blocks:
             texts = (f'<block name="{_safe(name)}">\n{_safe(text)}\n</block>' for name, text in blocks.items())

@@ -64,6 +64,7 @@ from pegboard.wire import (
     convert_schema,
     count_in,
     description_of,
+    encodable_text,
     facts_of,
     known_text,
     object_in,
@@ -72,7 +73,6 @@ from pegboard.wire import (
     place_in,
     render_text,
     without_empty,
-    writable,
 )
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
@@ -405,7 +405,7 @@ def failure(error: object, provider: str) -> ModelError:
         message = error
     status = _status(body)
     again = code in _AGAIN or known_text(body, "type") in _AGAIN or status in _AGAIN_STATUS or (status or 0) >= 500
-    text = writable(message or "the provider answered with an error")[:_MOST_SHOWN]
+    text = encodable_text(message or "the provider answered with an error")[:_MOST_SHOWN]
     return ModelError(text, provider=provider, status=status, code=code, retryable=again and code not in NEVER)
 
 
@@ -468,13 +468,13 @@ def render_content(content: Content, limits: Limits, *, links: bool = False) -> 
     if isinstance(content, FileContent) and not isinstance(content.data, str):
         return Rendered("file", _data_url(content), file_name(content.uri))
     if isinstance(content, LinkContent) and links and _is_picture(content, limits):
-        return Rendered("image", writable(content.uri))
+        return Rendered("image", encodable_text(content.uri))
     return Rendered("text", render_text(content))
 
 
 def file_name(uri: str) -> str:
     """A file's name: the last part of its URI."""
-    return writable(unquote(uri.rstrip("/").rpartition("/")[2])) or "file"
+    return encodable_text(unquote(uri.rstrip("/").rpartition("/")[2])) or "file"
 
 
 def _is_picture(content: LinkContent, limits: Limits) -> bool:

@@ -18,6 +18,7 @@ from pegboard.wire import (
     Entry,
     SentIds,
     arguments_text,
+    encodable_text,
     facts_of,
     hosted_type,
     input_text,
@@ -28,7 +29,6 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
     without_empty,
-    writable,
 )
 from pegboard_openai._openai import (
     CHAT,
@@ -175,7 +175,7 @@ class _Conversation:
         contents = render_result(part.result, self.exporter.limits)
         call_id = self.ids.result(part.call_id)
         if call_id is None:  # a later result of an answered call, or without a call
-            self.shown.append({"type": "text", "text": writable(f"A later result of {part.name}:")})
+            self.shown.append({"type": "text", "text": encodable_text(f"A later result of {part.name}:")})
             self.shown += map(_written, contents)
             return
         numbers: Counter[str] = Counter()
@@ -187,7 +187,7 @@ class _Conversation:
         if content.kind == "text":
             return content
         numbers[content.kind] += 1
-        heading = writable(f"{_KINDS[content.kind]} {numbers[content.kind]} of the result of {name} ({call_id})")
+        heading = encodable_text(f"{_KINDS[content.kind]} {numbers[content.kind]} of the result of {name} ({call_id})")
         self.shown += [{"type": "text", "text": f"{heading}:"}, _written(content)]
         return Rendered("text", f"[{heading}: in the message of the user after the results]")
 

@@ -17,6 +17,7 @@ from pegboard.wire import (
     Entry,
     SentIds,
     arguments_text,
+    encodable_text,
     facts_of,
     hosted_type,
     input_text,
@@ -30,7 +31,6 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
     without_empty,
-    writable,
 )
 from pegboard_openai._openai import (
     REFUSED_IN_IDS,
@@ -276,7 +276,7 @@ class _Conversation:
         contents = render_result(part.result, self.exporter.limits)
         call_id = self.ids.result(part.call_id)
         if call_id is None:  # a later result of an answered call, or without a call
-            heading = {"type": "input_text", "text": writable(f"A later result of {part.name}:")}
+            heading = {"type": "input_text", "text": encodable_text(f"A later result of {part.name}:")}
             self._append("user", [heading, *map(_written, contents)])
             return
         facts = self.calls[call_id]

@@ -29,7 +29,7 @@ from pegboard import (
     parse_predicate,
     wrap,
 )
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 
 _FOUND_TOOLS: Final = "pegboard:found_tools"
 _MOST_FOUND: Final = 128  # how many names are stored, the latest
@@ -94,7 +94,7 @@ class _Search:
         tools = [tool for tool in cast("Sequence[Tool]", context.offered) if tool.offered]
         specs = [tool.spec for tool in tools if tool.spec.deferred or tool.name in known]
         query, limit = arguments["query"], int(arguments.get("limit", self._limit))  # 3.0 is an integer, too
-        found = await off_loop(self._found, specs, query, limit)
+        found = await run_in_thread(self._found, specs, query, limit)
         _remember(context, [each.name for each in found])
         return ToolResult(
             _found_text(query, found),  # pyright: ignore[reportArgumentType]  converted
@@ -181,7 +181,7 @@ class _Deferring:
 
     async def __call__(self, context: ReadonlyContext, tools: Sequence[Tool]) -> Sequence[Tool]:
         asked = (self._listed, context, tools)
-        listed = await off_loop(*asked) if self._may_block else self._listed(context, tools)
+        listed = await run_in_thread(*asked) if self._may_block else self._listed(context, tools)
         changed = [self._with_deferred(tool, deferred=tool not in listed) for tool in tools]
         return changed if len(listed) == len(tools) else (self._search, *changed)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
 from pegboard.dispatch.permissions.commands import HOLE, UnreadableError
-from pegboard.permissions import may_act, read_line
+from pegboard.permissions import may_run_or_write, read_line
 
 READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold
@@ -76,7 +76,7 @@ _PROBE: Final = Tool.from_schema(
 def only_reads(arguments: Mapping[str, Any]) -> bool:
     """Whether a command certainly changes nothing; false for unknown commands."""
     command = _key(arguments)
-    return _decision(command, destroys=False) == "allow" and not any(map(may_act, _commands(command)))
+    return _decision(command, destroys=False) == "allow" and not any(map(may_run_or_write, _commands(command)))
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:

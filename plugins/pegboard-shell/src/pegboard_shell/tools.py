@@ -27,7 +27,7 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
 from pegboard_shell.process import TIMED_OUT, RunningCommand
@@ -281,7 +281,7 @@ class ShellTools:
     async def _lack(self) -> str | None:
         """`Sandbox.lack`, computed off the loop at its first use."""
         if not self.sandbox.is_known:
-            await off_loop(lambda: self.sandbox.lack)
+            await run_in_thread(lambda: self.sandbox.lack)
         return self.sandbox.lack
 
     def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
@@ -409,7 +409,7 @@ def _show(call: ToolContext, text: str, size: int) -> None:
 
 async def _take_output(command: RunningCommand) -> Output:
     """The output of a command; if it is long, it is converted off the loop."""
-    return command.take() if command.output.size <= MOST_SHOWN else await off_loop(command.take)
+    return command.take() if command.output.size <= MOST_SHOWN else await run_in_thread(command.take)
 
 
 def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:

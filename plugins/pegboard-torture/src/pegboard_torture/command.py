@@ -11,14 +11,14 @@ import click
 from pegboard.cli import (
     Options,
     Status,
-    configuration_of,
     json_rows,
+    merge_configuration,
     plugins_of,
     registry_options,
-    remark,
     rows_text,
     stdout_screen,
     write,
+    write_note,
 )
 from pegboard.testing import discover
 from pegboard_torture.torture import GROUPS, Tried, torture
@@ -56,7 +56,7 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     entries = discover().entries
     named = {each.name for package in packages for each in plugins_of(package, entries)}
     plugins = [each for each in entries if all_of_them or each.name in named]
-    config = configuration_of(options)
+    config = merge_configuration(options)
     settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
     tried: list[Tried] = []
     with Status() as status, _interrupted_by_sigterm():
@@ -71,9 +71,9 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
         write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
     not_called = sorted({name for each in tried for name in each.not_called})
     if not_called:
-        remark(f"not called, as not marked read-only (--include-mutating calls them): {', '.join(not_called)}")
+        write_note(f"not called, as not marked read-only (--include-mutating calls them): {', '.join(not_called)}")
     lost = sum(not each.survived for each in tried)
-    remark(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
+    write_note(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
     return 1 if lost else 0
 
 

@@ -52,15 +52,15 @@ from pegboard.testing import (
     PluginManager,
     Samples,
     answer_job,
-    broken,
     code_position,
-    gather,
+    contract_violation,
+    load_plugin,
     manifest_of,
-    observed,
-    probe,
+    mutations_of,
+    probe_plugins,
     run_jobs,
-    shown,
-    values_near,
+    short_text,
+    watch_side_effects,
 )
 from pegboard.threads import SHARED
 from pegboard.typing import JsonObject
@@ -168,7 +168,7 @@ def torture(
     """
     with tempfile.TemporaryDirectory() as folder:
         todo: list[tuple[FoundPlugin, _Fault]] = []
-        for found, brought in probe(plugins, settings):
+        for found, brought in probe_plugins(plugins, settings):
             if isinstance(brought, str):
                 yield Tried(found.name, "import", "loads", 0, (brought,))
                 continue
@@ -280,7 +280,7 @@ class Trial:
 
     def gathered(self) -> Any:
         """Loads the plugin in this thread, and records its errors."""
-        loaded = gather(self.found.origin, self.found.load(), self.settings)
+        loaded = load_plugin(self.found.origin, self.found.load(), self.settings)
         for fault in loaded.faults:
             self.broke(f"it loads only in part: {fault}")
         return loaded
@@ -347,9 +347,9 @@ class Trial:
         expected = ("aborted",) if interrupt else ("timeout",) if options["timeout"] < _CALL_SECONDS else ()
         for (tool, arguments), result in zip(batch, outcome.results, strict=True):
             limits = tool.policy.result_limits or options.get("results", registry.limits.results)
-            cause = None if result.kind in expected else broken(result) or _fault_of(tool, result, limits)
+            cause = None if result.kind in expected else contract_violation(result) or _fault_of(tool, result, limits)
             if cause is not None:
-                self.broke(f"{tool.name}({shown(arguments)}): {shown(cause)}")
+                self.broke(f"{tool.name}({short_text(arguments)}): {short_text(cause)}")
         return outcome.results
 
 
@@ -413,7 +413,7 @@ def _side_effects(trial: Trial) -> None:
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-        with observed(notes):  # in the main thread, where it can set signal handlers
+        with watch_side_effects(notes):  # in the main thread, where it can set signal handlers
             trial.gathered()
         sys.stdout.flush()
         file.seek(0)
@@ -471,12 +471,12 @@ _calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
 async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     calls: list[tuple[Tool, Any]] = []
     for tool, known in tools:
-        candidates = (value for value in values_near(known) if value not in ("", None))  # these count as no arguments
+        candidates = (value for value in mutations_of(known) if value not in ("", None))  # these count as no arguments
         forbidden = (value for value in candidates if not tool.validator.accepts(value))
         calls += [(tool, value) for value in islice(forbidden, _MOST_VALUES)]
     for (tool, value), result in zip(calls, await trial.run(registry, calls), strict=True):
         if not result.is_error:
-            trial.broke(f"{tool.name}({shown(value)}) runs, though its schema forbids that")
+            trial.broke(f"{tool.name}({short_text(value)}) runs, though its schema forbids that")
 
 
 def _hostile(tools: _Tools) -> Iterator[tuple[Tool, Any]]:
@@ -552,7 +552,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         await registry.aclose()
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in (await asyncio.wait(tasks, timeout=_END_SECONDS))[1] if tasks else ():
-        trial.broke(f"it leaves a task behind in the event loop: {shown(task.get_coro())}")
+        trial.broke(f"it leaves a task behind in the event loop: {short_text(task.get_coro())}")
     SHARED.close()
     with suppress(TimeoutError):
         await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), _END_SECONDS)

@@ -14,17 +14,17 @@ from pegboard.cli.options import Options, call_options, context_of, context_opti
 from pegboard.cli.output import (
     block,
     failure_text,
+    image_escapes,
     json_line,
-    pictures,
     read_stdin,
-    remark,
     result_text,
     stderr_screen,
     stdin_is_terminal,
     stdout_screen,
     write,
     write_error,
-    write_through,
+    write_note,
+    write_unbuffered,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_calls, write_event
 from pegboard.cli.session import Session, complete_tool, complete_word, open_session
@@ -32,7 +32,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import suggest
-from pegboard.files import write_whole
+from pegboard.files import write_atomic
 from pegboard.json import size_text, strict_json
 from pegboard.text import visible
 from pegboard.tools.call import CallError, ToolCall
@@ -201,8 +201,8 @@ def save_result(result: ToolResult, file: str) -> None:
     for number, data in enumerate(media or [result.text], 1):
         place = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
         written = data.encode() if isinstance(data, str) else data
-        write_whole(str(place), written)
-        remark(f"{place}: {size_text(len(written))}")
+        write_atomic(str(place), written)
+        write_note(f"{place}: {size_text(len(written))}")
 
 
 def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
@@ -210,7 +210,7 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
         write(json_line(result.to_json()))
     elif not result.is_error:
         write(result_text(result, stdout_screen()))
-        write(pictures(result, stdout_screen()))
+        write(image_escapes(result, stdout_screen()))
     else:
         write_error(failure_text(result, stderr_screen()))
     if result.is_error and result.detail:
@@ -224,11 +224,11 @@ def _report_operator(result: ToolResult, detail: str, options: Options, *, as_js
     if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
         write_error(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
-        remark("  'registry doctor' lists what failed; once it is fixed, run: registry list --refresh")
+        write_note("  'registry doctor' lists what failed; once it is fixed, run: registry list --refresh")
     if options.debug and "Traceback (" not in detail:  # --debug shows the log, which has the traceback
-        remark(detail)
+        write_note(detail)
     if not (options.debug or as_json or failed_to_load):
-        remark("(--debug shows more)")
+        write_note("(--debug shows more)")
 
 
 def _cause(detail: str) -> str:
@@ -297,7 +297,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     if rows is not None:
         rows.finish(outcome)
     if outcome.fatal is not None:
-        remark(f"a tool ended the turn: {outcome.fatal}")
+        write_note(f"a tool ended the turn: {outcome.fatal}")
     if outcome.ended in INTERRUPTED:
         return 130
     return 1 if outcome.is_error else 0
@@ -325,7 +325,7 @@ class _Rows:
 
     def _write(self, call: ToolCall, result: ToolResult) -> None:
         (row,) = Outcome((call,), (result,)).to_json()["results"]
-        write_through(json_line(row))
+        write_unbuffered(json_line(row))
         self._written += 1
 
 

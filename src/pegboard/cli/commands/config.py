@@ -18,16 +18,16 @@ from pegboard.cli.output import (
     json_pretty,
     json_rows,
     read_stdin,
-    remark,
     rows_text,
     stdin_is_terminal,
     stdout_screen,
     write,
+    write_note,
 )
 from pegboard.cli.session import (
     Session,
     complete_plugin,
-    configuration_of,
+    merge_configuration,
     names_of_plugins,
     open_session,
     store_names,
@@ -69,15 +69,15 @@ def show_config(options: Options) -> int:
 
     Files and environment are merged; what looks like a key or a password is hidden.
     """
-    config = configuration_of(options)
+    config = merge_configuration(options)
     keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
     plugins = {name: without_secrets(settings) for name, settings in config.plugins.items()}
     write(json_pretty({**{key: getattr(config, key) for key in keys}, "plugins": plugins}) + "\n")
     for ignored in config.ignored:
-        remark(str(ignored))
+        write_note(str(ignored))
     if config.project_block:
         names = ", ".join(config.project_block)
-        remark(f"this project's file blocks {names}; until you trust it, plugins with more than tools stay loaded")
+        write_note(f"this project's file blocks {names}; until you trust it, plugins with more than tools stay loaded")
     return 0
 
 
@@ -86,7 +86,7 @@ def show_config(options: Options) -> int:
 @click.pass_obj
 def config_path(options: Options) -> int:
     """Print the paths of configuration files, existing and possible ones."""
-    config = configuration_of(options)
+    config = merge_configuration(options)
     for file in config.looked_at:
         if Path(file).name != "trusted.json":
             write(f"{file}{'' if file in config.files else '  (not found)'}\n")
@@ -107,10 +107,10 @@ def trust_config(file: Path | None, undo: bool) -> int:
         raise click.UsageError(f"there is no {CONFIG_NAME} in this folder or above; name the file")
     chosen = Path(found)
     if undo:
-        remark(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
+        write_note(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
     else:
         trust(chosen)
-        remark(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
+        write_note(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
     return 0
 
 
@@ -130,7 +130,7 @@ def set_key_command(name: str) -> int:
     if not secret:
         raise click.UsageError("the key is empty")
     set_key(name, secret)
-    remark(f'stored; refer to it in pegboard.toml by {{ keyring = "{name}" }}')
+    write_note(f'stored; refer to it in pegboard.toml by {{ keyring = "{name}" }}')
     return 0
 
 
@@ -140,7 +140,7 @@ def list_keys() -> int:
     names = key_names()
     write("".join(f"{name}\n" for name in names))
     if not names:
-        remark("no keys are stored: 'registry keys set NAME' stores one")
+        write_note("no keys are stored: 'registry keys set NAME' stores one")
     return 0
 
 
@@ -199,7 +199,7 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     write(text + "".join(block(cause, screen) for cause in causes))
     for problem in session.registry.problems():
         if problem.plugin is None:
-            remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")
+            write_note(f"{problem.distribution or 'sys.path'}: {problem.cause}")
     return 0
 
 
@@ -290,7 +290,7 @@ def processors_command(options: Options, as_json: bool) -> int:
     names = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
     for problem in session.registry.problems():
         if problem.plugin in names:
-            remark(f"{problem.plugin}: {problem.cause}")
+            write_note(f"{problem.plugin}: {problem.cause}")
     return 0
 
 
@@ -386,7 +386,7 @@ def _report(before: Session, after: Session) -> None:
     for sign, names in (("+", added), ("-", removed), ("~", changed)):
         write("".join(f"{sign} {name}\n" for name in names))
     if not (added or removed or changed):
-        remark("no tools were added or removed")
+        write_note("no tools were added or removed")
     for problem in after.registry.problems():
         if problem not in before.registry.problems():
-            remark(f"{problem.plugin or problem.distribution}: {problem.cause}")
+            write_note(f"{problem.plugin or problem.distribution}: {problem.cause}")

@@ -17,8 +17,8 @@ import click
 from pegboard.cli.commands.config import OURS
 from pegboard.cli.commands.manifest import manifest_differences, manifest_files
 from pegboard.cli.main import OWN, command_helps
-from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import Finding, Status, block, json_rows, remark, stdout_screen, write
+from pegboard.cli.options import FILE_PATH, Options, registry_options
+from pegboard.cli.output import Finding, Status, block, json_rows, stdout_screen, write, write_note
 from pegboard.cli.session import Session, call_hook, names_of_plugins, open_session
 from pegboard.config import is_named, normalised
 from pegboard.errors import (
@@ -30,7 +30,7 @@ from pegboard.errors import (
     cause_of,
     suggest,
 )
-from pegboard.json import counted
+from pegboard.json import count_text
 from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
 from pegboard.plugins.probe import probe_together
 
@@ -85,7 +85,7 @@ def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--rules", type=FILE, metavar="FILE", help="Also check a file of rules.")
+@click.option("--rules", type=FILE_PATH, metavar="FILE", help="Also check a file of rules.")
 @registry_options()
 @click.pass_obj
 def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
@@ -110,8 +110,8 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         for each in found:
             write(block(each.subject, screen, style="bold"))
             write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
-        remark(f"checked: {', '.join(checked)}")
-        remark(counted(len(found), "problem") if found else "no problems found")
+        write_note(f"checked: {', '.join(checked)}")
+        write_note(count_text(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
 
 
@@ -140,9 +140,9 @@ def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> I
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
-    check(counted(len(session.listed()), "tool"))
+    check(count_text(len(session.listed()), "tool"))
     yield from _of_configuration(session)
-    check(counted(len(session.entries()), "plugin"))
+    check(count_text(len(session.entries()), "plugin"))
     yield from _of_problems(session)
     yield from _of_plugins(session)
     check("manifests")
@@ -150,7 +150,7 @@ def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> I
     check("requirements")
     distributions = installed()
     yield from _of_requirements(session, distributions)
-    check(f"entry points of {counted(len(distributions), 'distribution')}")
+    check(f"entry points of {count_text(len(distributions), 'distribution')}")
     yield from _of_groups(session, distributions)
     if rules is not None:
         check(rules)

@@ -18,11 +18,11 @@ from pegboard.cli.output import (
     json_rows,
     one_line,
     redirect_stdout,
-    remark,
     rows_text,
     stdout_screen,
     tools_text,
     write,
+    write_note,
 )
 from pegboard.cli.session import (
     Session,
@@ -44,7 +44,7 @@ from pegboard.cli.tool_texts import (
 from pegboard.cli.warm import SEARCH_LIMIT
 from pegboard.config import lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
-from pegboard.json import counted
+from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
@@ -135,7 +135,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
     report_misses(session, offered)
     if not offered.tools and offered.considered:
-        remark("no tool matches; 'registry explain NAME' shows why a tool is excluded")
+        write_note("no tool matches; 'registry explain NAME' shows why a tool is excluded")
     if form == "json":
         write(listing_json(offered.tools, problems(session, offered)))
     else:
@@ -152,7 +152,7 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
     for name in (item.strip() for item in ",".join(session.options.only).split(",")):
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
             near = (f"plugin:{name}",) if name in plugins else suggest(name, offered.considered)
-            remark(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
+            write_note(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
 
 
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
@@ -167,13 +167,13 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' adds some, 'registry new NAME' creates a plugin"
     if names := [] if session.options.live else session.unqueried():
-        yield f"toolsets of {counted(len(names), 'plugin')} not queried ({', '.join(names)}): --live queries them"
+        yield f"toolsets of {count_text(len(names), 'plugin')} not queried ({', '.join(names)}): --live queries them"
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
     text = notice_text(problems(session, offered), notices(session, offered))
     if text:
-        remark(text, is_visible=True)
+        write_note(text, is_visible=True)
 
 
 def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) -> None:
@@ -289,7 +289,7 @@ def search_command(
             _write_list(tools, None, input_schema=False)
         _notice(session, offered)
     if not tools:
-        remark(f"no tool matches {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
+        write_note(f"no tool matches {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
 
 
@@ -356,7 +356,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if refused := sorted(exported.refused):
         more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
         named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
-        remark(f"left out: {named}; 'registry export --to {name} --check' shows why")
+        write_note(f"left out: {named}; 'registry export --to {name} --check' shows why")
     return 0
 
 
@@ -387,4 +387,4 @@ def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
         write(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen))
     else:
-        remark("nothing is lost")
+        write_note("nothing is lost")

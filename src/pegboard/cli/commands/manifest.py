@@ -13,10 +13,10 @@ from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
 from pegboard.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
-from pegboard.json import counted
+from pegboard.json import count_text
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
-from pegboard.plugins.probe import probe
+from pegboard.plugins.probe import probe_plugins
 from pegboard.plugins.side_effects import noted
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
         ManifestError: A plugin failed.
     """
     manifests: list[PluginManifest] = []
-    for found, manifest in probe(plugins, {}):
+    for found, manifest in probe_plugins(plugins, {}):
         if isinstance(manifest, str):
             raise ManifestError(f"plugin {found.name!r} failed to load: {manifest}")
         manifests.append(manifest)
@@ -183,7 +183,7 @@ def write_manifests(packages: tuple[str, ...]) -> int:
             status.show(f"loading {distribution}")
             manifests = current_manifests(plugins)
             write_manifest(path, manifests)
-        write(f"{path}: {counted(sum(len(manifest.tools) for manifest in manifests), 'tool')}\n")
+        write(f"{path}: {count_text(sum(len(manifest.tools) for manifest in manifests), 'tool')}\n")
     return 0
 
 

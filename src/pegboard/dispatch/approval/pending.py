@@ -20,11 +20,11 @@ from pegboard.dispatch.approval.request import (
     Once,
     Reject,
     answer_from_json,
-    parsed,
+    parse_untrusted,
 )
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError, tuple_of
-from pegboard.json import canonical_json, digest_of, json_faults, json_text
+from pegboard.json import canonical_json, digest_of, json_problems, json_text
 from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
@@ -106,7 +106,7 @@ class SignedRecord(JsonRecord):
             PendingError: It can't be read, is of another version, or isn't signed with this key.
             ValueError: The key is too short.
         """
-        data = parsed(text, cls.most_bytes, cls.called)
+        data = parse_untrusted(text, cls.most_bytes, cls.called)
         if key is not None:
             import hmac
 
@@ -215,7 +215,7 @@ class PendingCall(ApprovalRequest):
         except ValueError as error:
             raise PendingError(f"not a pending call: {error}") from None
         arguments = pending.call.arguments
-        faults = [*json_faults(data), *(f"{key}: unknown key" for key in data.keys() - known_keys(cls))]
+        faults = [*json_problems(data), *(f"{key}: unknown key" for key in data.keys() - known_keys(cls))]
         if "id" not in data:
             faults.append("id: missing")
         if faults or not isinstance(arguments, dict):
@@ -377,7 +377,7 @@ def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer
 def _object(value: Any, what: str) -> dict[str, Any]:
     """An object, or its JSON text."""
     if isinstance(value, str | bytes):
-        value = parsed(value, MOST_RESULT, f"an object ({what})")
+        value = parse_untrusted(value, MOST_RESULT, f"an object ({what})")
     if not isinstance(value, Mapping):
         raise PendingError(f"{what}: must be an object, not {type(value).__name__}")
     return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

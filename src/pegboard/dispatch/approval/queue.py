@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field
 
-from pegboard.callbacks import Flavour, settle
+from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.errors import detail_of, log_failure
-from pegboard.threads import off_loop, settle_from_thread
+from pegboard.threads import run_in_thread, settle_from_thread
 from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
@@ -294,7 +294,7 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
     if tool is None or not rules:
         return
     try:
-        await off_loop(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
+        await run_in_thread(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
     except Exception as error:  # noqa: BLE001  a host's store
         log_failure("storing a grant", error)
 
@@ -313,14 +313,14 @@ def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
     """Wraps the approver of an untrusted plugin: only its rejections count."""
 
     async def rejection(given: Any) -> Reject | None:
-        answer = await settle(given)
+        answer = await maybe_await(given)
         return answer if isinstance(answer, Reject) else None
 
     return lambda request, context: rejection(approver(request, context))
 
 
 def _may_block(function: ApproverFunction) -> bool:
-    return Flavour.of(function) is Flavour.PLAIN
+    return CallableKind.of(function) is CallableKind.PLAIN
 
 
 def _lock_key(approver: Any) -> str | None:
@@ -349,7 +349,7 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
             answer = await _in_thread(function, request, entry.context, turn)
         else:
             answer = function(request, entry.context)
-        given = await settle(answer)
+        given = await maybe_await(answer)
         if given is None or isinstance(given, Once | Always | Reject | Later):
             return given
         raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {given!r:.80}")  # noqa: TRY301  as what it raises
@@ -372,4 +372,4 @@ async def _in_thread(function: ApproverFunction, request: ApprovalRequest, conte
         finally:
             turn.release()
 
-    return await off_loop(ask)
+    return await run_in_thread(ask)

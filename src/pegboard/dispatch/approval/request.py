@@ -12,10 +12,10 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure, tuple_of
-from pegboard.json import json_faults, json_text, strict_json
+from pegboard.json import json_problems, json_text, strict_json
 from pegboard.schema.converter import JsonRecord, json_key, read_table
 from pegboard.text import visible
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext
@@ -25,7 +25,7 @@ from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
 
-def parsed(text: str | bytes, most: int, what: str) -> Any:
+def parse_untrusted(text: str | bytes, most: int, what: str) -> Any:
     """Parses JSON from a source that isn't trusted.
 
     Raises:
@@ -49,7 +49,7 @@ LONGEST_SECONDS: Final = 366 * 24 * 3600.0
 
 
 def _check_json(_self: object, _attribute: object, value: Any) -> None:
-    if faults := json_faults(value):
+    if faults := json_problems(value):
         raise ValueError(f"a payload must be JSON: {faults[0]}")
 
 
@@ -275,7 +275,7 @@ class ApprovalRequest(JsonRecord):
     @staticmethod
     def write_data(value: Any) -> Any:
         """The value if it is JSON, else a short text of it."""
-        return value if not json_faults(value) else _text_of(value)
+        return value if not json_problems(value) else _text_of(value)
 
     def _metadata(self) -> JsonObject:
         return {str(name): self.write_data(value) for name, value in self.metadata.items()}
@@ -338,7 +338,7 @@ async def preview_of(
         return None
     try:
         async with asyncio.timeout(seconds):
-            return await off_loop(_previewed, tool.preview, arguments, context)
+            return await run_in_thread(_previewed, tool.preview, arguments, context)
     except BaseException as error:  # a preview's SystemExit costs only the preview
         if cancels_the_call(error):
             raise

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 import attrs
 from attrs import field, frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import CallableKind
 from pegboard.dispatch.results import error_result, read_out, result_of
 from pegboard.dispatch.run import drain, drain_async
 from pegboard.errors import tuple_of
-from pegboard.json import json_faults
+from pegboard.json import json_problems
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, SayableRecord, TextContent, ToolResult
@@ -25,7 +25,7 @@ from pegboard.typing import JsonObject
 
 def _json_part(members: Mapping[str, Any]) -> JsonObject:
     """The members that are JSON; other objects aren't sent."""
-    return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
+    return {name: value for name, value in members.items() if not json_problems({name: value})} if members else {}
 
 
 @frozen
@@ -272,13 +272,13 @@ class ExecutionResponse(SayableRecord):
         """
         handler = tool.handler
         assert isinstance(handler, Handler)
-        if handler.flavour is Flavour.ASYNC_GENERATOR:
+        if handler.flavour is CallableKind.ASYNC_GENERATOR:
             value = run_async(lambda: drain_async(handler.function(*args, **kwargs), context))
-        elif handler.flavour is Flavour.ASYNC:
+        elif handler.flavour is CallableKind.ASYNC:
             value = run_async(lambda: handler.function(*args, **kwargs))
         else:
             value = handler.function(*args, **kwargs)
-            if handler.flavour is Flavour.GENERATOR:
+            if handler.flavour is CallableKind.GENERATOR:
                 value = drain(value, context)
             elif isawaitable(value):
                 awaited = value
@@ -323,7 +323,7 @@ class ExecutionResponse(SayableRecord):
         """
         response = super().from_json(data)
         for name, value in (("structuredContent", response.structured_content), ("details", response.details)):
-            if faults := json_faults({name: value}):
+            if faults := json_problems({name: value}):
                 raise ValueError("; ".join(faults))
         return response
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, Protocol, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
 from pegboard.dispatch.approve import approve, decide_again, permit
 from pegboard.dispatch.arguments import parse, refused, validate
@@ -44,7 +44,7 @@ from pegboard.tools.handler import Handler, opened
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.stores import CallArtifacts, CallMemory, MemoryEntry
 from pegboard.tools.tool import Tool
-from pegboard.tools.typed import as_tools
+from pegboard.tools.typed import tools_from
 from pegboard.toolsets.toolset import close_all
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -127,7 +127,7 @@ class ExecutorCall:
             CallError: `denied`: rules or symbolic links have changed since.
         """
         if isinstance(state := self.context.internals.frame, CallState):
-            await settle(decide_again(state))
+            await maybe_await(decide_again(state))
 
     def emit(self, event: JsonObject) -> None:
         """Passes an event of the tool to the listener.
@@ -163,7 +163,7 @@ class ExecutorCall:
             raise LookupError(f"there is no question {question!r:.40}")
         given = attrs.asdict(read_record(_record_of(question), given, question), recurse=False)
         try:
-            return _as_json(await settle(attrgetter(question)(self.context)(**given)))
+            return _as_json(await maybe_await(attrgetter(question)(self.context)(**given)))
         except BaseException as error:
             self._raised.append(error)
             raise
@@ -403,7 +403,7 @@ class LocalExecutor:
         limits: Limits = DEFAULT_LIMITS,
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
     ) -> None:
-        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given, foreign=True)}
+        self._tools: Final = {tool.name: tool for given in tools for tool in tools_from(given, foreign=True)}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._services: Final = CallServices(

@@ -128,7 +128,7 @@ def forms(table: str) -> dict[str, list[Form]]:
     return read
 
 
-def uses(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
+def options_used(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
     """The forms that a command uses, each with its value, `""` if it has none.
 
     An option in place of which there is a hole isn't found.
@@ -147,12 +147,12 @@ def uses(words: Sequence[str], *tables: str) -> Iterator[tuple[str, str]]:
         yield from _find_uses(words[end + 1 :], known.get(f"git:{''.join(words[end : end + 1])}", []))
 
 
-def may_act(words: Sequence[str]) -> bool:
+def may_run_or_write(words: Sequence[str]) -> bool:
     """Whether a command uses a form of the tables, or may by a hole."""
     program, tables = program_of(words), (RUN, CHANGE)
     has_hole = any(HOLE in word for word in words)
     known = has_hole and any(name.partition(":")[0] == program for table in tables for name in forms(table))
-    return known or any(uses(words, *tables))
+    return known or any(options_used(words, *tables))
 
 
 def _spell_out(words: Sequence[str]) -> list[str]:

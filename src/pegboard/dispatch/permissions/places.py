@@ -26,7 +26,7 @@ from pegboard.dispatch.permissions.rule import (
     exactly,
     wildcard,
 )
-from pegboard.text import looks_of, printable, visible
+from pegboard.text import confusable_key, printable, visible
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -157,7 +157,7 @@ class PathPattern:
 def _alike(path: str) -> str:
     """A path as it looks, casefolded if the system may ignore case."""
     if not (path.isascii() and path.isprintable() and " " not in path):
-        path = "/".join(map(looks_of, path.split("/")))
+        path = "/".join(map(confusable_key, path.split("/")))
     return path.casefold() if _FOLDS_CASE else path
 
 

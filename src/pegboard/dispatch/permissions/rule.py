@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from pegboard.errors import instance_of, named, one_of
 from pegboard.schema.converter import json_key, read_table
-from pegboard.text import looks_of
+from pegboard.text import confusable_key
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
 from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
@@ -137,7 +137,7 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
         raise TypeError(f"{name} must be a string, got {value!r:.100}")
     if HOLE in value:
         raise ValueError(f"{name} holds a NUL character, which nothing matches")
-    if not looks_of(value):
+    if not confusable_key(value):
         raise ValueError(f"{name} is empty or blank; '*' stands for all")
     if name == "permission" and not _is_clean(value):
         raise ValueError(f"permission: {value!r:.100} holds blanks or hidden characters that no name has")

@@ -32,17 +32,23 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     Raises:
         ConfigError: It can't be read, is invalid, or another user can write or replace it; names the file and the key.
     """
-    from pegboard.files import OTHERS_WRITE, others_can_write, read_bounded, reason, toml_of  # only where one is read
+    from pegboard.files import (  # only where one is read
+        OTHERS_WRITE,
+        os_error_text,
+        others_can_write,
+        parse_toml,
+        read_bounded,
+    )
 
     name = os.fspath(path)
     try:
         if others_can_write(name):  # before it is opened
             raise ValueError(OTHERS_WRITE)  # noqa: TRY301  as below
         content = read_bounded(name, MOST_FILE)
-        read = strict_json if name.lower().endswith(".json") else toml_of
+        read = strict_json if name.lower().endswith(".json") else parse_toml
         return Permissions.from_json(read(content))
     except OSError as error:
-        raise ConfigError(f"can't be read: {reason(error)}", file=name) from None
+        raise ConfigError(f"can't be read: {os_error_text(error)}", file=name) from None
     except ValueError as error:
         raise ConfigError(str(error), file=name) from None
 
@@ -118,7 +124,7 @@ def _allows_options(rule: Rule, permissions: Permissions, tools: Sequence[Tool])
     if "*" in first or "*" not in rest or not tools:
         return
     from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
-    from pegboard.dispatch.permissions.options import CHANGE, RUN, samples, uses
+    from pegboard.dispatch.permissions.options import CHANGE, RUN, options_used, samples
 
     name, (before, _, after) = program_of([first]), rest.rpartition("*")
     permission = next(each for tool in tools for each in names_of(tool) if rule.names(each))
@@ -126,7 +132,7 @@ def _allows_options(rule: Rule, permissions: Permissions, tools: Sequence[Tool])
     for option, sample in samples(name) if name not in INTERPRETERS else ():
         for filled in (sample, f"x {sample}"):
             text = f"{first} {before}{filled}{after}".replace("*", "x")
-            if any(used == option for used, _ in uses(text.split(), RUN, CHANGE)):
+            if any(used == option for used, _ in options_used(text.split(), RUN, CHANGE)):
                 decision = permissions.rules.decide(permission, [Resource("command", text, rule.field)])
                 allowed |= {option: None} if decision.rule == rule else {}
     if allowed:

@@ -21,7 +21,7 @@ from pegboard import ReadonlyContext
 from pegboard.config import with_secrets
 from pegboard.errors import ConfigError, cause_of
 from pegboard.schema.converter import read_table
-from pegboard.threads import off_loop
+from pegboard.threads import run_in_thread
 
 SETTINGS: Final = "plugins.mcp.serve"
 LEAST_TOKEN: Final = 16
@@ -237,7 +237,7 @@ class Verifier(TokenVerifier):
         if found is not None or self._oauth is None:
             return found
         try:
-            return await off_loop(self._read, token, self._oauth)
+            return await run_in_thread(self._read, token, self._oauth)
         except Exception as error:  # noqa: BLE001  (errors of pyjwt and of fetching the keys)
             logging.getLogger("pegboard.mcp").warning("a token was refused: %s", cause_of(error))
             return None

@@ -24,7 +24,7 @@ from pydantic import ConfigDict
 from pegboard import Tool, ToolContext, ToolResult
 from pegboard.errors import SchemaError, ToolError
 from pegboard.tools import visible_spec
-from pegboard.toolsets import check_once
+from pegboard.toolsets import check_tool_schemas
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.sessions import Request, Session
 
@@ -102,7 +102,7 @@ class Offer:
             own = tool.spec.original_name or tool.name.removeprefix(PREFIX)
             try:
                 shown = tool.evolve(spec=visible_spec(tool.spec))
-                check_once(shown)
+                check_tool_schemas(shown)
             except SchemaError as error:
                 self.refused.append(f"{own}: {error}")
             else:

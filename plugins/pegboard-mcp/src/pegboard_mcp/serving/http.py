@@ -43,7 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pegboard.errors import ConfigError
-from pegboard.files import reason
+from pegboard.files import os_error_text
 from pegboard_mcp.serving.access import HttpSettings, is_loopback
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:
         listener.bind(where)
         listener.listen(_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"can't serve at {address}: {reason(error)}", file="--http") from None
+        raise ConfigError(f"can't serve at {address}: {os_error_text(error)}", file="--http") from None
     return host, listener
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from attrs import frozen
 
 from pegboard.errors import ConfigError
-from pegboard.files import read_bounded, reason, write_whole
+from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import strict_json
 from pegboard.typing import JsonObject
 
@@ -123,10 +123,10 @@ def install(program: str, served: Served, *, write: bool) -> str:
         mode = path.stat().st_mode & 0o777 if text else 0o600
         if text:
             shutil.copy2(file, f"{file}.bak")
-        write_whole(file, new.encode(), mode=mode, sync=True)
+        write_atomic(file, new.encode(), mode=mode, sync=True)
         path.chmod(mode)
     except OSError as error:
-        raise ConfigError(f"can't be written: {reason(error)}", file=file) from None
+        raise ConfigError(f"can't be written: {os_error_text(error)}", file=file) from None
     backup = f" The previous version is in {file}.bak." if text else ""
     return f"Wrote {file}.{backup} Restart {program}."
 
