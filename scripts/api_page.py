@@ -2,8 +2,8 @@
 
 python scripts/api_page.py
 
-A test compares the pages with this output. `TOPICS` assigns each name of `pegboard` to a section; the other modules are
-those that the architecture page calls public.
+A test compares the pages with this output. `TOPICS` assigns each name of `pegboard` to a section; `PUBLIC` of
+`pegboard.plugins.imports` has the other modules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from types import ModuleType
 from typing import cast, is_typeddict
 
 import pegboard
+from pegboard.plugins.imports import PUBLIC
 
+OTHERS = [name.removeprefix("pegboard.") for name in PUBLIC if name != "pegboard"]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "reference" / "api.md"
 INTRODUCTION = """\
@@ -107,9 +109,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 def pages() -> dict[Path, str]:
     """Path -> text of every page."""
-    return {PAGE: page()} | {
-        PAGE.with_suffix("") / f"{name}.md": "\n".join(blocks_of(name)) for name in public_modules()
-    }
+    return {PAGE: page()} | {PAGE.with_suffix("") / f"{name}.md": "\n".join(blocks_of(name)) for name in sorted(OTHERS)}
 
 
 def page() -> str:
@@ -128,13 +128,6 @@ def page() -> str:
             blocks.append(f"{text}\n")
         blocks.extend(block for name in names.split() for block in described(name, getattr(pegboard, name)))
     return "\n".join(blocks)
-
-
-def public_modules() -> list[str]:
-    """The modules that the architecture page calls public, but for `pegboard` itself, without `pegboard.`."""
-    text = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    part = text.partition("## What is public")[2].partition("\n## ")[0]
-    return sorted(set(re.findall(r"`pegboard\.([\w.]+)`", part)))
 
 
 def blocks_of(module_name: str) -> Iterator[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pegboard
+from pegboard.plugins.imports import PUBLIC, private_uses
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "src" / "pegboard"
@@ -185,13 +185,6 @@ def figures_of_a_call() -> dict[str, float]:
     }
 
 
-def public_modules() -> set[str]:
-    """The modules that the architecture page calls public."""
-    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    part = page.partition("## What is public")[2].partition("\n## ")[0]
-    return set(re.findall(r"`(pegboard[\w.]*)`", part))
-
-
 def imports_of_the_core(*folders: Path) -> list[str]:
     """The module of each `from pegboard... import` and `import pegboard...` in folders."""
     found: list[str] = []
@@ -232,14 +225,13 @@ def writers_of_a_state() -> int:
 
 def figures_of_the_interface() -> dict[str, float]:
     """How far plugins, tests and the core's own files need more than what is public."""
-    public = public_modules()
-    plugins = imports_of_the_core(*PACKAGES[1:], *ROOT.glob("examples/*/src"))
+    sources = [*ROOT.glob("plugins/*/src/**/*.py"), *ROOT.glob("examples/*/src/**/*.py")]
     tests = imports_of_the_core(ROOT / "tests")
     return {
-        "private imports": sum(name not in public for name in plugins),
+        "private imports": len({(use.file, use.line) for use in private_uses(map(str, sources), ROOT)}),
         "upward by a string": imports_upwards_by_string(),
         "root names": len(pegboard.__all__),
-        "tests' public, %": round(100 * sum(name in public for name in tests) / len(tests)),
+        "tests' public, %": round(100 * sum(name in PUBLIC for name in tests) / len(tests)),
         "registry's members": sum(not name.startswith("_") for name in dir(pegboard.ToolRegistry)),
         "writers of a state": writers_of_a_state(),
     }

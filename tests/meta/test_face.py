@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 import pegboard
 from pegboard.plugins import hookspecs
+from pegboard.plugins.imports import PUBLIC
 
 
 def test_all_and_dir_have_every_public_name() -> None:
@@ -39,6 +42,20 @@ def test_every_public_name_is_found_and_documented(package: str, name: str) -> N
     assert thing is getattr(import_module(f"{package}.{module._MODULES[name]}"), name)
     assert find_spec(f"{package}.{name}") is None
     assert thing.__doc__ or not (inspect.isclass(thing) or getattr(thing, "__qualname__", None) == name)
+
+
+def test_the_architecture_page_lists_the_public_modules() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## What is public")[2].partition("\n## ")[0]
+    assert tuple(re.findall(r"`(pegboard[\w.]*)`", table)) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_public_name_is_one_of_a_module_that_is_not_public(name: str) -> None:
+    """`from MODULE import NAME` means one of the two."""
+    module = import_module(name)
+    below = {each.name for each in iter_modules(getattr(module, "__path__", ())) if f"{name}.{each.name}" not in PUBLIC}
+    assert below & {*getattr(module, "__all__", ()), *getattr(module, "_MODULES", ())} == set()
 
 
 def test_unknown_names_are_refused() -> None:

@@ -89,6 +89,19 @@ def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
     assert check_plugin(import_module(module), heavy=()) == report  # a module has the name of its entry point
 
 
+def test_private_uses_of_pegboard_in_its_package_are_one_warning(site) -> None:
+    module = site("private", f"{GREETER}\nfrom pegboard.tools import spec\nfrom pegboard.tools.spec import HOST\n")
+    (warning,) = check_plugin("private", heavy=()).warnings
+    lines = GREETER.count("\n")
+    assert warning == (
+        "it uses private parts of pegboard, which may change with each release: "
+        f"private_installed.py:{lines + 2}: pegboard.tools.spec; "
+        f"private_installed.py:{lines + 3}: pegboard.tools.spec.HOST (use pegboard.tools.HOST); "
+        "import public modules only"
+    )
+    assert check_plugin(import_module(module), heavy=()).warnings == (warning,)
+
+
 @pytest.mark.parametrize("name", ["files", "guard"])
 def test_first_party_plugins_fulfil_the_contract(name) -> None:
     assert check_plugin(name, run_examples=True).warnings == ()

@@ -15,6 +15,8 @@ from attrs import define, field, frozen
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.json import count_text, is_array, is_object
+from pegboard.plugins.discovery import FoundPlugin
+from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.manager import LoadedPlugin, load_plugin
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.plugins.probe import manifest_of, probe_plugins
@@ -29,7 +31,6 @@ from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.registry import ToolRegistry
     from pegboard.tools.tool import Tool
 
@@ -464,7 +465,7 @@ def check_plugin(
     one. Every tool has a description and valid schemas. Each tool's check accepts its examples and arguments made from
     its schema, ordinary ones and those at the bounds, and refuses those that break one of the schema's rules. The
     examples of its read-only tools run without an error and never block the event loop. Importing it loads nothing
-    heavy. The check is deterministic.
+    heavy. Its source uses public names of pegboard only, or there is a warning. The check is deterministic.
 
     Args:
         plugin: The name of an installed plugin (its entry point's), or its module, class or object.
@@ -500,5 +501,8 @@ def check_plugin(
             findings.notes.append(f"toolset {toolset.name!r} lists its tools only at run time; they weren't checked")
         if run_examples and not loaded.faults:
             _check_examples(subject, own, findings)
+    if subject.module is not None:
+        uses = plugin_uses(subject.found or FoundPlugin(subject.name, subject.module, None, "", "", None))
+        findings.warnings += [] if uses is None else [f"{uses}; import public modules only"]
     _check_budget(subject, findings, heavy=heavy, most_modules=most_modules)
     return findings.report()
