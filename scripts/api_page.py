@@ -57,7 +57,7 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Turns": (
         "See [Run a turn](../how-to/run-a-turn.md) and [Turns](turns.md).",
-        "run_turn stream_turn resume_turn turn_of resumed_turn_of Turn TurnOptions TurnLimits TurnOutcome",
+        "run_turn stream_turn Turn TurnOptions TurnLimits TurnOutcome",
     ),
     "Many calls": (
         "See [Run a model's calls](../how-to/run-a-models-calls.md).",

@@ -105,14 +105,11 @@ _MODULES = {
     "nonblocking": "callbacks",
     "read_permissions": "dispatch.permissions.rules_file",
     "register_plugin": "plugins.manager",
-    "resume_turn": "turn.loop",
-    "resumed_turn_of": "turn.loop",
     "run_turn": "turn.loop",
     "schema_of": "schema.types",
     "stream_turn": "turn.loop",
     "tool": "tools.tool",
     "tool_of": "tools.typed",
-    "turn_of": "turn.loop",
     "wrap": "toolsets.wrappers",
 }
 """Public name -> its module, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""

@@ -104,12 +104,5 @@ from pegboard.toolsets.toolsets import (
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape, ToolsetBase as ToolsetBase, wrap as wrap
 from pegboard.turn.events import TurnOutcome as TurnOutcome
-from pegboard.turn.loop import (
-    Turn as Turn,
-    resume_turn as resume_turn,
-    resumed_turn_of as resumed_turn_of,
-    run_turn as run_turn,
-    stream_turn as stream_turn,
-    turn_of as turn_of,
-)
+from pegboard.turn.loop import Turn as Turn, run_turn as run_turn, stream_turn as stream_turn
 from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions

@@ -24,7 +24,6 @@ from pegboard import (
     ToolRegistry,
     TurnOutcome,
     load_config,
-    resume_turn,
     run_turn,
     tool,
 )
@@ -218,12 +217,12 @@ async def test_a_suspended_turn_resumes_for_its_own_user_and_under_the_current_r
     model = ScriptedModel([ToolCall("wipe", {"path": "a"}, id="1")])
     outcome = await run_turn(model, "hi", registry_of(wipe), ANN, approver=ask_later)
     answers = {outcome.pending.calls[0].id: Once()}
-    resumed = await resume_turn(
+    resumed = await run_turn(
         ScriptedModel(["end"]),
         ModelRequest("hi"),
         registry_of(wipe, rules=rules),
         context,
-        suspended=TurnOutcome.loads(outcome.dumps(KEY), KEY),
+        resume=TurnOutcome.loads(outcome.dumps(KEY), KEY),
         answers=answers,
     )
     results = [each.result.text for message in resumed.messages for each in message.results]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pegboard import ModelRequest, ToolContext, ToolError, ToolRegistry, resume_turn, run_turn, tool
+from pegboard import ModelRequest, ToolContext, ToolError, ToolRegistry, run_turn, tool
 from pegboard.testing import ScriptedModel
 from pegboard.tools import EMPTY_CONTEXT
 
@@ -60,7 +60,7 @@ def resume(registry):
 
     def run(suspended, steps=("Done.",), *, registry=registry, **options):
         with ScriptedModel(steps) as model:
-            return asyncio.run(resume_turn(model, ModelRequest(), registry, suspended=suspended, **options))
+            return asyncio.run(run_turn(model, ModelRequest(), registry, resume=suspended, **options))
 
     return run
 

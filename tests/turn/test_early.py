@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from pegboard import Once, ToolCall, ToolRegistry, TurnLimits, nonblocking, run_turn, stream_turn, tool, turn_of
+from pegboard import Once, ToolCall, ToolRegistry, Turn, TurnLimits, nonblocking, run_turn, stream_turn, tool
 from pegboard.errors import ModelError
 from pegboard.messages import CallPart, Message, ModelResponse, TextDelta, TextPart
 from pegboard.testing import ScriptedApprover, ScriptedModel
@@ -205,7 +205,7 @@ async def test_early_calls_are_ended_with_the_turn(registry, log, how):
             running.cancel()
         await asyncio.Event().wait()
 
-    turn = turn_of(streams(stream), "Go on.", registry, start_early=True)
+    turn = Turn(streams(stream), "Go on.", registry, start_early=True)
     running = asyncio.ensure_future(turn.run())
     await asyncio.wait([running], timeout=30)
     assert turn.outcome.ended == {"interrupt": "interrupted", "cancel": "cancelled"}[how]
@@ -219,7 +219,7 @@ async def test_text_is_kept_if_no_call_has_begun(registry):
         turn.interrupt("enough")
         await asyncio.Event().wait()
 
-    turn = turn_of(streams(stream), "Go on.", registry, start_early=True)
+    turn = Turn(streams(stream), "Go on.", registry, start_early=True)
     outcome = await turn.run()
     assert (outcome.ended, outcome.text, results(outcome)) == ("interrupted", "Hm.", [])
 
@@ -260,7 +260,7 @@ async def test_early_calls_are_ended_if_the_turn_is_cancelled_while_others_are_e
 
     registry.register(stubborn)
     STUBBORN = ToolCall("stubborn", {}, "s")  # noqa: N806  as the others
-    turn = turn_of(streams(stream), "Go on.", registry, start_early=True)
+    turn = Turn(streams(stream), "Go on.", registry, start_early=True)
     running = asyncio.ensure_future(turn.run())
     await asyncio.wait([running], timeout=30)
     assert turn.outcome.ended == "cancelled"

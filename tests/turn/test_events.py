@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pegboard import ToolRegistry, run_turn, stream_turn, turn_of
+from pegboard import ToolRegistry, Turn, run_turn, stream_turn
 from pegboard.errors import ModelError
 from pegboard.events import AnswerDelta, Answered, CallCompleted, MessageAdded, RoundStarted, TurnEnded
 from pegboard.messages import CallDelta, ModelResponse, ReasoningDelta, TextDelta
@@ -55,7 +55,7 @@ class TestStreaming:
         assert events[-1].to_json()["ended"] == "failed"
 
     async def test_leaving_early_cancels_the_turn(self, registry):
-        turn = turn_of(ScriptedModel([ADD, "ok"]), "Hi", registry)
+        turn = Turn(ScriptedModel([ADD, "ok"]), "Hi", registry)
         events = turn.events()
         async for event in events:
             if isinstance(event, Answered):
@@ -108,7 +108,7 @@ class TestStreaming:
             return response
 
         registry.add_callback("wrap_model", twice)
-        turn = turn_of(model_of(stream=stream), "Hi", registry)
+        turn = Turn(model_of(stream=stream), "Hi", registry)
         async for _ in turn.events():
             pass
         assert turn.outcome.messages[-1].text == "try 2 "

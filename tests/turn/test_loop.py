@@ -26,20 +26,19 @@ from pegboard import (
     ToolRegistry,
     ToolResult,
     Toolset,
+    Turn,
     TurnLimits,
     TurnOutcome,
     nonblocking,
-    resumed_turn_of,
     run_turn,
+    stream_turn,
     tool,
-    turn_of,
 )
 from pegboard.approval import ask_later
 from pegboard.errors import CallbackError, FatalToolError, ModelError, PendingError, ToolsetError, TurnAbortedError
 from pegboard.events import CallCompleted, RoundStarted
 from pegboard.messages import Message, ModelResponse, Usage
 from pegboard.testing import ScriptedModel
-from pegboard.turn.options import called
 from turn.samples import ADD, DELETE, FAIL, HANG, MORE, everything_is_answered, results, roles
 
 OTHER = ToolCall("delete", {"path": "b.txt"}, "c5")
@@ -140,14 +139,14 @@ class TestLoop:
         assert outcome.actions.state_delta == {"city": "Oslo"}
 
     async def test_a_turn_runs_once(self, registry):
-        turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
+        turn = Turn(ScriptedModel(["a", "b"]), "Hi", registry)
         await turn.run()
         with pytest.raises(RuntimeError, match="this turn has been run already"):
             await turn.run()
 
     def test_an_unknown_option_is_refused_with_a_near_miss(self, registry):
         with pytest.raises(TypeError, match=r"no option 'steerin'.* Did you mean 'steering'"):
-            turn_of(ScriptedModel([]), "Hi", registry, steerin=None)
+            Turn(ScriptedModel([]), "Hi", registry, steerin=None)
 
 
 class TestCutOff:
@@ -185,8 +184,9 @@ class TestCutOff:
 
 
 class TestStopping:
-    def test_a_tool_that_was_called_without_an_error_stops_the_turn(self, turn):
-        outcome, _ = turn([FAIL, ADD], stop_when=called("fail", "add"))
+    @pytest.mark.parametrize("condition", ["add", ["fail", "add"], [lambda so_far: None, "add"]])
+    def test_a_tool_that_was_called_without_an_error_stops_the_turn(self, turn, condition):
+        outcome, _ = turn([FAIL, ADD], stop_when=condition)
         assert (outcome.ended, outcome.detail) == ("stopped", "add was called")
 
     def test_several_conditions_plain_and_async(self, turn):
@@ -265,7 +265,7 @@ class TestStopping:
         assert everything_is_answered(caught.value.outcome)
 
     async def test_cancelling_leaves_a_complete_history(self, registry, hangs):
-        turn = turn_of(ScriptedModel([[HANG, ADD]]), "Hi", registry)
+        turn = Turn(ScriptedModel([[HANG, ADD]]), "Hi", registry)
         running = asyncio.ensure_future(turn.run())
         await hangs.wait()
         running.cancel()
@@ -338,8 +338,8 @@ class TestApproval:
 
         async def main():
             answers = {call.id: Once() for call in before.pending}
-            options = {"suspended": before, "answers": answers}
-            turn = resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, **options)
+            options = {"resume": before, "answers": answers}
+            turn = Turn(ScriptedModel([]), ModelRequest(), registry, **options)
             running = asyncio.ensure_future(turn.run())
             await waits.wait()
             running.cancel() if end is None else turn.interrupt(end)
@@ -400,7 +400,19 @@ class TestApproval:
     def test_an_outcome_without_waiting_calls_is_refused(self, registry, turn):
         outcome, _ = turn(["Hello."])
         with pytest.raises(ValueError, match="no call waits in this outcome, which ended by 'answered'"):
-            resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, suspended=outcome, answers={})
+            Turn(ScriptedModel([]), ModelRequest(), registry, resume=outcome, answers={})
+
+    @pytest.mark.parametrize("given", [{"answers": {"c4": Once()}}, {"tool_results": {"c4": "done"}}])
+    def test_answers_without_the_outcome_that_they_are_for_are_refused(self, registry, given):
+        with pytest.raises(TypeError, match="pass its outcome as resume, too"):
+            Turn(ScriptedModel([]), ModelRequest(), registry, resume=None, **given)
+
+    async def test_a_resumed_turn_can_be_streamed(self, suspended, registry):
+        before = await asyncio.to_thread(suspended)
+        answers = {call.id: Once() for call in before.pending}
+        model = ScriptedModel(["Tidied up."])
+        events = [event async for event in stream_turn(model, ModelRequest(), registry, resume=before, answers=answers)]
+        assert results(events[-1].outcome) == [("c4", "deleted a.txt"), ("c1", "3"), ("c5", "deleted b.txt")]
 
     @pytest.mark.parametrize("wrong", [{}, {"version": 3}, {"version": 2, "ended": "well"}, {"version": 1}, 5])
     def test_invalid_outcomes_are_refused(self, wrong):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import TurnLimits, nonblocking, run_turn, turn_of
+from pegboard import Turn, TurnLimits, nonblocking, run_turn
 from pegboard.errors import CallbackError, ModelError
 from pegboard.events import ModelRetried
 from pegboard.messages import Message, ModelResponse
@@ -97,13 +97,13 @@ class TestModelCallbacks:
 
     def test_arguments_of_wrong_types_are_refused_at_once(self, registry):
         with pytest.raises(TypeError, match="is not a model: it has no provider, respond"):
-            turn_of(SimpleNamespace(name="x"), "Hi", registry)
+            Turn(SimpleNamespace(name="x"), "Hi", registry)
         with pytest.raises(TypeError, match=r"registry\.model\('openai/gpt-5'\) makes one$"):
-            turn_of("openai/gpt-5", "Hi", registry)
+            Turn("openai/gpt-5", "Hi", registry)
         with pytest.raises(TypeError, match=r"^registry must be ToolRegistry, got \[\]$"):
-            turn_of(model_of(), "Hi", [])
+            Turn(model_of(), "Hi", [])
         with pytest.raises(TypeError, match=r"^context must be ReadonlyContext, got 'ann'$"):
-            turn_of(model_of(), "Hi", registry, "ann")
+            Turn(model_of(), "Hi", registry, "ann")
 
     @pytest.mark.parametrize(
         ("answer", "text"),

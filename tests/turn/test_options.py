@@ -8,7 +8,7 @@ import time
 import attrs
 import pytest
 
-from pegboard import ModelRequest, NamedTool, Once, ToolCall, ToolRegistry, TurnLimits, run_turn, turn_of
+from pegboard import ModelRequest, NamedTool, Once, ToolCall, ToolRegistry, Turn, TurnLimits, run_turn
 from pegboard.approval import ask_later
 from pegboard.errors import CallbackError, ModelError
 from pegboard.events import AnswerDelta, Answered
@@ -158,7 +158,7 @@ class TestSteering:
 
         registry.register(first)
         calls = [ToolCall("first", {}, "f"), ADD]
-        turn = turn_of(ScriptedModel([calls, "Stopped."]), "Hi", registry, sequential=True)
+        turn = Turn(ScriptedModel([calls, "Stopped."]), "Hi", registry, sequential=True)
         outcome = await turn.run()
         assert results(outcome) == [("f", "ran"), ("c1", "skipped")]
         assert outcome.messages[3].text == "Stop that."
@@ -174,7 +174,7 @@ class TestSteering:
             yield TextDelta("is")
             await asyncio.Event().wait()
 
-        turn = turn_of(model_of(stream=stream), "Hi", registry)
+        turn = Turn(model_of(stream=stream), "Hi", registry)
         async for event in turn.events():
             if isinstance(event, AnswerDelta) and event.delta.text == "is":
                 turn.interrupt("the user pressed escape")
@@ -184,7 +184,7 @@ class TestSteering:
         assert outcome.messages[-1].metadata["complete"] is False
 
     async def test_interrupting_aborts_calls(self, registry, hangs):
-        turn = turn_of(ScriptedModel([HANG]), "Hi", registry)
+        turn = Turn(ScriptedModel([HANG]), "Hi", registry)
         running = asyncio.ensure_future(turn.run())
         await hangs.wait()
         turn.interrupt()
@@ -192,7 +192,7 @@ class TestSteering:
         assert (outcome.ended, results(outcome)) == ("interrupted", [("h", "aborted")])
 
     def test_interrupting_before_the_first_round_keeps_the_first_reason(self, registry):
-        turn = turn_of(ScriptedModel([]), "Hi", registry)
+        turn = Turn(ScriptedModel([]), "Hi", registry)
         turn.interrupt("escape")
         turn.interrupt("and again")
         outcome = asyncio.run(turn.run())
@@ -204,7 +204,7 @@ class TestSteering:
                 turns[0].steer("Don't.")
 
         turns = []
-        turn = turn_of(ScriptedModel([ADD, "Stopped."]), "Hi", registry, listener=speak)
+        turn = Turn(ScriptedModel([ADD, "Stopped."]), "Hi", registry, listener=speak)
         turns.append(turn)
         outcome = await turn.run()
         assert results(outcome) == [("c1", "skipped")]

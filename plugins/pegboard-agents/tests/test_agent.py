@@ -26,7 +26,6 @@ from pegboard import (
     ToolRegistry,
     TurnLimits,
     TurnOutcome,
-    resume_turn,
     run_turn,
     tool,
     tool_of,
@@ -422,8 +421,8 @@ class Session:
     def resume(self, outcome, answer):
         suspended = TurnOutcome.loads(outcome.dumps("k" * 16), "k" * 16)
         answers = {call.id: answer for call in suspended.pending}
-        how = {"suspended": suspended, "answers": answers, "approver": ask_later}
-        return asyncio.run(resume_turn(self.main, ModelRequest(), self.make(), CONTEXT, **how))
+        how = {"resume": suspended, "answers": answers, "approver": ask_later}
+        return asyncio.run(run_turn(self.main, ModelRequest(), self.make(), CONTEXT, **how))
 
 
 def restarted(*scripts, tools=(wipe,), change=None, **options):

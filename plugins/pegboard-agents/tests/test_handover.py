@@ -82,7 +82,7 @@ def test_a_suspended_turn_goes_on_with_its_agent_after_a_restart():
     read = AgentsOutcome.from_json(json.loads(json.dumps(outcome.to_json())))
     answers = {call.id: Once() for call in read.turn.pending}
     team = agents(clerk=["Thanks."], boss=[ToolCall("exit_loop", {})])
-    outcome = run(team, suspended=read, answers=answers)
+    outcome = run(team, resume=read, answers=answers)
     assert (outcome.agent, outcome.turn.text, outcome.turn.state) == ("clerk", "Thanks.", {"wiped": "boss"})
 
 

@@ -57,11 +57,11 @@ class TurnOutcome(SignedRecord):
         calls: The number of calls.
         actions: The actions that its calls requested of the host, merged.
         state: The session's state after the turn.
-        pending: The calls that wait for an approval; `resume_turn` continues with their answers.
+        pending: The calls that wait for an approval; `run_turn(resume=...)` continues with their answers.
         detail: More on why it ended (which limit, which reason), for people; or `None`.
         invocation: The turn's id.
         ignored: In a resumed turn, the ids of answers and results that changed nothing.
-        for_host: The calls of tools without a handler; `resume_turn` continues with their results.
+        for_host: The calls of tools without a handler; `run_turn(resume=...)` continues with their results.
         output: The answer as a value, if the turn had an `output_type`; isn't written to JSON.
         error: The exception that ended it, or `None`; isn't written to JSON.
     """
@@ -257,6 +257,15 @@ class EventSink:
         if self.reader is not None:
             self.reader.put_nowait(event)
         self._call_listener(event)
+
+    def emit_messages(self, *messages: Message) -> None:
+        """Emits messages that were added to the history."""
+        for message in messages:
+            self.emit(MessageAdded(message))
+
+    def emit_retry(self, attempt: int, error: BaseException, pause: float) -> None:
+        """Emits that a request failed, and is sent again after a pause."""
+        self.emit(ModelRetried(attempt, pause, str(error)))
 
     async def emit_delta(self, delta: Delta) -> None:
         """Emits a piece of an answer; waits while the reader's queue is full."""

@@ -33,6 +33,9 @@ class TurnProgress:
 
     Attributes:
         broken: The number of answers with calls that were cut off, or broke off.
+        continued: The number of times that `on_stop` has continued the turn.
+        ended: Why the turn ends; `None`: it doesn't yet.
+        error: The exception that ends it, or `None`.
         deadline: The end of its time limit, by `time.monotonic()`, or `None`.
     """
 
@@ -42,6 +45,9 @@ class TurnProgress:
     rounds: int = 0
     calls: int = 0
     broken: int = 0
+    continued: int = 0
+    ended: End | None = None
+    error: BaseException | None = None
     usage: Usage = NO_USAGE
     actions: Actions = field(factory=Actions)
     response: ModelResponse | None = None
@@ -51,13 +57,10 @@ class TurnProgress:
     deadline: float | None = None
 
     @classmethod
-    def at_the_start(cls, messages: tuple[Message, ...], context: ReadonlyContext) -> TurnProgress:
-        """The state of a new turn."""
-        return cls(messages, dict(context.state), len(messages))
-
-    @classmethod
-    def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
-        """The state of a resumed turn."""
+    def start(cls, messages: tuple[Message, ...], context: ReadonlyContext, before: TurnOutcome | None) -> TurnProgress:
+        """The state of a new turn, or of one that resumes another's outcome."""
+        if before is None:
+            return cls(messages, dict(context.state), len(messages))
         shared = {name: getattr(before, name) for name in _SHARED}
         return cls(before.messages, {**context.state, **before.state}, **shared)
 
@@ -151,7 +154,7 @@ class TurnProgress:
         """The ids of all calls in the conversation."""
         return frozenset(call.id for message in self.messages for call in message.calls)
 
-    def unanswered(self) -> Sequence[ToolCall]:
+    def _find_unanswered(self) -> Sequence[ToolCall]:
         """The calls of the last answer that have no result; only results may follow that answer."""
         answered: set[str] = set()
         for message in reversed(self.messages):
@@ -163,14 +166,14 @@ class TurnProgress:
     def close(self) -> Message | None:
         """Adds a result for each call without one; returns the message that holds them, if any."""
         text = "{} was not run: the turn had ended."
-        skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in self.unanswered()]
+        skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in self._find_unanswered()]
         return self._add_results(skipped) if skipped else None
 
     def seconds_left(self) -> float | None:
         """Seconds until the deadline; `None` is no limit."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
-    def limit_reached(self, limits: TurnLimits) -> str | None:
+    def find_limit(self, limits: TurnLimits) -> str | None:
         """The limit that has been reached, for people; or `None`."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return f"{limits.rounds} rounds"
@@ -179,13 +182,24 @@ class TurnProgress:
         left = self.seconds_left()
         return f"{limits.seconds:g} seconds" if left is not None and left <= 0 else None
 
-    def within(self, calls: tuple[ToolCall, ...], most: int | None) -> tuple[ToolCall, ...]:
+    def limit_calls(self, calls: tuple[ToolCall, ...], most: int | None) -> tuple[ToolCall, ...]:
         """The calls; those beyond the limit get a fault, so that they aren't run."""
         if most is None or self.calls + len(calls) <= most:
             return calls
         room = max(most - self.calls, 0)
         fault = CallFault("limit", f"This call was not run: the turn is limited to {most} calls.")
         return (*calls[:room], *(attrs.evolve(call, error=fault) for call in calls[room:]))
+
+    def end(self, *end: *End) -> None:
+        """Sets why the turn ends, unless a reason is set already."""
+        if self.ended is None:
+            self.ended = end
+
+    def end_by_error(self, fatal: BaseException | None) -> None:
+        """Ends the turn by the fatal error of a call, if there is one."""
+        if fatal is not None:
+            self.error = fatal
+            self.end("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))
 
     def outcome(self, ended: Ended, detail: str | None = None, **facts: Any) -> TurnOutcome:
         """The outcome of the turn at this point."""

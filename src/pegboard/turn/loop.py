@@ -1,126 +1,100 @@
-"""`Turn`, the agent loop: request, model, calls, again; and `run_turn`, `stream_turn`, `resume_turn`."""
+"""`Turn`, the agent loop: request, model, calls, again; and `run_turn`, `stream_turn`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import attrs
-from attrs import define, field
 
 from pegboard.callbacks import maybe_await
-from pegboard.dispatch.approval.pending import Answers
-from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
-from pegboard.errors import CallbackError, ModelError, PegboardError, TurnAbortedError, cause_of, checked, log_failure
-from pegboard.messages import CallPart, Message, ModelResponse
+from pegboard.dispatch.batch import Batch, BatchOptions, CallOptions, Interruption, Outcome, check_options, events_of
+from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
+from pegboard.messages import Message, ModelResponse
 from pegboard.registry import ToolRegistry
 from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
+from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.turn.events import (
-    Answered,
-    EventQueue,
-    EventSink,
-    MessageAdded,
-    ModelRetried,
-    RoundStarted,
-    TurnEnded,
-    TurnEvent,
-    TurnOutcome,
-)
+from pegboard.turn.events import Answered, EventQueue, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
 from pegboard.turn.history import End, TurnProgress, calls_of, end_by_answer, end_by_results
-from pegboard.turn.model_call import ModelCaller, first_answer_of
+from pegboard.turn.model_call import EarlyCalls, ModelCaller, first_answer_of
 from pegboard.turn.options import (
     DEFAULT_TURN_LIMITS,
     Inbox,
-    StartEarly,
-    Steering,
-    StopCondition,
-    TurnLimits,
     TurnOptions,
     TurnOutput,
-    split_options,
+    read_conditions,
+    read_resumed,
 )
-from pegboard.wire.bodies import arguments_object
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.toolsets.predicates import Where
-    from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
+    from pegboard.toolsets.resolve import ResolvedTools
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
-
-
-@define(eq=False, kw_only=True)
 class Turn:
-    """A running turn. Made by `turn_of` and `resumed_turn_of`; runs once.
+    """A turn to run with `run()` or `events()`, once; `steer()` and `interrupt()` act on it while it runs.
 
-    The other attributes are the options of the same names.
-
-    Attributes:
+    Args:
         model: The model.
-        request: The first request. If it has `tools`, every round offers these; otherwise each round resolves them.
+        request: The request; a text is a message of the user. If it has `tools`, every round offers these; otherwise
+            each round resolves them. To resume a turn, pass the original one, for its instructions, config and tools.
         registry: Has the tools, callbacks and processors.
-        context: The user and session.
-        batch: Options of its batches of calls.
-        suspended: The outcome to resume from, with the approvals and the host's results; or `None`.
+        context: The user and session, with the initial `state`; `TurnOutcome.state` is the final one.
+        options: See `TurnOptions`.
+
+    Raises:
+        TypeError: An unknown option, with near misses; or `model` is not a model.
+        ValueError: A value that isn't allowed; or no call waits in the outcome to resume, and there are no results.
+        PendingError: `resume` is not the outcome of a turn.
     """
 
-    model: Model
-    request: ModelRequest
-    registry: ToolRegistry
-    context: ReadonlyContext
-    limits: TurnLimits = DEFAULT_TURN_LIMITS
-    where: Where = None
-    active: Sequence[str] | None = None
-    stop_when: Sequence[StopCondition] = ()
-    on_toolset_error: OnToolsetError = "skip"
-    first_choice: ToolChoice | None = None
-    output_type: Any = None
-    start_early: StartEarly = False
-    steering: Steering | None = None
-    listener: Callable[[TurnEvent], None] | None = None
-    batch: BatchOptions = field(factory=BatchOptions)
-    suspended: tuple[TurnOutcome, Answers, Mapping[str, Any]] | None = None
-
-    _progress: TurnProgress = field(init=False)
-    _events: EventSink = field(init=False)
-    _inbox: Inbox = field(init=False)
-    _caller: ModelCaller = field(init=False)
-    _asking: asyncio.Task[ModelResponse] | None = field(default=None, init=False)
-    _running: Batch | None = field(default=None, init=False)
-    _early: Batch | None = field(default=None, init=False)
-    _partial: Message = field(default=Message("assistant"), init=False)
-    _continued: int = field(default=0, init=False)
-    _interrupted: str | None = field(default=None, init=False)
-    _ended: End | None = field(default=None, init=False)
-    _error: BaseException | None = field(default=None, init=False)
-    _outcome: TurnOutcome | None = field(default=None, init=False)
-    _begun: bool = field(default=False, init=False)
-    _output: TurnOutput | None = field(default=None, init=False)
-    _sums_up: bool = field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        before = None if self.suspended is None else self.suspended[0]
-        invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
-        values = {} if self.context.values is None else self.context.values
-        self.context = attrs.evolve(self.context, invocation=invocation, values=values)
-        self._events = EventSink(self.listener)
-        self._output = None if self.output_type is None else TurnOutput(self.output_type)
-        self._inbox = Inbox(self.steering)
-        if before is None:
-            self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
-        else:
-            self._progress = TurnProgress.after(before, self.context)
+    def __init__(
+        self,
+        model: Model,
+        request: ModelRequest | str,
+        registry: ToolRegistry,
+        context: ReadonlyContext = EMPTY_CONTEXT,
+        **options: Unpack[TurnOptions],
+    ) -> None:
+        missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
+        if missing:
+            named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
+            raise TypeError(f"{model!r:.80} is not a model: it has no {', '.join(missing)}{named}")
+        checked("registry", registry, ToolRegistry)
+        checked("context", context, ReadonlyContext)
+        check_options(options, TurnOptions.__annotations__)
+        before, limits = read_resumed(options), options.get("limits", DEFAULT_TURN_LIMITS)
+        invocation = context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
+        values = {} if context.values is None else context.values
+        self.model: Final = model
+        self.request = request if isinstance(request, ModelRequest) else ModelRequest(request)
+        self.registry: Final = registry
+        self.context: Final = attrs.evolve(context, invocation=invocation, values=values)
+        self._options: Final = options
+        self._limits: Final = limits
+        self._conditions: Final = read_conditions(options)
+        self._before: Final = before
+        self._progress: Final = TurnProgress.start(self.request.messages, self.context, before)
+        self._events: Final = EventSink(options.get("listener"))
+        self._inbox: Final = Inbox(options.get("steering"))
+        kind = options.get("output_type")
+        self._output: Final = None if kind is None else TurnOutput(kind)
+        self._caller: Final = ModelCaller(model, registry, limits, self._events.emit_retry)
+        self._early: Final = EarlyCalls(
+            options.get("start_early", False), limits, self.context, self._progress, self._output, self._make_batch
+        )
+        self._current: asyncio.Task[ModelResponse] | Batch | None = None  # the model's answer, or the running calls
+        self._interrupted: str | None = None
+        self._begun = False
+        self._outcome: TurnOutcome | None = None
 
     # Public ------------------------------------------------------------------------------------------------------
 
@@ -136,23 +110,23 @@ class Turn:
             RuntimeError: It has been run already.
         """
         if self._begun:
-            raise RuntimeError("this turn has been run already; make another with turn_of(...)")
+            raise RuntimeError("this turn has been run already; make another Turn(...)")
         self._begun = True
         try:
             await self._run()
         except asyncio.CancelledError:
-            self._end("cancelled", None)
+            self._progress.end("cancelled", None)
             raise
         except Exception as error:  # noqa: BLE001  raised again below, once the history is complete
-            self._end("failed", str(error))
-            self._error = error
+            self._progress.end("failed", str(error))
+            self._progress.error = error
         finally:
             await self._finish()
         assert self._outcome is not None
-        if self._error is not None:
-            if isinstance(self._error, PegboardError):
-                self._error.outcome = self._outcome
-            raise self._error
+        if (error := self._progress.error) is not None:
+            if isinstance(error, PegboardError):
+                error.outcome = self._outcome
+            raise error
         return self._outcome
 
     def events(self) -> AsyncGenerator[TurnEvent]:
@@ -170,92 +144,92 @@ class Turn:
         Calls that have not begun are skipped, unless `on_steering` is set otherwise.
         """
         self._inbox.put(messages, "steer")
-        if self._running is not None:
-            self._running.interrupt("interrupted", self.batch.get("on_steering", "skip"))
+        self._interrupt_calls("interrupted", self._options.get("on_steering", "skip"))
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Ends the turn now: cancels the model, adds its text so far to the history, and aborts running calls."""
         self._interrupted = self._interrupted or reason
-        if self._running is not None:
-            self._running.interrupt(reason, "abort")
-        if self._asking is not None:
-            self._asking.cancel()
+        self._interrupt_calls(reason, "abort")
+        if isinstance(self._current, asyncio.Task):
+            self._current.cancel()
+
+    def _interrupt_calls(self, reason: str, how: Interruption) -> None:
+        for batch in (self._current, self._early.batch):
+            if isinstance(batch, Batch):
+                batch.interrupt(reason, how)
 
     # The loop ----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        if self.limits.seconds is not None:
-            self._progress.deadline = time.monotonic() + self.limits.seconds
-        events = self._events
-        self._caller = ModelCaller(
-            self.model,
-            self.registry,
-            self.limits,
-            emit=None if events.reader is None and not self.start_early else events.emit_delta,
-            on_retry=lambda attempt, error, pause: events.emit(ModelRetried(attempt, pause, str(error))),
-        )
-        if self.suspended is not None:
-            await self._resume(*self.suspended)
+        progress = self._progress
+        if self._limits.seconds is not None:
+            progress.deadline = time.monotonic() + self._limits.seconds
+        if self._events.reader is not None or self._early.chosen:
+            self._caller.emit = self._events.emit_delta
+        if self._before is not None:
+            await self._resume(self._before)
         else:
             request = await first_answer_of(self.registry, "before_turn", (ModelRequest,), self.context, self.request)
             if request is not None:
                 self.request = request
-                self._progress = TurnProgress.at_the_start(request.messages, self.context)
-        while self._ended is None:
+                progress.messages, progress.began = list(request.messages), len(request.messages)
+        while progress.ended is None:
             await self._round()
 
     async def _round(self) -> None:
-        await self._asked("steering", self._inbox.listen)
+        progress = self._progress
+        await self._ask_host("steering", self._inbox.listen)
         self._add_new_messages()
-        if self._ended is not None or (self._is_at_a_limit() and not self._sums_up):
+        is_last = progress.ended is None and self._end_at_limit()
+        if progress.ended is not None and not is_last:
             return
-        context = self._context_now()
-        request = await self._processed(context)
-        self._progress.rounds += 1
-        self._events.emit(RoundStarted(self._progress.rounds, request))
-        response = await self._answer(request, context)
+        context = self._make_context()
+        request = await self._prepare_request(context, is_last=is_last)
+        progress.rounds += 1
+        self._events.emit(RoundStarted(progress.rounds, request))
+        response = await self._ask_model(request, context)
         if response is None:
             return
         if response.calls and response.finish_reason in ("length", "content_filter"):
             response = response.evolve(complete=False)  # also if the client doesn't say so: calls may be cut off
         await self._drop_early(response)
-        message = self._progress.take_answer(response)
+        message = progress.take_answer(response)
         self._events.emit(Answered(response))
-        self._events.emit(MessageAdded(message))
-        if self._runs(response):
+        self._events.emit_messages(message)
+        if self._should_run(response, is_last=is_last):
             await self._run_calls(message, request, response)
-        if response.finish_reason == "error" and self._ended is None:
+        if response.finish_reason == "error" and progress.ended is None:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
-        if self._sums_up and self._output is not None:
+        if is_last and self._output is not None:
             await self._output.read(response.text)
-        if not (response.calls or self._sums_up):
+        if not (response.calls or is_last):
             end = end_by_answer(response)
             if end is not None and not (
-                end[0] == "answered" and (await self._lacks_output(response) or await self._goes_on())
+                end[0] == "answered" and (await self._lacks_output(response) or await self._should_continue())
             ):
-                self._end(*end)
+                progress.end(*end)
 
-    def _runs(self, response: ModelResponse) -> bool:
+    def _should_run(self, response: ModelResponse, *, is_last: bool) -> bool:
         """Whether the calls of an answer are run; in the final answer, only those that give the output."""
         own = None if self._output is None else self._output.tool.name
-        return bool(response.calls) and (not self._sums_up or {call.name for call in response.calls} == {own})
+        return bool(response.calls) and (not is_last or {call.name for call in response.calls} == {own})
 
     async def _lacks_output(self, response: ModelResponse) -> bool:
         """Whether the answer isn't of the output type; then a message to the model says so."""
         if self._output is None or not (wrong := await self._output.read(response.text)):
             return False
-        self._output.miss(self.model)
+        self._output.count_miss(self.model)
         self._inbox.put(wrong, "output_type")
         return True
 
-    def _is_at_a_limit(self) -> bool:
-        """Whether a limit ends the turn; with `final_answer`, one more round without tools follows."""
-        limit = self._progress.limit_reached(self.limits)
-        if limit is not None:
-            self._sums_up = self.limits.final_answer and self._progress.rounds == self.limits.rounds
-            self._end("limit", limit)
-        return limit is not None
+    def _end_at_limit(self) -> bool:
+        """Ends the turn if it is at a limit; returns whether a last round without tools follows, by `final_answer`."""
+        limit = self._progress.find_limit(self._limits)
+        if limit is None:
+            return False
+        self._progress.end("limit", limit)
+        return self._limits.final_answer and self._progress.rounds == self._limits.rounds
 
     def _add_new_messages(self) -> None:
         """Adds new results of long-running calls, and new messages of the user, to the history."""
@@ -263,39 +237,44 @@ class Turn:
         mine = progress.call_ids if session is None else None  # without a session, there are others' completions too
         for completion in self.registry.completions(session, mine):
             if (message := progress.complete(completion)) is not None:
-                self._events.emit(MessageAdded(message))
-            self._end_by(completion.fatal)
-        for message in self._inbox.messages:
+                self._events.emit_messages(message)
+            progress.end_by_error(completion.fatal)
+        for message in self._inbox.messages:  # the listener may add more
             progress.messages.append(message)
-            self._events.emit(MessageAdded(message))
+            self._events.emit_messages(message)
         self._inbox.messages = []
 
-    async def _processed(self, context: ReadonlyContext) -> ModelRequest:
+    async def _prepare_request(self, context: ReadonlyContext, *, is_last: bool) -> ModelRequest:
         """The request of this round, with the tools that may be offered now, after all processors."""
-        first = self.first_choice if self._progress.rounds == 0 else None
+        first = self._options.get("first_choice") if self._progress.rounds == 0 else None
         request = self.request.evolve(
             messages=self._progress.messages,
             model=self.request.model or context.model,
-            tool_choice="none" if self._sums_up else first or self.request.tool_choice,
+            tool_choice="none" if is_last else first or self.request.tool_choice,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
-            start_early=bool(self.start_early) and not (self._sums_up or self.batch.get("sequential")),
+            start_early=bool(self._early.chosen) and not (is_last or self._options.get("sequential")),
         )
-        request = request.evolve(tools=await self._offered(context))
+        request = request.evolve(tools=await self._resolve_tools(context))
         if self._output is not None:
-            request = self._output.asked_by(request, self.model, is_last=self._sums_up)
-        return self._with_left_out(await self.registry.process(request, context))
+            request = self._output.add_to(request, self.model, is_last=is_last)
+        return self._report_left_out(await self.registry.process(request, context))
 
-    async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
+    async def _resolve_tools(self, context: ReadonlyContext) -> ResolvedTools:
         """The request's tools, or those that may be offered now, by the permissions of registry and turn."""
         if self.request.tools is not None:
             return self.request.tools
-        failing = self.on_toolset_error
-        tools = await self.registry.resolve(context, where=self.where, active=self.active, on_toolset_error=failing)
-        permissions = self.batch.get("permissions")
+        options = self._options
+        tools = await self.registry.resolve(
+            context,
+            where=options.get("where"),
+            active=options.get("active"),
+            on_toolset_error=options.get("on_toolset_error", "skip"),
+        )
+        permissions = options.get("permissions")
         hidden = [] if permissions is None else [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
 
-    def _with_left_out(self, request: ModelRequest) -> ModelRequest:
+    def _report_left_out(self, request: ModelRequest) -> ModelRequest:
         """The request with a problem for each tool that can't be sent to the provider; each is logged once."""
         exporter = getattr(self.model, "exporter", None)
         if not isinstance(exporter, Exporter) or not request.offered:
@@ -313,25 +292,25 @@ class Turn:
         causes = {name: f"isn't sent to {self.model.provider}: {what}" for name, what in refused.items()}
         return request.with_problems(*(ProcessorProblem("export", cause, tool=name) for name, cause in causes.items()))
 
-    async def _answer(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
+    async def _ask_model(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
         """The model's answer; `None` if the turn ended before it."""
         if self._interrupted is not None:
-            return self._end("interrupted", self._interrupted)
-        self._caller.on_partial = partial(self._start_early, request) if request.start_early else None
-        self._asking = asking = asyncio.ensure_future(self._caller.ask(request, context))
+            return self._progress.end("interrupted", self._interrupted)
+        self._caller.on_partial = partial(self._early.start, request) if request.start_early else None
+        self._current = asking = asyncio.ensure_future(self._caller.ask(request, context))
         is_late = False
         try:
             await asyncio.wait([asking], timeout=self._progress.seconds_left())
             is_late = not asking.done()
         finally:
-            self._asking = None
+            self._current = None
             await self._stop_asking(asking)
         if is_late:
-            return self._end("limit", f"{self.limits.seconds:g} seconds")
+            return self._progress.end("limit", f"{self._limits.seconds:g} seconds")
         if not asking.cancelled():
             return asking.result()
         if self._interrupted is not None:
-            return self._end("interrupted", self._interrupted)
+            return self._progress.end("interrupted", self._interrupted)
         raise ModelError(f"model {self.model.name!r} cancelled itself", provider=self.model.provider)
 
     async def _stop_asking(self, asking: asyncio.Task[ModelResponse]) -> None:
@@ -346,112 +325,73 @@ class Turn:
             return
         if was_stopped and self._caller.words:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
-            self._events.emit(MessageAdded(self._progress.take_answer(words)))
+            self._events.emit_messages(self._progress.take_answer(words))
 
-    async def _goes_on(self) -> bool:
+    async def _should_continue(self) -> bool:
         """Whether the user or `on_stop` adds messages, so that the turn continues after the answer."""
-        if await self._asked("steering", self._inbox.listen):
+        if await self._ask_host("steering", self._inbox.listen):
             return True
-        if self._continued >= self.limits.continuations:
+        if self._progress.continued >= self._limits.continuations:
             return False
         outcome = self._progress.outcome("answered")
         kinds = (str, Message, list, tuple)
         more = await first_answer_of(self.registry, "on_stop", kinds, self.context, outcome)
         self._inbox.put(more, "on_stop")
-        self._continued += more is not None
+        self._progress.continued += more is not None
         return bool(self._inbox.messages)
 
     # Calls -------------------------------------------------------------------------------------------------------
 
-    async def _start_early(self, request: ModelRequest, answer: ModelResponse) -> None:
-        """Starts the complete calls of a streamed answer, up to the first that has to wait for its end."""
-        self._partial = message = self._progress.with_own_ids(answer.message)
-        if self._early is None:
-            self._early = self._running = await self._batch((), request, message.id or answer.id)
-        self._early.start_early(calls_of(message), partial(self._may_start, request, self._early))
-
-    def _may_start(self, request: ModelRequest, batch: Batch, call: ToolCall) -> bool:
-        tool = None if request.tools is None else request.tools.get(call.name)
-        most, own = self.limits.calls, None if self._output is None else self._output.tool
-        if tool is None or tool is own or call.invalid or tool.handler is None or tool.spec.long_running:
-            return False
-        if most is not None and self._progress.calls + len(batch.early) >= most:
-            return False
-        if not callable(self.start_early):
-            return policy_of(DEFAULT_PERMISSIONS, tool).only_reads(arguments_object(call), self.context)
-        try:
-            return bool(self.start_early(call, tool))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
-            log_failure("start_early", error)
-            return False
-
     async def _drop_early(self, response: ModelResponse | None = None) -> bool:
-        """Ends early calls that the answer doesn't contain, and adds them and their results as a message before it.
+        """Ends early calls that the answer doesn't contain, and adds them to the history before it.
 
-        Without an answer, the message has all that was received. Returns whether a message was added.
+        Returns whether there were any.
         """
-        if self._early is None:
-            return False
-        dropped = await self._early.keep(() if response is None else response.calls)
-        if not self._early.early:
-            self._early = self._running = None
+        dropped = await self._early.drop(response, "".join(self._caller.words))
         if dropped is None:
             return False
-        ids = {call.id for call in dropped.calls}
-        parts: list[Any] = []
-        for part in self._partial.parts:
-            if isinstance(part, CallPart) and not part.call.provider_executed:
-                parts += [part] if part.call.id in ids else []
-            elif response is None:
-                parts.append(part)
-        if response is None and (rest := "".join(self._caller.words)[len(self._partial.text) :]):
-            parts.append(rest)
-        broken = ModelResponse(parts, complete=False, interrupted=True)
-        self._events.emit(MessageAdded(self._progress.take_answer(broken)))
-        self._events.emit(MessageAdded(self._progress.take_results(dropped)))
+        broken, outcome = dropped
+        self._events.emit_messages(self._progress.take_answer(broken), self._progress.take_results(outcome))
         return True
 
-    async def _batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
-        context = attrs.evolve(self._context_now(), message=id_ or f"message_{uuid4().hex}")
-        return await self.registry.batch(calls, request.tools, context, **self._batch_options(request))
+    async def _make_batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
+        context = attrs.evolve(self._make_context(), message=id_ or f"message_{uuid4().hex}")
+        return await self.registry.batch(calls, request.tools, context, **self._make_options(request))
 
     async def _run_calls(self, message: Message, request: ModelRequest, response: ModelResponse) -> None:
-        calls = self._progress.within(calls_of(message), self.limits.calls)
-        batch = self._early
-        if batch is None:
-            batch = await self._batch(calls, request, message.id or response.id)
-        else:
-            batch.add(calls)
-            self._early = None
+        calls = self._progress.limit_calls(calls_of(message), self._limits.calls)
+        batch = self._early.join(calls) or await self._make_batch(calls, request, message.id or response.id)
         batch.cut_off = not response.complete or response.finish_reason == "error"
         self._progress.broken += not response.complete
         await self._run_batch(batch, lambda outcome: [self._progress.take_results(outcome)])
 
     async def _run_batch(self, batch: Batch, take: Callable[[Outcome], list[Message]]) -> None:
         """Runs calls and adds their results, even if the caller is cancelled."""
-        self._running = batch
+        self._current = batch
         try:
             if self._interrupted is not None:
                 batch.interrupt(self._interrupted, "abort")
             elif self._inbox.messages:
-                batch.interrupt("interrupted", self.batch.get("on_steering", "skip"))
+                batch.interrupt("interrupted", self._options.get("on_steering", "skip"))
             await batch.run()
         finally:
-            self._running = None
+            self._current = None
             if batch.outcome is not None:
-                for message in take(batch.outcome):
-                    self._events.emit(MessageAdded(message))
+                self._events.emit_messages(*take(batch.outcome))
         assert batch.outcome is not None
-        self._error = batch.outcome.fatal
+        self._progress.error = batch.outcome.fatal
         end = end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
         if end is not None:
-            self._end(*end)
+            self._progress.end(*end)
 
-    def _batch_options(self, request: ModelRequest) -> BatchOptions:
-        options = BatchOptions(**self.batch)
+    def _make_options(self, request: ModelRequest) -> BatchOptions:
+        """The options of a batch of calls."""
+        names = CallOptions.__annotations__
+        own: dict[str, Any] = {name: value for name, value in self._options.items() if name in names}
+        options = BatchOptions(**own)
         options["instructions"] = request.system or None
         options["listener"] = self._events.emit
-        if self.steering is not None:
+        if self._inbox.steering is not None:
             options["steering"] = self._inbox.listen
         if (left := self._progress.seconds_left()) is not None:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
@@ -464,29 +404,30 @@ class Turn:
             if self._output.given:
                 return "answered", None
             if any(call.name == self._output.tool.name for call in outcome.calls):
-                self._output.miss(self.model)  # the call's result describes the fault
+                self._output.count_miss(self.model)  # the call's result describes the fault
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
-            return "limit", f"{self.limits.calls} calls"
-        if self._progress.broken > self.limits.retries:
+            return "limit", f"{self._limits.calls} calls"
+        if self._progress.broken > self._limits.retries:
             return "cut_off", f"{self._progress.broken} answers with calls were cut off, or broke off"
-        for condition in self.stop_when:
-            stops = await self._asked("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
+        for condition in self._conditions:
+            stops = await self._ask_host("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
             if stops:
                 return "stopped", stops if isinstance(stops, str) else None
         return None
 
-    async def _resume(self, before: TurnOutcome, answers: Answers, results: Mapping[str, Any]) -> None:
+    async def _resume(self, before: TurnOutcome) -> None:
         """Resumes a turn whose calls waited for an approval, or for the host."""
-        context, options = self._context_now(), self._batch_options(self.request)
-        tools = await self._offered(context)
+        context, options = self._make_context(), self._make_options(self.request)
+        tools = await self._resolve_tools(context)
         tools = tools if self._output is None else tools.with_tools(self._output.tool)
-        if results:
+        if results := self._options.get("tool_results"):
             await self._take_from_host(results, tools, context)
-        if len(before.pending) and self._ended is None:
+        if len(before.pending) and self._progress.ended is None:
+            answers = self._options.get("answers", ())
             batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
             await self._run_batch(batch, self._progress.take_late_results)
         if self._progress.for_host:
-            self._end("pending", f"{len(self._progress.for_host)} for the host to run")
+            self._progress.end("pending", f"{len(self._progress.for_host)} for the host to run")
 
     async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
         """Adds the host's results to the history, converted and limited as their tools declare."""
@@ -499,23 +440,12 @@ class Turn:
         for state in batch.states:
             state.tool = tools.get(state.call.name)
         outcome = await batch.deliver(given)
-        for message in progress.take_late_results(outcome):
-            self._events.emit(MessageAdded(message))
-        self._end_by(outcome.fatal)
-
-    def _end_by(self, fatal: BaseException | None) -> None:
-        if fatal is not None:
-            self._error = fatal
-            self._end("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))
+        self._events.emit_messages(*progress.take_late_results(outcome))
+        progress.end_by_error(outcome.fatal)
 
     # Helpers -----------------------------------------------------------------------------------------------------
 
-    def _end(self, *end: *End) -> None:
-        """Sets why the turn ends, unless a reason is set already."""
-        if self._ended is None:
-            self._ended = end
-
-    def _context_now(self) -> ReadonlyContext:
+    def _make_context(self) -> ReadonlyContext:
         """The context of this round, with the session's current state."""
         context, progress = self.context, self._progress
         return attrs.evolve(
@@ -526,7 +456,7 @@ class Turn:
             messages=tuple(progress.messages),
         )
 
-    async def _asked(self, what: str, question: Callable[[], Any]) -> Any:
+    async def _ask_host(self, what: str, question: Callable[[], Any]) -> Any:
         """The answer of one of the host's functions, within the time limit of callbacks.
 
         Raises:
@@ -544,45 +474,14 @@ class Turn:
         """Completes the history and emits the end of the turn."""
         await self._drop_early()  # in case it was cancelled once more
         if (skipped := self._progress.close()) is not None:
-            self._events.emit(MessageAdded(skipped))
-        ended, invocation = self._ended or ("failed", None), self.context.invocation
+            self._events.emit_messages(skipped)
+        ended, invocation = self._progress.ended or ("failed", None), self.context.invocation
         output = self._output.given[-1] if self._output is not None and self._output.given else None
-        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error, output=output)
+        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._progress.error, output=output)
         try:
             await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
         finally:
             self._events.emit(TurnEnded(self._outcome))
-
-
-def turn_of(
-    model: Model,
-    request: ModelRequest | str,
-    registry: ToolRegistry,
-    context: ReadonlyContext = EMPTY_CONTEXT,
-    **options: Unpack[TurnOptions],
-) -> Turn:
-    """A turn to run with `run()` or `events()`; `steer()` and `interrupt()` act on it while it runs.
-
-    Args:
-        model: The model.
-        request: The request; a text is a message of the user.
-        registry: Has the tools, callbacks and processors.
-        context: The user and session, with the initial `state`; `TurnOutcome.state` is the final one.
-        options: See `TurnOptions`.
-
-    Raises:
-        TypeError: An unknown option, with near misses; or `model` is not a model.
-        ValueError: A value that isn't allowed.
-    """
-    missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
-    if missing:
-        named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
-        raise TypeError(f"{model!r:.80} is not a model: it has no {', '.join(missing)}{named}")
-    checked("registry", registry, ToolRegistry)
-    checked("context", context, ReadonlyContext)
-    own, batch = split_options(options)
-    request = request if isinstance(request, ModelRequest) else ModelRequest(request)
-    return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own)
 
 
 async def run_turn(
@@ -594,7 +493,7 @@ async def run_turn(
 ) -> TurnOutcome:
     """Sends a request to a model, runs its calls and sends their results, until it answers without calls.
 
-    Arguments as for `turn_of`.
+    Arguments as for `Turn`; with `resume`, it continues a turn whose calls waited for an approval or for the host.
 
     Returns:
         The whole conversation, why the turn ended, and the actions that its calls requested of the host.
@@ -610,7 +509,7 @@ async def run_turn(
 
     All but the last have the `outcome`, whose history is complete.
     """
-    return await turn_of(model, request, registry, context, **options).run()
+    return await Turn(model, request, registry, context, **options).run()
 
 
 async def stream_turn(
@@ -621,60 +520,6 @@ async def stream_turn(
     **options: Unpack[TurnOptions],
 ) -> AsyncGenerator[TurnEvent]:
     """`run_turn` as a stream of events; the last is `TurnEnded`, with the outcome. Closing it cancels the turn."""
-    async with aclosing(turn_of(model, request, registry, context, **options).events()) as events:
+    async with aclosing(Turn(model, request, registry, context, **options).events()) as events:
         async for event in events:
             yield event
-
-
-def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and the suspended turn
-    model: Model,
-    request: ModelRequest,
-    registry: ToolRegistry,
-    context: ReadonlyContext = EMPTY_CONTEXT,
-    *,
-    suspended: TurnOutcome | Mapping[str, Any],
-    answers: Answers = _NOTHING,
-    tool_results: Mapping[str, Any] = _NOTHING,
-    **options: Unpack[TurnOptions],
-) -> Turn:
-    """A turn that resumes one whose calls waited for an approval or for the host, in this process or another.
-
-    Args:
-        model: The model.
-        request: The original request (instructions, config, tools); its messages are replaced by the outcome's.
-        registry: The original registry.
-        context: The same session and user.
-        suspended: The outcome, or its JSON.
-        answers: By the pending call's id, as for `registry.resume`. Some may be missing: while any call waits, the turn
-            is suspended again.
-        tool_results: By call id, what the tool would have returned, a `ToolResult` or an exception: for the calls in
-            `for_host`, and later results of any call of the conversation, as of long-running tools.
-        options: See `TurnOptions`.
-
-    Raises:
-        PendingError: `suspended` is not the outcome of a turn.
-        ValueError: No call waits in it, and there are no results.
-    """
-    before = suspended if isinstance(suspended, TurnOutcome) else TurnOutcome.from_json(suspended)
-    if not (len(before.pending) or before.for_host or tool_results):
-        raise ValueError(f"no call waits in this outcome, which ended by {before.ended!r}; continue with run_turn(...)")
-    turn = turn_of(model, request, registry, context, **options)
-    return attrs.evolve(turn, context=context, suspended=(before, answers, tool_results))
-
-
-async def resume_turn(  # noqa: PLR0913  as above
-    model: Model,
-    request: ModelRequest,
-    registry: ToolRegistry,
-    context: ReadonlyContext = EMPTY_CONTEXT,
-    *,
-    suspended: TurnOutcome | Mapping[str, Any],
-    answers: Answers = _NOTHING,
-    tool_results: Mapping[str, Any] = _NOTHING,
-    **options: Unpack[TurnOptions],
-) -> TurnOutcome:
-    """Resumes and runs a suspended turn. Arguments as for `resumed_turn_of`, errors as for `run_turn`."""
-    turn = resumed_turn_of(
-        model, request, registry, context, suspended=suspended, answers=answers, tool_results=tool_results, **options
-    )
-    return await turn.run()

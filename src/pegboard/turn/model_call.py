@@ -1,8 +1,8 @@
-"""One call of the model within a turn: its callbacks, stream, retries and errors."""
+"""One call of the model within a turn: its callbacks, stream, retries and errors, and the calls that start early."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard.callbacks import ChainError, maybe_await
+from pegboard.dispatch.batch import Batch, Outcome
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 from pegboard.dispatch.run import retry
-from pegboard.errors import CallbackError, ModelError
-from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.errors import CallbackError, ModelError, log_failure
+from pegboard.messages import CallPart, Delta, Message, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, StreamingModel
+from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext
-from pegboard.turn.options import TurnLimits
+from pegboard.turn.history import TurnProgress, calls_of
+from pegboard.turn.options import StartEarly, TurnLimits, TurnOutput
+from pegboard.wire.bodies import arguments_object
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
@@ -34,9 +39,9 @@ class ModelCaller:
         model: The model.
         registry: Has the callbacks.
         limits: The limits on retries.
+        on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
         emit: Called with each piece of a streamed answer; `None`: nothing is streamed.
         on_partial: Called with the partial responses of a stream; `None`: they are ignored.
-        on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
         words: The text received so far of the current answer.
         shown: Whether text or a call of it has been emitted: then there is no retry. Reasoning doesn't count.
     """
@@ -44,8 +49,8 @@ class ModelCaller:
     model: Model
     registry: ToolRegistry
     limits: TurnLimits
-    emit: Callable[[Delta], Awaitable[None]] | None
     on_retry: Callable[[int, BaseException, float], None]
+    emit: Callable[[Delta], Awaitable[None]] | None = None
     on_partial: Callable[[ModelResponse], Awaitable[None]] | None = None
     words: list[str] = field(factory=list[str], init=False)
     shown: bool = field(default=False, init=False)
@@ -68,7 +73,7 @@ class ModelCaller:
                         break
                     request = answer
             if response is None:
-                response = await self._wrapped(request, context)
+                response = await self._run_wrapped(request, context)
         except Exception as error:
             handled = error
             response = await first_answer_of(self.registry, "on_model_error", _RESPONSE, context, request, error)
@@ -80,10 +85,10 @@ class ModelCaller:
                 response = answer
         return response
 
-    async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
+    async def _run_wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
         wrap = await self.registry.chain("wrap_model")
         try:
-            response = await wrap.around_all(partial(self._tried, request), context, request)
+            response = await wrap.around_all(partial(self._try, request), context, request)
         except ChainError as error:
             raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
         if not isinstance(response, ModelResponse):  # the model's own has been checked
@@ -92,7 +97,7 @@ class ModelCaller:
             raise CallbackError(wrong, stage="wrap_model", owner=owner)
         return response
 
-    def _checked(self, response: object) -> ModelResponse:
+    def _check(self, response: object) -> ModelResponse:
         if not isinstance(response, ModelResponse):
             wrong = f"returned {type(response).__name__}; it must return a ModelResponse"
         elif response.message.role != "assistant":
@@ -103,25 +108,25 @@ class ModelCaller:
             return response
         raise ModelError(f"model {self.model.name!r} {wrong}", provider=self.model.provider)
 
-    async def _tried(self, request: ModelRequest) -> Any:
+    async def _try(self, request: ModelRequest) -> Any:
         model = self.model
         if self.emit is not None and isinstance(model, StreamingModel):
-            attempt = partial(self._streamed, model.stream, request)
+            attempt = partial(self._stream, model.stream, request)
         else:
-            attempt = partial(self._whole, request)
+            attempt = partial(self._respond, request)
         return await retry(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
 
     def _forget(self) -> None:
         self.words.clear()
         self.shown = False
 
-    async def _whole(self, request: ModelRequest) -> Any:
+    async def _respond(self, request: ModelRequest) -> Any:
         try:
-            return self._checked(await maybe_await(self.model.respond(request)))
+            return self._check(await maybe_await(self.model.respond(request)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
             raise _as_model_error(error, self.model) from error.__cause__
 
-    async def _streamed(
+    async def _stream(
         self, stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]], request: ModelRequest
     ) -> Any:
         self._forget()
@@ -132,7 +137,7 @@ class ModelCaller:
                 if isinstance(piece, Delta):
                     await self._emit_piece(piece)
                 elif not getattr(piece, "partial", False):
-                    response = self._checked(piece)
+                    response = self._check(piece)
                 elif self.on_partial is not None and response is None:
                     self.shown = True
                     await self.on_partial(piece)
@@ -193,3 +198,85 @@ async def first_answer_of(registry: ToolRegistry, stage: str, kinds: tuple[type,
     """The first of `answers_of`, or `None`; later callbacks aren't called."""
     async with aclosing(answers_of(registry, stage, kinds, lambda: facts)) as answers:
         return await anext(answers, None)
+
+
+@define(eq=False)
+class EarlyCalls:
+    """Calls of a streamed answer that start before its end; they join the answer's batch, or are dropped.
+
+    Attributes:
+        chosen: Which calls may start early, as the option `start_early` of the turn.
+        limits: The limits of the turn.
+        context: Its user and session.
+        progress: Its state.
+        output: Its output, whose tool never starts early; or `None`.
+        make_batch: Makes the batch of some calls of an answer to this request, with the answer's id.
+        batch: The calls that have started, until they join or are dropped; or `None`.
+    """
+
+    chosen: StartEarly
+    limits: TurnLimits
+    context: ReadonlyContext
+    progress: TurnProgress
+    output: TurnOutput | None
+    make_batch: Callable[[Sequence[ToolCall], ModelRequest, str | None], Awaitable[Batch]]
+    batch: Batch | None = field(default=None, init=False)
+    _answer: Message = field(default=Message("assistant"), init=False)
+
+    async def start(self, request: ModelRequest, answer: ModelResponse) -> None:
+        """Starts the complete calls of the answer so far, up to the first that has to wait for its end."""
+        self._answer = message = self.progress.with_own_ids(answer.message)
+        if self.batch is None:
+            self.batch = await self.make_batch((), request, message.id or answer.id)
+        self.batch.start_early(calls_of(message), partial(self._may_start, request, self.batch))
+
+    def _may_start(self, request: ModelRequest, batch: Batch, call: ToolCall) -> bool:
+        tool = None if request.tools is None else request.tools.get(call.name)
+        most, own = self.limits.calls, None if self.output is None else self.output.tool
+        if tool is None or tool is own or call.invalid or tool.handler is None or tool.spec.long_running:
+            return False
+        if most is not None and self.progress.calls + len(batch.early) >= most:
+            return False
+        if not callable(self.chosen):
+            return policy_of(DEFAULT_PERMISSIONS, tool).only_reads(arguments_object(call), self.context)
+        try:
+            return bool(self.chosen(call, tool))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
+            log_failure("start_early", error)
+            return False
+
+    def join(self, calls: Sequence[ToolCall]) -> Batch | None:
+        """The batch of the complete answer, with all its calls; `None` if none has started."""
+        batch, self.batch = self.batch, None
+        if batch is not None:
+            batch.add(calls)
+        return batch
+
+    async def drop(self, response: ModelResponse | None, text: str) -> tuple[ModelResponse, Outcome] | None:
+        """Ends the started calls that the answer doesn't contain.
+
+        Args:
+            response: The answer; `None` if it broke off.
+            text: The text received so far.
+
+        Returns:
+            An incomplete answer of those calls, and of all that was received if there is no other answer, with their
+            outcome; `None` if there are no such calls.
+        """
+        if self.batch is None:
+            return None
+        broke_off = response is None
+        dropped = await self.batch.keep(() if broke_off else response.calls)
+        if not self.batch.early:
+            self.batch = None
+        if dropped is None:
+            return None
+        ids = {call.id for call in dropped.calls}
+        parts: list[Any] = [
+            part
+            for part in self._answer.parts
+            if (part.call.id in ids if isinstance(part, CallPart) and not part.call.provider_executed else broke_off)
+        ]
+        if broke_off and (rest := text[len(self._answer.text) :]):
+            parts.append(rest)
+        return ModelResponse(parts, complete=False, interrupted=True), dropped

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -11,7 +12,7 @@ from attrs import Attribute, define, field, frozen
 from pegboard.callbacks import maybe_await
 from pegboard.dialects.values import without_added_nulls
 from pegboard.dispatch.arguments import parse_arguments
-from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
+from pegboard.dispatch.batch import CallOptions
 from pegboard.errors import ModelError
 from pegboard.json import StructureError, is_object, problem
 from pegboard.messages import Message
@@ -23,6 +24,7 @@ from pegboard.tools.tool import Tool
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.approval.pending import Answers
     from pegboard.request.model_request import Model, ModelRequest, ToolChoice
     from pegboard.tools.call import ToolCall
     from pegboard.toolsets.predicates import Where
@@ -30,12 +32,12 @@ if TYPE_CHECKING:
     from pegboard.turn.events import TurnEvent
 
 
-def _positive(_self: Any, attribute: Attribute[Any], value: float | None) -> None:
+def _check_positive(_self: Any, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and not (type(value) in (int, float) and isfinite(value) and value > 0):
         raise ValueError(f"{attribute.name} must be a number above 0, or None for no limit; got {value!r}")
 
 
-def _count(_self: Any, attribute: Attribute[Any], value: int) -> None:
+def _check_count(_self: Any, attribute: Attribute[Any], value: int) -> None:
     if type(value) is not int or value < 0:
         raise ValueError(f"{attribute.name} must be a whole number, 0 or above; got {value!r}")
 
@@ -58,30 +60,19 @@ class TurnLimits:
         ValueError: A limit that isn't above 0.
     """
 
-    rounds: int | None = field(default=50, validator=_positive)
+    rounds: int | None = field(default=50, validator=_check_positive)
     final_answer: bool = field(default=False, kw_only=True)
-    calls: int | None = field(default=500, validator=_positive)
-    tokens: int | None = field(default=None, validator=_positive)
-    seconds: float | None = field(default=None, validator=_positive)
-    continuations: int = field(default=3, validator=_count)
-    retries: int = field(default=2, validator=_count)
-    longest_pause: float | None = field(default=60.0, validator=_positive)
+    calls: int | None = field(default=500, validator=_check_positive)
+    tokens: int | None = field(default=None, validator=_check_positive)
+    seconds: float | None = field(default=None, validator=_check_positive)
+    continuations: int = field(default=3, validator=_check_count)
+    retries: int = field(default=2, validator=_check_count)
+    longest_pause: float | None = field(default=60.0, validator=_check_positive)
 
 
 DEFAULT_TURN_LIMITS: Final = TurnLimits()
 StopCondition: TypeAlias = Callable[[TurnOutcome], "bool | str | Awaitable[bool | str | None] | None"]
 """Called with the outcome so far. A truthy answer stops the turn; a text is the reason. A plain one must not block."""
-
-
-def called(*names: str) -> StopCondition:
-    """Stop condition: one of these tools was called, without an error."""
-
-    def was_called(turn: TurnOutcome) -> str | None:
-        last = turn.messages[-1].results if turn.messages else ()
-        found = next((part.name for part in last if part.name in names and not part.result.is_error), None)
-        return None if found is None else f"{found} was called"
-
-    return was_called
 
 
 _Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
@@ -108,9 +99,16 @@ class TurnOptions(CallOptions, total=False):
             response format, else with a tool, and it is `TurnOutcome.output`.
         start_early: Whether read-only calls start as soon as they are complete, while the answer is still streaming; a
             function decides it for each call.
-        stop_when: One or several stop conditions, checked after every round with calls.
+        stop_when: One or several stop conditions, checked after every round with calls: functions, or names of tools,
+            one of which was called without an error.
         steering: Returns new messages of the user; called between calls and between rounds.
         listener: Called with each event; plain, on the event loop.
+        resume: The outcome of a turn whose calls waited for an approval or for the host, or its JSON, also from another
+            process: this turn continues it. Registry, user and session must be the original ones.
+        answers: By the pending call's id, as for `registry.resume`. Some may be missing: while any call waits, the turn
+            is suspended again.
+        tool_results: By call id, what the tool would have returned, a `ToolResult` or an exception: for the calls in
+            `for_host`, and later results of any call of the conversation, as of long-running tools.
     """
 
     limits: TurnLimits
@@ -120,28 +118,44 @@ class TurnOptions(CallOptions, total=False):
     first_choice: ToolChoice | None
     output_type: Any
     start_early: StartEarly
-    stop_when: StopCondition | Sequence[StopCondition]
+    stop_when: StopCondition | str | Sequence[StopCondition | str]
     steering: Steering | None
     listener: Callable[[TurnEvent], None] | None
+    resume: TurnOutcome | Mapping[str, Any] | None
+    answers: Answers
+    tool_results: Mapping[str, Any]
 
 
-_OF_TURNS: Final = frozenset(TurnOptions.__annotations__) - CallOptions.__annotations__.keys()
-"""All others are passed on to each round's batch of calls."""
+def read_conditions(options: TurnOptions) -> list[StopCondition]:
+    """The stop conditions among these options; the name of a tool becomes one."""
+    given = options.get("stop_when", ())
+    conditions = [given] if isinstance(given, str) or callable(given) else given
+    return [partial(_find_call, each) if isinstance(each, str) else each for each in conditions]
 
 
-def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
-    """The options of the turn itself and those of its batches, all checked.
+def _find_call(name: str, turn: TurnOutcome) -> str | None:
+    last = turn.messages[-1].results if turn.messages else ()
+    was_called = any(part.name == name and not part.result.is_error for part in last)
+    return f"{name} was called" if was_called else None
+
+
+def read_resumed(options: TurnOptions) -> TurnOutcome | None:
+    """The outcome to resume among these options, or `None`.
 
     Raises:
-        TypeError: An unknown option; with near misses.
-        ValueError: A value that isn't allowed.
+        PendingError: It is not the outcome of a turn.
+        TypeError: There are answers or results, and no outcome.
+        ValueError: No call waits in it, and there are no results.
     """
-    check_options(options, TurnOptions.__annotations__)
-    own: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_TURNS}
-    handed: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_TURNS}
-    stop_when = own.get("stop_when", ())
-    own["stop_when"] = (stop_when,) if callable(stop_when) else tuple(stop_when)
-    return own, handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
+    given, results = options.get("resume"), options.get("tool_results")
+    if given is None:
+        if results or options.get("answers"):
+            raise TypeError("answers and tool_results are for a turn to resume; pass its outcome as resume, too")
+        return None
+    before = given if isinstance(given, TurnOutcome) else TurnOutcome.from_json(given)
+    if not (len(before.pending) or before.for_host or results):
+        raise ValueError(f"no call waits in this outcome, which ended by {before.ended!r}; continue without resume")
+    return before
 
 
 @define(eq=False)
@@ -209,7 +223,7 @@ class TurnOutput:
             final_result.__annotations__["result"] = self.kind
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
-    def asked_by(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
+    def add_to(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
         """The request with a response format or the tool for the output; in the last round the tool must be called."""
         formats = getattr(model, "formats", None)
         wanted = request.evolve(output=self.tool.spec)
@@ -238,7 +252,7 @@ class TurnOutput:
             problems = (problem(error.path, error.reason),)
         return "\n- ".join(("Your answer doesn't match the schema:", *problems)) + "\nSend the complete JSON again."
 
-    def miss(self, model: Model) -> None:
+    def count_miss(self, model: Model) -> None:
         """Counts an answer without a valid output.
 
         Raises:

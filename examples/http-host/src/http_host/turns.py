@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from attrs import define, field, frozen
 
-from pegboard import Model, ModelRequest, ReadonlyContext, ToolRegistry, Turn, TurnOutcome, resumed_turn_of, turn_of
+from pegboard import Model, ModelRequest, ReadonlyContext, ToolRegistry, Turn, TurnOutcome
 from pegboard.approval import ask_later
 from pegboard.events import TurnEnded
 
@@ -101,7 +101,7 @@ class Turns:
     def start(self, text: str) -> RunningTurn:
         """Starts a turn with the user's message."""
         running = self._turns.setdefault(id_ := str(uuid4()), RunningTurn(id_))
-        self._run(running, turn_of(self.model, text, self.registry, running.context, approver=ask_later))
+        self._run(running, Turn(self.model, text, self.registry, running.context, approver=ask_later))
         return running
 
     def resume(self, running: RunningTurn, answers: Mapping[str, Any]) -> None:
@@ -119,12 +119,12 @@ class Turns:
         if before is None or not len(before.pending):
             raise ConflictError("nothing waits for an approval")
         running.outcome = None  # it is running now: a second answer at the same time is a conflict
-        turn = resumed_turn_of(
+        turn = Turn(
             self.model,
             ModelRequest(),
             self.registry,
             running.context,
-            suspended=before,
+            resume=before,
             answers=answers,
             approver=ask_later,
         )

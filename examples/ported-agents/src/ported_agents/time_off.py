@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pegboard import Model, ModelRequest, ToolContext, ToolError, ToolRegistry, TurnOutcome, resume_turn, run_turn, tool
+from pegboard import Model, ModelRequest, ToolContext, ToolError, ToolRegistry, TurnOutcome, run_turn, tool
 from pegboard.approval import ask_later
 
 INSTRUCTIONS = "You help employees with expenses and time off. If a manager rejects something, say so."
@@ -63,4 +63,4 @@ async def answer(model: Model, stored: str, answers: Mapping[str, Any]) -> TurnO
             `{"answer": "reject", "feedback": "not this week"}`.
     """
     request = ModelRequest(instructions=INSTRUCTIONS)
-    return await resume_turn(model, request, made_registry(), suspended=TurnOutcome.loads(stored), answers=answers)
+    return await run_turn(model, request, made_registry(), resume=TurnOutcome.loads(stored), answers=answers)

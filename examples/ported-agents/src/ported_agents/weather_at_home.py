@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from pegboard import Message, Model, ModelRequest, Tool, ToolRegistry, TurnOutcome, resume_turn, run_turn, tool
+from pegboard import Message, Model, ModelRequest, Tool, ToolRegistry, TurnOutcome, run_turn, tool
 
 
 @tool(read_only=True)
@@ -59,7 +59,7 @@ class Chat:
         """
         assert self.stored is not None, "there is no turn yet"
         before = TurnOutcome.loads(self.stored)
-        turn = resume_turn(self.model, ModelRequest(), self._registry, suspended=before, tool_results=results)
+        turn = run_turn(self.model, ModelRequest(), self._registry, resume=before, tool_results=results)
         return self._shown(await turn)
 
     def _shown(self, outcome: TurnOutcome) -> dict[str, Any]:

@@ -30,8 +30,6 @@ from pegboard import (
     TurnLimits,
     TurnOutcome,
     TypedTool,
-    resumed_turn_of,
-    turn_of,
 )
 from pegboard.approval import PendingCall
 from pegboard.callbacks import accept_keywords, may_block, maybe_await
@@ -302,19 +300,16 @@ class _Runner:
         if self.gives is not str:
             options["output_type"] = self.gives
         asked = ModelRequest((), instructions=agent.instructions, config=agent.config)
-        if suspended is not None:
-            return resumed_turn_of(
-                model,
-                asked,
-                registry,
-                inner,
-                suspended=suspended.outcome,
-                answers=suspended.answers,
-                tool_results=suspended.tool_results,
-                **options,
-            )
-        words = request if isinstance(request, str) else canonical_json(json_or_text(request))
-        return turn_of(model, asked.with_messages(*conversation.messages, words), registry, inner, **options)
+        if suspended is None:
+            words = request if isinstance(request, str) else canonical_json(json_or_text(request))
+            asked = asked.with_messages(*conversation.messages, words)
+        else:
+            options |= {
+                "resume": suspended.outcome,
+                "answers": suspended.answers,
+                "tool_results": suspended.tool_results,
+            }
+        return Turn(model, asked, registry, inner, **options)
 
     def _value(self, outcome: TurnOutcome) -> Any:
         """The agent's answer, of the output type.

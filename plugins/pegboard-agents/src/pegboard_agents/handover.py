@@ -18,9 +18,7 @@ from pegboard import (
     ToolRegistry,
     Turn,
     TurnOutcome,
-    resumed_turn_of,
     tool,
-    turn_of,
 )
 from pegboard.json import is_object
 from pegboard.schema.converter import JsonRecord
@@ -123,7 +121,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     *,
     registry: ToolRegistry,
     model: Model | None = None,
-    suspended: AgentsOutcome | None = None,
+    resume: AgentsOutcome | None = None,
     answers: Answers = (),
     tool_results: Mapping[str, Any] | None = None,
     handovers: int = HANDOVERS,
@@ -141,9 +139,9 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         context: Of the user and the session; each agent's turn has its `agent` set.
         registry: The registry of agents that have none.
         model: The model of agents that have none.
-        suspended: The outcome to resume, if a turn was suspended; then `request` is ignored.
-        answers: As for `resume_turn`.
-        tool_results: As for `resume_turn`.
+        resume: The outcome to resume, if a turn was suspended; then `request` is ignored.
+        answers: As in `TurnOptions`.
+        tool_results: As in `TurnOptions`.
         handovers: The highest number of handovers.
         options: Of each turn, as for `run_turn`.
 
@@ -157,13 +155,14 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     known = {agent.name: agent for agent in agents}
     if not known or len(known) < len(agents):
         raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")
-    given = answers, tool_results or {}
-    now = suspended or AgentsOutcome(agents[0].name, TurnOutcome(ModelRequest(request).messages, state=context.state))
-    is_resumed = suspended is not None
+    now = resume or AgentsOutcome(agents[0].name, TurnOutcome(ModelRequest(request).messages, state=context.state))
+    resumed: dict[str, Any] = {}
+    if resume is not None:
+        resumed = {"resume": now.turn, "answers": answers, "tool_results": tool_results or {}}
     while True:
         agent = _known(known, now.agent)
-        turn = _turn(agent, now.turn, registry, model, context, options, given if is_resumed else None)
-        outcome, is_resumed = await turn.run(), False
+        turn = _turn(agent, now.turn, registry, model, context, {**options, **resumed})
+        outcome, resumed = await turn.run(), {}
         now = attrs.evolve(now, turn=outcome)
         if now.handovers >= handovers and (
             outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)
@@ -193,7 +192,6 @@ def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
     model: Model | None,
     context: ReadonlyContext,
     options: Mapping[str, Any],
-    resumed: tuple[Any, Mapping[str, Any]] | None,
 ) -> Turn:
     where = agent.registry or registry
     asked = where.model(agent.model) if isinstance(agent.model, str) else agent.model or model
@@ -202,9 +200,4 @@ def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
     context = attrs.evolve(context, agent=agent.name, agent_description=agent.description, state=before.state)
     request = ModelRequest(before.messages, instructions=agent.instructions, config=agent.config)
     own: dict[str, Any] = {"where": agent.where, "limits": agent.limits, **options}
-    if resumed is None:
-        return turn_of(asked, request, where, context, **own)
-    answers, results = resumed
-    return resumed_turn_of(
-        asked, request, where, context, suspended=before, answers=answers, tool_results=results, **own
-    )
+    return Turn(asked, request, where, context, **own)

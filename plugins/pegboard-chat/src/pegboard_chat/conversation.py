@@ -20,8 +20,6 @@ from pegboard import (
     ToolRegistry,
     Turn,
     TurnOutcome,
-    resumed_turn_of,
-    turn_of,
 )
 from pegboard.cli import handle_interrupts, unanswered_text, write_note
 from pegboard.errors import PendingError
@@ -123,7 +121,7 @@ class Conversation:
     async def send(self, text: str) -> TurnOutcome:
         """Runs a turn with a message of the user; calls of a suspended turn are abandoned."""
         self.request, self.suspended = self.request.with_messages(text), None
-        return await self._run(turn_of(self.model, self.request, self.registry, self.context, **self.options))
+        return await self._run(Turn(self.model, self.request, self.registry, self.context, **self.options))
 
     async def resume(self, answers: Mapping[str, Any], results: Mapping[str, Any]) -> TurnOutcome:
         """Resumes the suspended turn.
@@ -133,12 +131,12 @@ class Conversation:
             results: Call id -> result, for calls that wait for their result.
         """
         assert self.suspended is not None
-        turn = resumed_turn_of(
+        turn = Turn(
             self.model,
             self.request,
             self.registry,
             self.context,
-            suspended=self.suspended,
+            resume=self.suspended,
             answers=answers,
             tool_results=results,
             **self.options,

@@ -12,7 +12,7 @@ import pytest
 
 from fake_vendors import Error, ModelServer, Round
 from fake_vendors.contract.vendor import NOWHERE, needs
-from pegboard import ModelError, ModelRequest, NamedTool, ToolRegistry, TurnLimits, run_turn, stream_turn, turn_of
+from pegboard import ModelError, ModelRequest, NamedTool, ToolRegistry, Turn, TurnLimits, run_turn, stream_turn
 from pegboard.errors import ExportError
 from pegboard.testing import check_plugin
 
@@ -263,7 +263,7 @@ async def _to_the_end(pieces):
 def test_an_interrupted_turn_keeps_the_text_so_far(vendor):
     async def main():
         async with silent_model(vendor, begins=True) as (model, _):
-            turn = turn_of(model, "Go on.", ToolRegistry())
+            turn = Turn(model, "Go on.", ToolRegistry())
             async for event in turn.events():
                 if event.type == "delta":
                     turn.interrupt("enough")
