@@ -58,6 +58,23 @@ def test_no_public_name_is_one_of_a_module_that_is_not_public(name: str) -> None
     assert below & {*getattr(module, "__all__", ()), *getattr(module, "_MODULES", ())} == set()
 
 
+VERSIONS = Path(__file__).parents[2] / "docs" / "explanation" / "versions.md"
+TABLES = re.findall(r"^\| `pegboard.*", VERSIONS.read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = [re.findall(r"`([\w.]+)`", row) for row in TABLES]
+MOVED = [(old, new, name) for old, new, *names in ROWS for name in names or [""]]
+
+
+@pytest.mark.parametrize(("old", "new", "name"), MOVED)
+def test_the_page_on_versions_says_where_each_name_is_now(old: str, new: str, name: str) -> None:
+    """A row with names has modules before them; one without has two names, or two modules."""
+    module, name = (new, name) if name or new in PUBLIC else new.rsplit(".", 1)
+    assert module in PUBLIC
+    assert not name or hasattr(import_module(module), name)
+    moved = old if old == "pegboard" else old.removeprefix("pegboard.")
+    assert moved not in pegboard.__all__
+    assert old != "pegboard" or name not in pegboard.__all__
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         pegboard.nosuch  # noqa: B018

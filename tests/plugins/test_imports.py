@@ -16,7 +16,7 @@ USES = [
     ("def f():\n    from pegboard.tools import Handler, spec", ["tools.spec"]),
     ("from pegboard import tool, \\\n    registry as r", ["registry"]),
     ("from pegboard.tools.spec import HOST as H", ["tools.spec.HOST (use pegboard.tools.HOST)"]),
-    ("from pegboard import *\nfrom pegboard.turn import options, loop", ["turn.loop"]),
+    ("from pegboard import *\nfrom pegboard.schema import converter, types", ["schema.types"]),
     ("from pegboard import _MODULES", ["_MODULES"]),
     ("from pegboard.config.config import Config", ["config.config.Config (use pegboard.Config)"]),  # no such module
     ("if TYPE_CHECKING:\n    import pegboard.catalogue as c", ["catalogue"]),
@@ -35,8 +35,8 @@ USES = [
     ("monkeypatch.setattr('pegboard.threads._pool', 1)", ["threads._pool"]),
 ]
 CLEAN = [
-    "from pegboard import ToolRegistry, errors, tool\nfrom pegboard.turn import options",
-    "import pegboard.turn.options, pegboard\npegboard.ToolRegistry, pegboard.events.CallFailed, pegboard.__all__",
+    "from pegboard import ToolRegistry, errors, tool\nfrom pegboard.schema import converter",
+    "import pegboard.schema.structure, pegboard\npegboard.ToolRegistry, pegboard.events.CallFailed, pegboard.__all__",
     "from pegboard.tools import *",
     "from pegboard_files.spec import _x\nimport pegboard_files.registry",
     "from .pegboard import registry\nfrom . import pegboard\npegboard_registry = pegboard.x.registry",
