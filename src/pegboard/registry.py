@@ -442,7 +442,10 @@ class ToolRegistry(Contributions):
         return parse_call(raw, find, self.limits)
 
     def complete(self, call_id: str, value: Any) -> Completion:
-        """Sets the final result of a long-running call, once; it replaces the pending one. Runs callbacks: may block.
+        """Sets the final result of a long-running call, once; it replaces the pending one.
+
+        It runs the `after_tool` callbacks and may block.
+        In an event loop, `await asyncio.to_thread(registry.complete, call_id, value)`.
 
         Args:
             call_id: The call's id, or that of the operation.
