@@ -122,7 +122,7 @@ def tuple_of(name: str, *kinds: type[_T]) -> Callable[[Iterable[_T]], tuple[_T, 
     return convert
 
 
-def named(name: str, convert: Callable[[_T], _R]) -> Callable[[_T], _R]:
+def with_name(name: str, convert: Callable[[_T], _R]) -> Callable[[_T], _R]:
     """Converter for attrs: another one, whose `TypeError` or `ValueError` then begins with the attribute's name."""
 
     def converted(value: _T) -> _R:

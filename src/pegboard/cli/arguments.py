@@ -184,7 +184,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     words = [*words]
     for word in words:
         if "=" not in word:
-            raise WordError(f"{word!r} is not an argument: write {_suggested(word, words, root)}")
+            raise WordError(f"{word!r} is not an argument: write {_suggestion(word, words, root)}")
         parted = _parted(word)
         path, hint = place(parted[0], root)
         hints[path] = hint
@@ -194,7 +194,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     return arguments
 
 
-def _suggested(value: str, words: Iterable[str], root: SchemaType) -> str:
+def _suggestion(value: str, words: Iterable[str], root: SchemaType) -> str:
     """How to write a value without a key: as the first argument that isn't given, required ones before others."""
     free = root.properties.keys() - {word.partition("=")[0].removesuffix(":") for word in words if "=" in word}
     names = [name for name in root.properties if name in free]

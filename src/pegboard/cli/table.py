@@ -44,11 +44,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
     room = width - sum(widths[:last]) - len(GAP) * last
     fits = room >= min(widths[last], _NARROWEST)
     widths[last] = min(widths[last], room)
-    first, *lines = (_row(row, widths) if fits else _stacked(row, width) for row in (head, *rows))
+    first, *lines = (_row(row, widths) if fits else _stack(row, width) for row in (head, *rows))
     return "".join([f"{_BOLD}{first[:-1]}{_PLAIN}\n" if colour else first, *lines])
 
 
-def _stacked(row: Sequence[str], width: int) -> str:
+def _stack(row: Sequence[str], width: int) -> str:
     """A row for a narrow screen: its first cell, and the others on indented lines below."""
     lines = _wrap(GAP.join(filter(None, row[1:])), max(width - len(GAP), _NARROWEST), cuts=True)
     return "".join(

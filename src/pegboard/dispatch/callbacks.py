@@ -14,7 +14,7 @@ from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, named, tuple_of
+from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
@@ -240,7 +240,7 @@ class ChangeArguments:
         arguments: All arguments, not only the changed ones; copied.
     """
 
-    arguments: dict[str, Any] = field(converter=named("arguments", plain))
+    arguments: dict[str, Any] = field(converter=with_name("arguments", plain))
 
 
 def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
@@ -284,8 +284,8 @@ class Ask:
     permission: str = field(converter=_permission)
     patterns: tuple[str, ...] = field(default=("*",), converter=lambda given: texts("patterns", given))
     always: tuple[str, ...] = field(default=(), converter=lambda given: texts("always", given) if given else ())
-    metadata: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("metadata", dict[str, Any]))
-    arguments: dict[str, Any] | None = field(default=None, converter=converters.optional(named("arguments", plain)))
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any], converter=with_name("metadata", dict[str, Any]))
+    arguments: dict[str, Any] | None = field(default=None, converter=converters.optional(with_name("arguments", plain)))
 
 
 @frozen

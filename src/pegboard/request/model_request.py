@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_check
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import ModelError, named, tuple_of
+from pegboard.errors import ModelError, tuple_of, with_name
 from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.tools.content import encodable_text
 from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
@@ -137,7 +137,7 @@ class ModelRequest:
         ValueError: An unknown tool choice; a tool is named by `NamedTool`.
     """
 
-    messages: tuple[Message, ...] = field(default=(), converter=named("messages", _as_messages))
+    messages: tuple[Message, ...] = field(default=(), converter=with_name("messages", _as_messages))
     model: str | None = None
     instructions: tuple[str, ...] = field(default=(), converter=_texts("instructions"))
     tools: ResolvedTools | None = field(default=None, repr=False)

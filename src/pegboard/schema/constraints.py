@@ -368,7 +368,7 @@ _NOTES: Final[Mapping[str, tuple[Any, Callable[[Any], Any]]]] = {  # keyword -> 
 _SCHEMAS: Final = ("json_schema", "extra_json_schema", "json_schema_extra")
 
 
-def expanded(metadata: Iterable[Any]) -> Iterator[Any]:
+def expand_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
     """The metadata of an `Annotated`, with the parts of groups (`Interval`) and of pydantic's `Field(...)`.
 
     Another `Annotated` there, such as `annotated_types.LowerCase`, counts as its metadata.
@@ -376,12 +376,12 @@ def expanded(metadata: Iterable[Any]) -> Iterator[Any]:
     for each in metadata:
         group: Any = each
         if typing.get_origin(each) is Annotated:
-            yield from expanded(group.__metadata__)
+            yield from expand_metadata(group.__metadata__)
         elif not isinstance(each, type) and getattr(each, "__is_annotated_types_grouped_metadata__", False):
-            yield from expanded(group)
+            yield from expand_metadata(group)
         else:
             yield each
-            yield from expanded(group.metadata if is_field(each) else ())
+            yield from expand_metadata(group.metadata if is_field(each) else ())
 
 
 def needs_pydantic(marker: Any) -> bool:
@@ -400,7 +400,7 @@ def is_read_by_pydantic(marker: object) -> bool:
     return type(marker).__module__.partition(".")[0] in ("annotated_types", "pydantic") or needs_pydantic(marker)
 
 
-def unread_in(cls: Any, seen: set[Any] | None = None) -> Iterator[object]:
+def find_ignored_constraints(cls: Any, seen: set[Any] | None = None) -> Iterator[object]:
     """What looks like a constraint in the fields of a model, and in models there, and its own library doesn't apply."""
     seen = set() if seen is None else seen
     waiting: list[Any] = []
@@ -415,11 +415,11 @@ def unread_in(cls: Any, seen: set[Any] | None = None) -> Iterator[object]:
     for annotation in waiting:  # grows by the parts of types
         for each in getattr(annotation, "__metadata__", ()):
             is_read = is_read_by_pydantic(each) if is_pydantic(cls) else type(each).__module__.startswith("msgspec")
-            if not is_read and (needs_pydantic(each) or next(constraints_of(expanded([each])), None)):
+            if not is_read and (needs_pydantic(each) or next(constraints_of(expand_metadata([each])), None)):
                 yield each
         waiting += typing.get_args(annotation)
         if is_pydantic(annotation) or is_msgspec(annotation):
-            yield from unread_in(annotation, seen)
+            yield from find_ignored_constraints(annotation, seen)
 
 
 def notes_of(metadata: Iterable[object]) -> JsonSchema:

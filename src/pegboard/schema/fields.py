@@ -31,7 +31,7 @@ _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> 
 }
 
 
-def declared_by(default: object) -> str:
+def declaration_of(default: object) -> str:
     """The function that made a default which only declares one, such as `"dataclasses.field"`; else `""`."""
     if type(default).__module__ == "builtins":
         return ""
@@ -41,7 +41,7 @@ def declared_by(default: object) -> str:
 
 def is_field(marker: object) -> bool:
     """Whether it is what pydantic's `Field(...)` returns."""
-    return declared_by(marker) == "pydantic.Field"
+    return declaration_of(marker) == "pydantic.Field"
 
 
 def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:

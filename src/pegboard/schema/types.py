@@ -55,12 +55,12 @@ from pegboard.schema.constraints import (
     NothingLeftError,
     constrained,
     constraints_of,
-    expanded,
+    expand_metadata,
+    find_ignored_constraints,
     is_read_by_pydantic,
     narrowed,
     needs_pydantic,
     notes_of,
-    unread_in,
     validator_constraints,
 )
 from pegboard.schema.conversion import strictly, to_json_data
@@ -79,7 +79,7 @@ from pegboard.schema.fields import (
     ClassField,
     binding_for,
     bindings_of,
-    declared_by,
+    declaration_of,
     fields_of,
     is_field,
     is_typed_dict,
@@ -365,7 +365,7 @@ class _Reader:
         return ReaderAdapter(adapter, lambda value, _: hook(value, annotation))
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
-        metadata = list(expanded(annotation.__metadata__))
+        metadata = list(expand_metadata(annotation.__metadata__))
         if annotation is not self.whole and any(is_field(each) and _names_or_fills(each) for each in metadata):
             why = "pydantic.Field(...) can give a default or alias only to a parameter, and this is a part of a type"
             self.refuse(annotation, path, why, "Remove them from Field(...).")
@@ -389,13 +389,13 @@ class _Reader:
         if of_pydantic:
             is_alike = all(map(_is_read_alike, reach(adapter)))
             whole = Annotated[(annotation.__origin__ if is_alike else Any, *metadata)]
-            adapter = self._validated(adapter, whole, path, structured=not is_alike)
+            adapter = self._validator(adapter, whole, path, structured=not is_alike)
         for marker, several in constraints:
             if any(each is marker for each in late):
                 adapter = self._constrained(adapter, several, marker, annotation, path)
         return NotedAdapter(adapter, notes) if notes else adapter
 
-    def _validated(self, adapter: TypeAdapter, annotation: Any, path: str, *, structured: bool = False) -> TypeAdapter:
+    def _validator(self, adapter: TypeAdapter, annotation: Any, path: str, *, structured: bool = False) -> TypeAdapter:
         """The adapter that runs pydantic's validators: on the JSON data, or on the structured value."""
         try:
             read = pydantic_reader(annotation, structured=structured)
@@ -497,7 +497,7 @@ class _Reader:
         for base in (str, int, float):
             if issubclass(cls, base):
                 if hasattr(cls, "__get_pydantic_core_schema__"):  # its constructor may check nothing
-                    return self._validated(SCALARS[base], cls, path)
+                    return self._validator(SCALARS[base], cls, path)
                 return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
         near = _INSTEAD.get(text.partition("[")[0])
@@ -558,7 +558,7 @@ class _Reader:
         """A pydantic model or msgspec struct, by its own schema."""
         self._check_defaults(cls, model_defaults(cls), path)
         try:
-            unread = next(unread_in(cls), None)
+            unread = next(find_ignored_constraints(cls), None)
             given = model_schema(cls, annotation, written=False)
             written = model_schema(cls, annotation, written=True)
         except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
@@ -572,7 +572,7 @@ class _Reader:
     def _check_defaults(self, cls: Any, defaults: Iterable[tuple[str, Any]], path: str) -> None:
         """Refuses a default that the class passes on as it is, and another library means as a declaration."""
         for key, default in defaults:
-            if name := declared_by(default):
+            if name := declaration_of(default):
                 why = f"its default is {name}(...), which {cls.__qualname__} doesn't read"
                 self.refuse(cls, f"{path}.{key}".lstrip("."), why, "Write the default itself.")
 

@@ -18,7 +18,7 @@ from attrs import frozen
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.json import JsonText, json_text
-from pegboard.schema.fields import MISSING, declared_by, default_in, enclosing_locals
+from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosing_locals
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import injected_kind, is_kind
@@ -313,7 +313,7 @@ def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[A
         DefinitionError: The default is declared in a way that isn't used.
     """
     try:
-        if declared := declared_by(default):
+        if declared := declaration_of(default):
             if declared != "pydantic.Field":
                 raise ValueError(f"its default is {declared}(...), which declares a field of a class")  # noqa: TRY301
             annotation, default = typing.Annotated[annotation, default], EMPTY

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.errors import InvalidNameError, at_least, named, one_of, tuple_of
+from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -432,20 +432,22 @@ class ToolSpec:
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
     description: str = field(default="", converter=_repaired_text)
     _input_schema: JsonText = field(
-        default=NO_INPUT, alias="input_schema", converter=named("input_schema", schema_text)
+        default=NO_INPUT, alias="input_schema", converter=with_name("input_schema", schema_text)
     )
     _output_schema: JsonText | None = field(
-        default=None, alias="output_schema", converter=attrs.converters.optional(named("output_schema", schema_text))
+        default=None,
+        alias="output_schema",
+        converter=attrs.converters.optional(with_name("output_schema", schema_text)),
     )
     title: str | None = field(default=None, converter=attrs.converters.optional(_repaired_text))
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = UNSET
     tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
-    _examples: JsonText | None = field(default=None, alias="examples", converter=named("examples", _some))
+    _examples: JsonText | None = field(default=None, alias="examples", converter=with_name("examples", _some))
     grammar: Grammar | None = None
     provider_id: str | None = None
     _provider_arguments: JsonText = field(
-        default=EMPTY_OBJECT, alias="provider_arguments", converter=named("provider_arguments", json_text)
+        default=EMPTY_OBJECT, alias="provider_arguments", converter=with_name("provider_arguments", json_text)
     )
     strict: bool | None = None
     long_running: bool = False
@@ -459,9 +461,9 @@ class ToolSpec:
     version: str | None = None
     original_name: str | None = None
     _provider_options: JsonText = field(
-        default=EMPTY_OBJECT, alias="provider_options", converter=named("provider_options", json_text)
+        default=EMPTY_OBJECT, alias="provider_options", converter=with_name("provider_options", json_text)
     )
-    _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=named("meta", json_text))
+    _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=with_name("meta", json_text))
     _digest: str | None = field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -14,7 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import maybe_await
-from pegboard.errors import DefinitionError, RegistrationError, named, near_or_known
+from pegboard.errors import DefinitionError, RegistrationError, near_or_known, with_name
 from pegboard.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -306,11 +306,11 @@ class Reshape:
         TypeError: A value isn't JSON data.
     """
 
-    rename: Mapping[str, str] = field(factory=dict[str, str], converter=named("rename", dict[str, str]))
-    hide: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("hide", _as_texts))
-    default: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("default", _as_texts))
-    retype: Mapping[str, Any] = field(factory=dict[str, Any], converter=named("retype", _as_texts))
-    describe: Mapping[str, str] = field(factory=dict[str, str], converter=named("describe", dict[str, str]))
+    rename: Mapping[str, str] = field(factory=dict[str, str], converter=with_name("rename", dict[str, str]))
+    hide: Mapping[str, Any] = field(factory=dict[str, Any], converter=with_name("hide", _as_texts))
+    default: Mapping[str, Any] = field(factory=dict[str, Any], converter=with_name("default", _as_texts))
+    retype: Mapping[str, Any] = field(factory=dict[str, Any], converter=with_name("retype", _as_texts))
+    describe: Mapping[str, str] = field(factory=dict[str, str], converter=with_name("describe", dict[str, str]))
 
     def __attrs_post_init__(self) -> None:
         for name in self.hide:

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, Rule
 from pegboard.approval import Grant, MemoryGrants, parse_untrusted, session_key
-from pegboard.errors import PendingError, log_failure, named
+from pegboard.errors import PendingError, log_failure, with_name
 from pegboard.files import read_private, write_atomic
 from pegboard.schema.structure import strict_structurer
 
@@ -47,7 +47,7 @@ class FileApprovals:
         lock_seconds: How long a change waits for another process.
     """
 
-    path: Path = field(converter=named("path", Path))
+    path: Path = field(converter=with_name("path", Path))
     clock: Callable[[], float] = time.time
     lock_seconds: float = LOCK_SECONDS
     _memory: MemoryGrants = field(factory=MemoryGrants, init=False)

@@ -119,11 +119,11 @@ class Inbox:
             if result.get("content") is None and result.keys() & {"structuredContent", "isError"}:
                 result["content"] = []  # some servers leave it out
             elif isinstance(content := result.get("content"), list):
-                result["content"] = [_known_content(each) for each in cast("list[Any]", content)]
+                result["content"] = [_content_or_text(each) for each in cast("list[Any]", content)]
         return item
 
 
-def _known_content(item: Any) -> Any:
+def _content_or_text(item: Any) -> Any:
     """An item of a result; one of a type that MCP doesn't have as text, or the SDK would refuse the whole result."""
     facts = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     if not isinstance(kind := facts.get("type"), str) or kind in _CONTENT_TYPES:
@@ -347,14 +347,14 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
     except ValueError:
         pass
     try:
-        return jsonrpc_message_adapter.validate_json(_repaired(line), by_name=False)
+        return jsonrpc_message_adapter.validate_json(_repair(line), by_name=False)
     except ValueError:
         answer = _ANSWER.match(line) or _ANSWER_END.match(line)
     if answer is None:
         return None
     error = ErrorData(code=PARSE_ERROR, message=f"the server's answer isn't a JSON-RPC message: {line[:200]!r}")
     with suppress(ValueError, LookupError, TypeError):
-        words: Any = from_json(_repaired(line))["error"]  # some servers write just a text, or no code
+        words: Any = from_json(_repair(line))["error"]  # some servers write just a text, or no code
         if isinstance(said := words if isinstance(words, str) else words["message"], str):
             error = ErrorData(code=INTERNAL_ERROR, message=said)
     return JSONRPCError(jsonrpc="2.0", id=json.loads(answer["id"]), error=error)
@@ -373,7 +373,7 @@ _ANSWER_END: Final = re.compile(
 _PARTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
 
 
-def _repaired(text: bytes) -> bytes:
+def _repair(text: bytes) -> bytes:
     """JSON that pydantic can read: some servers nest too deeply, or write half of a surrogate pair, or other encodings.
 
     What isn't a character becomes U+FFFD.
@@ -414,7 +414,7 @@ def _readable(text: bytes) -> bytes:
         from_json(text)
     except ValueError:
         with suppress(ValueError):
-            return _repaired(text)
+            return _repair(text)
     return text
 
 

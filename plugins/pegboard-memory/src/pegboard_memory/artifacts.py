@@ -17,7 +17,7 @@ from uuid import uuid4
 from attrs import field, frozen
 
 from pegboard import Artifacts, ToolResult
-from pegboard.errors import ArtifactError, named
+from pegboard.errors import ArtifactError, with_name
 from pegboard.threads import run_in_thread
 from pegboard.tools import Content, check_artifact_name
 
@@ -41,7 +41,7 @@ class DirectoryArtifacts(Artifacts):
         most_bytes: The size limit of one version.
     """
 
-    folder: Path = field(converter=named("folder", Path))
+    folder: Path = field(converter=with_name("folder", Path))
     most_bytes: int = MOST_BYTES
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.errors import instance_of, named, one_of
+from pegboard.errors import instance_of, one_of, with_name
 from pegboard.schema.converter import json_key, read_table
 from pegboard.text import confusable_key
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
@@ -56,7 +56,7 @@ class Wildcard:
         test: Matches a text without holes.
     """
 
-    pattern: str = field(converter=named("pattern", lambda pattern: re.sub(r"\*+", "*", pattern)))
+    pattern: str = field(converter=with_name("pattern", lambda pattern: re.sub(r"\*+", "*", pattern)))
     is_everything: bool = field(init=False, repr=False, eq=False)
     tail: str = field(init=False, repr=False, eq=False)
     test: Test = field(init=False, repr=False, eq=False)
