@@ -1,0 +1,43 @@
+"""Packages use what is public of the core, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import third_party
+from installed import install
+from pegboard.cli.main import main
+from pegboard.plugins.imports import private_uses
+from pegboard.testing import discover, plugin_registry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch) -> Path:
+    """A folder in which the third party's plugins are installed, and an empty home."""
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    install(tmp_path / "site", "third-party", entry_points=third_party.ENTRY_POINTS, record=None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "site"
+
+
+def test_a_third_partys_plugin_of_each_kind_needs_public_names_only() -> None:
+    assert list(private_uses([third_party.__file__], ROOT)) == []
+
+
+@pytest.mark.usefixtures("site")
+async def test_a_third_partys_plugins_of_all_kinds_work() -> None:
+    async with plugin_registry(**third_party.KINDS) as registry:
+        await third_party.exercise(registry)
+
+
+@pytest.mark.slow
+def test_a_third_partys_command_works(site, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("PEGBOARD_BLOCK", ",".join(found.name for found in discover().entries))
+    monkeypatch.syspath_prepend(str(site))
+    assert main(["third-count", "ls | sort"]) == 0
+    assert capsys.readouterr().out == "2 commands\n"

@@ -1,0 +1,195 @@
+"""A third party's plugins, one of each kind, as the public pages show them; `exercise` uses them all."""
+
+from __future__ import annotations
+
+import click
+
+from pegboard import (
+    Deny,
+    Message,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    Tool,
+    ToolRegistry,
+    ToolsetBase,
+    hookimpl,
+    run_turn,
+    tool,
+)
+from pegboard.cli import write
+from pegboard.dialects import READ, Dialect, everywhere, named_definitions
+from pegboard.errors import check_keys
+from pegboard.execution import ExecutionRequest, ExecutionResponse, LocalExecutor
+from pegboard.json import count_text, is_object
+from pegboard.messages import TextDelta, TextPart
+from pegboard.permissions import read_line
+from pegboard.wire import Entries, Entry, convert_schema, description_of, text_in
+
+
+class Tools:
+    def __init__(self, settings) -> None:
+        check_keys(settings, ["greeting"], "plugins.third-tools")
+        self._greeting = settings.get("greeting", "hello")
+
+    @tool(read_only=True, examples=[{"who": "Ann"}])
+    def third_greet(self, who: str) -> str:
+        """Greets somebody."""
+        return f"{self._greeting} {who}"
+
+    @hookimpl
+    def pegboard_register_tools(self, register) -> None:
+        register(self)
+
+
+class Orders(ToolsetBase):
+    name = "third-orders"
+
+    async def tools(self, context) -> list[Tool]:
+        schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+        return [Tool.from_schema("third_status", schema, description="Tells where an order is.", read_only=True)]
+
+    async def call(self, name: str, arguments, context) -> str:
+        return f"{name} of {arguments['id']}"
+
+
+class Toolset:
+    @hookimpl
+    def pegboard_register_toolsets(self, register) -> None:
+        register(Orders())
+
+
+@everywhere
+def without_titles(schema, place):
+    return {key: value for key, value in schema.items() if key != "title"}
+
+
+DIALECT = Dialect("telegraph", (*READ, named_definitions, without_titles))
+
+
+def entry(spec, strict) -> Entry:
+    schema = convert_schema(spec, DIALECT, None, strict)
+    return Entry({"name": spec.name, "about": description_of(spec), "takes": schema.schema}, schema.losses)
+
+
+class Telegraph:
+    name = "telegraph"
+
+    def __init__(self) -> None:
+        self._entries = Entries(entry)
+
+    def tools(self, specs, *, strict=None):
+        return self._entries.exported(specs, strict)
+
+    def check(self, spec, *, strict=None):
+        return self._entries.one(spec, strict).losses
+
+    def request(self, request: ModelRequest):
+        specs = [each.spec for each in request.offered]
+        return {"says": [message.text for message in request.messages], "tools": list(self.tools(specs).entries)}
+
+    def response(self, raw, request=None) -> ModelResponse:
+        if not is_object(raw) or "says" not in raw:
+            raise ModelError("no answer", provider=self.name)
+        return ModelResponse(Message("assistant", (TextPart(text_in(raw, "says") or ""),)))
+
+    def reader(self, request=None):
+        return Reader()
+
+
+class Reader:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def feed(self, chunk):
+        self._texts.append(chunk.get("says", ""))
+        return [TextDelta(self._texts[-1])]
+
+    def response(self, *, broken=None) -> ModelResponse:
+        return ModelResponse("".join(self._texts), complete=broken is None, interrupted=broken is not None)
+
+
+class Exporter:
+    @hookimpl
+    def pegboard_register_exporters(self, register) -> None:
+        register("telegraph", Telegraph)
+
+
+class Elsewhere:
+    def __init__(self) -> None:
+        self._far = LocalExecutor([Tool.from_function(lambda: "41 days", name="third_uptime")])
+
+    async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
+        response = await self._far.execute(ExecutionRequest.from_json(request.to_json()))
+        return ExecutionResponse.from_json(response.to_json())
+
+
+class Executor:
+    @tool(executor="elsewhere", read_only=True)
+    def third_uptime() -> str:
+        """How long the other machine has been up."""
+
+    @hookimpl
+    def pegboard_register_executors(self, register) -> None:
+        register("elsewhere", Elsewhere())
+
+    @hookimpl
+    def pegboard_register_tools(self, register) -> None:
+        register(Executor.third_uptime)
+
+
+class Echo:
+    provider = "echo"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        return Telegraph().response({"says": Telegraph().request(request)["says"][-1]})
+
+
+class Client:
+    @hookimpl
+    def pegboard_register_models(self, register) -> None:
+        register("echo", Echo)
+
+
+class Command:
+    @hookimpl
+    def pegboard_register_commands(self, group: click.Group) -> None:
+        @group.command("third-count")
+        @click.argument("line")
+        def count(line: str) -> None:
+            """Prints how many commands a shell line has."""
+            write(f"{count_text(len(read_line(line).commands), 'command')}\n")
+
+
+class Guard:
+    @hookimpl
+    def pegboard_before_tool(self, tool, arguments):
+        return Deny("nobody is called Nobody") if arguments.get("who") == "Nobody" else None
+
+
+KINDS = {"tools": Tools, "toolset": Toolset, "exporter": Exporter, "executor": Executor, "client": Client}
+KINDS |= {"command": Command, "guard": Guard}
+ENTRY_POINTS = "[pegboard]\n" + "".join(f"third-{name} = third_party:{kind.__name__}\n" for name, kind in KINDS.items())
+
+
+async def exercise(registry: ToolRegistry) -> None:
+    """Uses each kind, but for the command."""
+    calls = {
+        "third_greet": {"who": "Ann"},
+        "third_status": {"id": "7"},
+        "third_uptime": {},
+    }
+    texts = [(await registry.call(name, arguments)).text for name, arguments in calls.items()]
+    assert texts == ["hello Ann", "third_status of 7", "41 days"]
+    assert (await registry.call("third_greet", {"who": "Nobody"})).kind == "denied"
+    exporter = registry.exporter("telegraph")
+    body = exporter.request(ModelRequest("Hi.", tools=await registry.resolve()))
+    assert body["says"] == ["Hi."]
+    assert {"third_greet", "third_status"} <= {each["name"] for each in body["tools"]}
+    reader = exporter.reader()
+    reader.feed({"says": "Hi."})
+    assert reader.response().text == "Hi."
+    assert (await run_turn(registry.model("echo/parrot"), "Hi.", registry)).text == "Hi."
