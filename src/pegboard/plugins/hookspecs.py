@@ -11,9 +11,8 @@ thing for the plugin; if it is refused, only that thing is missing, and the plug
 host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
 answer ends the stage.
 
-**Versions**: `HOOKS_VERSION` counts up when a hook or an argument is added. A deprecated hook or argument works for
-two more minor releases, with a warning that names its successor. Mark an implementation
-`@hookimpl(optionalhook=True)` to load on older versions that don't have its hook.
+**Versions**: a deprecated hook or argument works for two more minor releases, with a warning that names its successor.
+Mark an implementation `@hookimpl(optionalhook=True)` to load on older versions that don't have its hook.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
     from pegboard.turn.events import TurnOutcome
 
-HOOKS_VERSION: Final = 1
 PROJECT: Final = "pegboard"
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
