@@ -131,6 +131,7 @@ lazy.installed = _installed  # here, as the package is above all its layers and 
 
 
 def __getattr__(name: str) -> object:
+    import sys
     from importlib import import_module
 
     if name in _TOPICS:
@@ -142,4 +143,7 @@ def __getattr__(name: str) -> object:
             for topic in _TOPICS:
                 if hasattr(import_module(f"pegboard.{topic}"), name):
                     error.args = (f"{name} is in pegboard.{topic}: from pegboard.{topic} import {name}",)
+                    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+                    if frame.f_code.co_name == "_handle_fromlist":  # an import statement, which hides an AttributeError
+                        raise ImportError(*error.args) from None
         raise

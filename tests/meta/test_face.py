@@ -85,6 +85,9 @@ def test_unknown_names_are_refused() -> None:
 def test_the_error_for_a_name_of_another_public_module_says_which() -> None:
     with pytest.raises(AttributeError, match=r"from pegboard\.events import CallFailed"):
         getattr(pegboard, "CallFailed")  # noqa: B009
+    with pytest.raises(ImportError, match=r"from pegboard\.events import CallFailed"):
+        from pegboard import CallFailed  # noqa: F401
+    assert not hasattr(pegboard, "CallFailed")
     assert pegboard.events.CallFailed.__name__ == "CallFailed"
 
 
