@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import process_time
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -87,3 +90,18 @@ def test_of_a_progress_bar_the_last_state_is_left(written, shown):
 @given(st.lists(st.text(st.sampled_from("ab%"), min_size=1), min_size=1), st.sampled_from(["\n", "\r\n", ""]))
 def test_a_line_is_its_last_state(states, end):
     assert readable("\r".join(states) + end)[0] == states[-1] + end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", ["\0", "\x1b[31mx\x1b[0m"])
+def test_odd_output_never_blocks_the_event_loop(written):
+    async def longest_pause():
+        work = asyncio.create_task(asyncio.to_thread(readable, written * (8_000_000 // len(written))))
+        longest = 0.0
+        while not work.done():
+            before = process_time()  # not the time of a clock, in which other processes may run
+            await asyncio.sleep(0)
+            longest = max(longest, process_time() - before)
+        return longest
+
+    assert any(asyncio.run(longest_pause()) < 0.1 for _ in range(3))

@@ -17,6 +17,9 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 
+_BLOCK: Final = 1 << 18
+"""Characters that are replaced at once: no other thread, so no event loop, runs meanwhile."""
+
 
 @frozen
 class Output:
@@ -107,10 +110,11 @@ def readable(text: str) -> tuple[str, int]:
     (a progress bar) only the last state is left.
     """
     if not text.isprintable():
-        text = _ESCAPES.sub("", text) if "\x1b" in text else text
+        text = _ESCAPES.sub(lambda _: "", text) if "\x1b" in text else text  # a function lets other threads run
         if "\r" in text:
             text = "\n".join(map(_last_state, text.split("\n")))
-        text = _CONTROL.sub("\ufffd", text)
+        blocks = (text[start : start + _BLOCK] for start in range(0, len(text), _BLOCK))
+        text = "".join(_CONTROL.sub("\ufffd", block) for block in blocks)
     return text, text.count("\ufffd")
 
 
