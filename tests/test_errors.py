@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import attrs
@@ -9,7 +10,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pegboard
-from pegboard import ImageContent, Limits, LinkContent, Permissions, Reshape
+from pegboard import (
+    Always,
+    Ask,
+    BudgetTools,
+    Concurrency,
+    Config,
+    ImageContent,
+    Limits,
+    LinkContent,
+    ModelConfig,
+    ModelRequest,
+    Permissions,
+    Reshape,
+    Tool,
+    ToolRegistry,
+    load,
+)
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -141,3 +158,36 @@ def test_an_error_names_the_attribute_and_what_it_takes(make, reason):
     with pytest.raises((TypeError, ValueError)) as caught:
         make()
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("option", "make"),
+    [
+        ("tags", lambda names: Tool.from_schema("f", {}, tags=names)),
+        ("key", lambda names: Concurrency("key", names)),
+        ("patterns", lambda names: PermissionRequired("edit", names)),
+        ("pinned", lambda names: BudgetTools(10, pinned=names)),
+        ("block", lambda names: Config(block=names)),
+        ("enable", lambda names: Config(enable=names)),
+        ("untrusted", lambda names: Config(untrusted=names)),
+        ("block", lambda names: load(block=names)),
+        ("toolsets", lambda names: asyncio.run(ToolRegistry().resolve(toolsets=names))),
+    ],
+)
+def test_a_lone_string_is_no_collection_of_names(option, make):
+    with pytest.raises((TypeError, DefinitionError), match=f"{option} must be a collection of str, got 'files'"):
+        make("files")
+
+
+@pytest.mark.parametrize(
+    ("option", "make"),
+    [
+        ("stop", lambda text: ModelConfig(stop=text)),
+        ("instructions", lambda text: ModelRequest(instructions=text)),
+        ("patterns", lambda text: Ask("edit", patterns=text)),
+        ("always", lambda text: Ask("edit", always=text)),
+        ("patterns", Always),
+    ],
+)
+def test_texts_may_be_a_lone_string(option, make):
+    assert getattr(make("files"), option) == ("files",)

@@ -13,9 +13,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import evolve, frozen
+from attrs import converters, evolve, field, frozen
 
-from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known
+from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known, tuple_of
 from pegboard.files import (
     CONFIG_NAME,
     OTHERS_WRITE,
@@ -104,10 +104,10 @@ class Config:
         selections: Name -> the tools that `-T` with this name selects, as for `-T`.
     """
 
-    block: tuple[str, ...] = ()
-    project_block: tuple[str, ...] = ()
-    untrusted: tuple[str, ...] = ()
-    enable: tuple[str, ...] | None = None
+    block: tuple[str, ...] = field(default=(), converter=tuple_of("block", str))
+    project_block: tuple[str, ...] = field(default=(), converter=tuple_of("project_block", str))
+    untrusted: tuple[str, ...] = field(default=(), converter=tuple_of("untrusted", str))
+    enable: tuple[str, ...] | None = field(default=None, converter=converters.optional(tuple_of("enable", str)))
     rename: Mapping[str, str] = _NOTHING
     prefix: Mapping[str, str] = _NOTHING
     conflicts: ConflictPolicy | None = None

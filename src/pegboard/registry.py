@@ -21,6 +21,7 @@ from pegboard.errors import (
     log_failure,
     not_provided,
     operator_log,
+    tuple_of,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -189,7 +190,8 @@ class ToolRegistry(Contributions):
         await self._load_plugins("register_toolsets", "register_predicates")
         asked = self._catalogue.toolsets
         if toolsets is not None:
-            asked = [each for each in asked if (toolsets(each) if callable(toolsets) else each.name in toolsets)]
+            wanted = toolsets if callable(toolsets) else tuple_of("toolsets", str)(toolsets)
+            asked = [each for each in asked if (wanted(each) if callable(wanted) else each.name in wanted)]
         predicate = self._predicate(where)
         resolved = await self._resolved(
             asked, context, where=predicate, active=active, order=order, on_toolset_error=on_toolset_error

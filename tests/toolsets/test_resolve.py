@@ -56,7 +56,7 @@ def test_problems_of_many_unknown_active_names_are_bounded():
 
 @pytest.mark.parametrize("argument", ["active", "order"])
 def test_a_string_is_refused_as_a_list_of_names(argument):
-    with pytest.raises(TypeError, match=f"{argument} has to be a list"):
+    with pytest.raises(TypeError, match=f"{argument} must be a collection of str"):
         resolved(**{argument: "abc"})
 
 

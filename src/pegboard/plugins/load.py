@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem
 from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
-from pegboard.errors import ManifestError, operator_log
+from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
 from pegboard.plugins.manager import PluginManager
@@ -252,7 +252,7 @@ def is_wanted(config: Config, autoload: bool | None) -> bool:
 def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
     """The names of blocked plugins: the configuration's, the caller's, and those of `PEGBOARD_BLOCK`."""
     named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
-    return frozenset({*config.block, *block, *(name.strip() for name in named)})
+    return frozenset({*config.block, *tuple_of("block", str)(block), *(name.strip() for name in named)})
 
 
 def installed() -> ToolRegistry:

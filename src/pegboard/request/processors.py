@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
@@ -12,7 +12,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, accept_keywords, nonblocking
-from pegboard.errors import RegistrationError, at_least
+from pegboard.errors import RegistrationError, at_least, tuple_of
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
@@ -135,7 +135,7 @@ class BudgetTools:
     """
 
     tokens: int | None = None
-    pinned: Collection[str] = field(default=(), kw_only=True)
+    pinned: tuple[str, ...] = field(default=(), kw_only=True, converter=tuple_of("pinned", str))
     rank: _Rank | None = field(default=None, kw_only=True)
 
     @nonblocking

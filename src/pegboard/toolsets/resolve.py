@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import ToolsetError, did_you_mean, suggest
+from pegboard.errors import ToolsetError, did_you_mean, suggest, tuple_of
 from pegboard.json import digest_of
 from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -544,7 +544,5 @@ def _text_of(predicate: Predicate, faults: Faults, context: ReadonlyContext) -> 
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
-    if isinstance(names, str):
-        raise TypeError(f"{argument} has to be a list of names, not the string {names!r}")
     known = {tool.spec.name: tool for tool in tools}
-    return [known[name] for name in dict.fromkeys(names) if name in known]
+    return [known[name] for name in dict.fromkeys(tuple_of(argument, str)(names)) if name in known]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
+from pegboard.errors import tuple_of
 from pegboard.text import confusable_key
 from pegboard.threads import run_in_thread
 from pegboard.tools import encodable_text
@@ -47,7 +48,7 @@ class Blocks:
     """
 
     database: Database
-    core: tuple[str, ...] = ()
+    core: tuple[str, ...] = field(default=(), converter=tuple_of("core", str))
 
     def all(self, user: str | None, agent: str | None) -> dict[str, str]:
         """Their texts by name, sorted."""
