@@ -137,6 +137,19 @@ def test_any_text_is_a_patch_or_refused(text):
         ("a\r\nb", ["+x"], "a\r\nb\r\nx\r\n"),
         ("a\r\nb", ["-a", "+x"], "x\r\nb"),
         ("a\nb\r\nc\n", ["-a", "+x", " b"], "x\nb\r\nc\n"),
+        ("a\r\nb\nc\r\n", [" a", "-b", "+x"], "a\r\nx\nc\r\n"),
+        ("a\nb\r\nc\n", ["+x", "-b", "+y"], "a\nx\r\ny\r\nc\n"),
+        # indentation of the file, where lines match without regard to it
+        ("if x:\n\ta\n\t\tb\n", [" if x:", "     a", "-        b", "+        c"], "if x:\n\ta\n\t\tc\n"),
+        (
+            "\t\ta\n",
+            ["         a", "+            b", "+    c", "+", "+d"],
+            "\t\ta\n\t\t\tb\n\tc\n\nd\n",
+        ),
+        ("    a\n", [" \ta", "+\t\tb", "+\t  c"], "    a\n        b\n      c\n"),
+        ("    a\n", [" a", "+  b"], "    a\n      b\n"),
+        ("    a\n  b\n", ["   a", "   b", "+      c"], "    a\n  b\n        c\n"),
+        ("  a\n", ["-  a", "+    b"], "    b\n"),
     ],
 )
 def test_a_chunk_changes_its_lines(before, lines, after):

@@ -20,7 +20,7 @@ or once after the line that `@@` names; with several matches the patch is refuse
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, Literal, TypeAlias
@@ -369,15 +369,24 @@ class PatchedText:
         added = "\n".join(text for kind, text in rows if kind == "+")
         if is_normalized("NFC", old) != is_normalized("NFC", there):
             added = in_form_of(added, there)
-        lines = iter(added.split("\n"))
+        lines, indents, start = iter(added.split("\n")), self._indents(rows, at), at
         for kind, _ in rows:
             if kind == "+":
-                new.append(next(lines) + self.text.ending[:-1])
+                near = "".join(self._lines[max(at - 1, start) : max(at, start + 1)]) or self.text.ending[:-1]
+                new.append(_indented(next(lines), indents) + ("\r" if near.endswith("\r") else ""))
                 continue
             if kind == " ":
                 new.append(self._lines[at])
             at += 1
         return new
+
+    def _indents(self, rows: Sequence[Row], at: int) -> dict[str, str]:
+        """Indentation in the patch -> in the file, where they differ: lines also match without regard to it."""
+        indents: dict[str, str] = {}
+        for number, (_, text) in enumerate((row for row in rows if row[0] != "+"), at):
+            if text.strip():
+                indents.setdefault(_indent(text), _indent(self._lines[number]))
+        return indents if any(patch != file for patch, file in indents.items()) else {}
 
     def _joined(self) -> str:
         lines: list[str] = []
@@ -392,6 +401,28 @@ class PatchedText:
         if self._lines and not self.text.text.endswith("\n") and lines[-1] == self._lines[-1]:
             return "\n".join(lines).removesuffix("\r")
         return "\n".join(lines) + "\n"
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _indented(line: str, indents: Mapping[str, str]) -> str:
+    """A line with the file's indentation in place of the longest one of the patch that it begins with.
+
+    Where tabs stand for spaces, or the reverse, they do so in the rest of its indentation too.
+    """
+    if not indents or not line.strip():
+        return line
+    indent = _indent(line)
+    known = max((each for each in indents if indent.startswith(each)), key=len, default="")
+    rest = indent[len(known) :]
+    for patch, file in indents.items():
+        length, left = divmod(len(rest) * len(file), len(patch) or 1)
+        if file and patch and file[0] != patch[0] and not rest.strip(patch[0]) and not left:
+            rest = file[0] * length
+            break
+    return indents.get(known, known) + rest + line[len(indent) :]
 
 
 def _excerpt(lines: Sequence[str]) -> str:
