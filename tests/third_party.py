@@ -18,13 +18,13 @@ from pegboard import (
     tool,
 )
 from pegboard.cli import write
-from pegboard.dialects import READ, Dialect, everywhere, named_definitions
 from pegboard.errors import check_keys
 from pegboard.execution import ExecutionRequest, ExecutionResponse, LocalExecutor
 from pegboard.json import count_text, is_object
 from pegboard.messages import TextDelta, TextPart
 from pegboard.permissions import read_line
-from pegboard.wire import Entries, Entry, convert_schema, description_of, text_in
+from pegboard_clients.dialects import READ, Dialect, everywhere, named_definitions
+from pegboard_clients.wire import Entries, Entry, convert_schema, description_of, text_in
 
 
 class Tools:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from pegboard import lazy
 
 _MODULES = {
@@ -131,7 +133,6 @@ lazy.installed = _installed  # here, as the package is above all its layers and 
 
 
 def __getattr__(name: str) -> object:
-    import sys
     from importlib import import_module
 
     if name in _TOPICS:
@@ -147,3 +148,16 @@ def __getattr__(name: str) -> object:
                     if frame.f_code.co_name == "_handle_fromlist":  # an import statement, which hides an AttributeError
                         raise ImportError(*error.args) from None
         raise
+
+
+class _Moved:
+    """Finder that is asked last, and says where the modules are that moved to another package."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        if name in ("pegboard.dialects", "pegboard.wire"):
+            now = name.replace("pegboard", "pegboard_clients")
+            raise ModuleNotFoundError(f"{name} is now {now}: pip install pegboard-clients", name=name)
+
+
+sys.meta_path.append(_Moved)

@@ -10,11 +10,11 @@ from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, PluginRecord, Problem, limit_of
 from pegboard.errors import (
-    PACKAGES,
     PluginError,
     RegistrationError,
     UnknownToolError,
     did_you_mean,
+    first_party,
     log_failure,
     suggest,
 )
@@ -296,5 +296,5 @@ def _packages_with_service(path: str) -> Sequence[str]:
     """The packages whose plugins provide a service: installed ones, by their manifests, and first-party ones."""
     catalogue = lazy.installed().catalogue
     installed = catalogue.plugins.get(catalogue.offered("services").get(path, ""))
-    ours = PACKAGES["services"].get(path)
+    ours = first_party()["services"].get(path)
     return sorted(filter(None, {ours, installed and installed.distribution}))

@@ -152,41 +152,13 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str = "") 
             raise error
 
 
-PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
-    "commands": {
-        "chat": "pegboard-chat",
-        "guard": "pegboard-guard",
-        "logs": "pegboard-guard",
-        "mcp": "pegboard-mcp",
-        "models": "pegboard-chat",
-        "serve": "pegboard-mcp",
-        "torture": "pegboard-torture",
-        "watch": "pegboard-hooks",
-    },
-    "exporters": {
-        "anthropic": "pegboard-anthropic",
-        "bedrock": "pegboard-bedrock",
-        "gemini": "pegboard-google",
-        "gemini-schema": "pegboard-google",
-        "ollama": "pegboard-ollama",
-        "openai": "pegboard-openai",
-        "openai-responses": "pegboard-openai",
-    },
-    "models": {
-        "anthropic": "pegboard-anthropic",
-        "bedrock": "pegboard-bedrock",
-        "google": "pegboard-google",
-        "ollama": "pegboard-ollama",
-        "openai": "pegboard-openai",
-        "openai-chat": "pegboard-openai",
-    },
-    "executors": {"process": "pegboard-processes"},
-    "services": {
-        "pegboard.tools.stores.Artifacts": "pegboard-memory",
-        "pegboard.tools.stores.Memory": "pegboard-memory",
-    },
-}
-"""Which first-party package provides what, by kind and name: only for hints on what to install."""
+def first_party() -> Mapping[str, Mapping[str, str]]:
+    """Which first-party package provides what, by kind and name, read from `packages.json`: for hints on installing."""
+    import json
+    from pathlib import Path
+
+    packages: Any = json.loads(Path(__file__).with_name("packages.json").read_text(encoding="utf-8"))
+    return packages
 
 
 def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
@@ -199,10 +171,11 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
         name: The unknown name.
         known: The known names.
     """
-    packages, names = PACKAGES[kind], sorted(set(known))
+    ours = first_party()
+    packages, names = ours[kind], sorted(set(known))
     if name in packages:
         return f"No installed plugin provides {name!r}: pip install {packages[name]}"
-    elsewhere = {table.get(name) for table in PACKAGES.values()}  # a model of 'google' has the exporter 'gemini'
+    elsewhere = {table.get(name) for table in ours.values()}  # a model of 'google' has the exporter 'gemini'
     near = [each for each in packages if packages[each] in elsewhere] or suggest(name, {*names, *packages})
     installs = sorted({packages[each] for each in near if each in packages and each not in names})
     more = f" (pip install {' '.join(installs)})" if installs else ""

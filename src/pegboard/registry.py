@@ -239,12 +239,8 @@ class ToolRegistry(Contributions):
         from pegboard.request.exporter import checked_exporter
 
         found = self._provided("exporters", checked("an exporter's name", name, str))
-        if found is None and name == "mcp":
-            from pegboard.request.listing import mcp
-
-            return mcp()
         if found is None:
-            raise ExportError(not_provided("exporters", name, ("mcp", *self.known("exporters"))))
+            raise ExportError(not_provided("exporters", name, self.known("exporters")))
         return checked_exporter(name, found)
 
     def model(self, name: str, **options: Any) -> Model:

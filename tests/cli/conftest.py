@@ -147,6 +147,32 @@ def empty_site(home, tmp_path, monkeypatch):
             del sys.modules[name]
 
 
+EXPORTING = """
+from pegboard import hookimpl, tool
+from pegboard_clients.listing import MCP
+
+@tool
+def count(text: str) -> int:
+    "Counts."
+    return len(text)
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(count)
+
+@hookimpl
+def pegboard_register_exporters(register):
+    print("noise")
+    register("mine", MCP())
+"""
+
+
+@pytest.fixture
+def bringing(empty_site):
+    """A plugin with the exporter `mine`, and a manifest that says so."""
+    empty_site.add_listed("mine", EXPORTING)
+
+
 @pytest.fixture
 def site(empty_site, demo_manifest):
     """A folder on `sys.path`, with the distribution `pegboard-demo` in it, which has a manifest."""

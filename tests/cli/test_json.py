@@ -37,6 +37,7 @@ from pegboard.errors import PendingError
 from pegboard.execution import ExecutionRequest, ExecutionResponse, PermissionRequired
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.testing import ScriptedModel
+from pegboard_clients.listing import MCP
 
 
 def records(cls: type = JsonRecord) -> Iterator[type]:
@@ -228,6 +229,7 @@ def test_data_of_another_version_is_refused(version):
 @pytest.fixture
 def filled_registry(registry):
     registry.register(send, Tool(ToolSpec("search", kind="provider", provider_id="some.search")))
+    registry.add("exporters", "mine", MCP)
     return registry
 
 
@@ -240,8 +242,8 @@ def filled_registry(registry):
         ("explain", "send", "--where", "read_only", "--json"),
         ("call", "send", "to=ann", "--yes", "--json"),
         ("call", "send", "--json"),
-        ("export", "--to", "mcp", "--json"),
-        ("export", "--to", "mcp", "--check", "--json"),
+        ("export", "--to", "mine", "--json"),
+        ("export", "--to", "mine", "--check", "--json"),
         ("export", "--list", "--json"),
         ("processors", "--json"),
         ("doctor", "--json"),

@@ -330,7 +330,6 @@ class TestPublished:
             assert [line.split("\t")[:2] for line in out.splitlines()] == [["n_show", "pub"], ["n_take", "pub"]]
         assert file.with_suffix(".closed").exists()
         assert run("list", "--where", "toolset:all and name:n_s*", "--names")[1] == "n_show\n"
-        assert json.loads(run("export", "--to", "mcp")[1])["tools"][0]["name"] == "n_show"
         assert run("show", "n_show")[0] == run("schema", "n_take")[0] == 0
         assert run("explain", "n_take")[1].startswith("n_take: offered")
         assert json.loads(run("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ for name in sys.argv[1:]:
         os._exit(0)
     os.wait()
 """
+
+
+@pytest.mark.parametrize("name", ["pegboard.dialects", "pegboard.wire"])
+def test_the_old_name_of_a_module_says_what_it_is_called_now(name: str) -> None:
+    now = name.replace("pegboard", "pegboard_clients")
+    with pytest.raises(ModuleNotFoundError, match=rf"^{name} is now {now}: pip install pegboard-clients$"):
+        import_module(f"{name}.anything")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ USES = [
         "from pegboard.dispatch.events import CallFailed",
         ["dispatch.events.CallFailed (use pegboard.events.CallFailed)"],
     ),
-    ("from pegboard.wire.bodies import (\n  text_in, # x\n)", ["wire.bodies.text_in (use pegboard.wire.text_in)"]),
+    ("from pegboard.tools.content import (\n  BINARY, # x\n)", ["tools.content.BINARY (use pegboard.tools.BINARY)"]),
     ("def f():\n    from pegboard.tools import Handler, spec", ["tools.spec"]),
     ("from pegboard import tool, \\\n    registry as r", ["registry"]),
     ("from pegboard.tools.spec import HOST as H", ["tools.spec.HOST (use pegboard.tools.HOST)"]),

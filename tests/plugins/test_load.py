@@ -23,8 +23,8 @@ from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
 from pegboard.plugins.manifest import read_manifest
 from pegboard.plugins.names import accept
-from pegboard.request.listing import MCP
 from pegboard.testing import ScriptedModel, discover
+from pegboard_clients.listing import MCP
 
 GUARDED = """
 from pegboard import hookimpl
@@ -545,7 +545,7 @@ if "BREAK" in os.environ:
 
 @hookimpl
 def pegboard_register_exporters(register):
-    from pegboard.request.listing import MCP
+    from pegboard_clients.listing import MCP
     register("broken", MCP())
 
 @hookimpl
@@ -617,7 +617,7 @@ class TestRegistered:
 
         assert str(caught.value) == (
             "No installed plugin provides 'antropic'. Did you mean 'anthropic'? (pip install pegboard-anthropic) "
-            "Known exporters: mcp"
+            "No exporters are known"
         )
         with pytest.raises(ModelError, match=r"^No installed plugin provides 'x'\. No providers of models are known$"):
             ToolRegistry().model("x/y")

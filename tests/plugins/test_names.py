@@ -28,7 +28,7 @@ def pegboard_register_models(register):
 """,
     "exporters": """
 from pegboard import hookimpl
-from pegboard.request.listing import MCP
+from pegboard_clients.listing import MCP
 
 class Own(MCP):
     pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
+from collections.abc import Mapping
 
 import attrs
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pegboard import REMOVED, Actions, CallFault, Confirmation, ToolCall
-from pegboard.tools import State, merge_actions
-from pegboard.tools.call import MOST_EARLIER, PendingActions
+from pegboard.tools import State, arguments_object, merge_actions, parsed_object
+from pegboard.tools.call import INVALID, MOST_EARLIER, MOST_INVALID, PendingActions
 
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
 
@@ -494,3 +495,59 @@ def test_later_facts_win_and_a_heading_stays_until_there_is_another():
 def test_states_have_a_readable_repr():
     assert repr(State({"a": 1})) == "State({'a': 1})"
     assert repr(REMOVED) == "REMOVED"
+
+
+# Arguments as an object -----------------------------------------------------------------------------------------------
+
+
+class Odd(Mapping):
+    """Breaks whenever it is looked at."""
+
+    def __getitem__(self, key):
+        raise ValueError
+
+    def __iter__(self):
+        return iter(("a",))
+
+    def __len__(self):
+        return 1
+
+    def __repr__(self):
+        raise RuntimeError
+
+
+CYCLIC: dict[str, object] = {}
+CYCLIC["a"] = CYCLIC
+NO_JSON = {INVALID: "arguments that aren't JSON"}
+
+CASES = {
+    "an object": ({"a": 1}, {"a": 1}),
+    "its text": ('{"a": [1]}', {"a": [1]}),
+    "its bytes": (b'{"a": 1}', {"a": 1}),
+    "blank": (" \n", {}),
+    "encoded twice": (' "{\\"a\\": 1}"', {"a": 1}),
+    "encoded twice, but no object": ('"[1]"', {INVALID: '"[1]"'}),
+    "an empty string": ('""', {INVALID: '""'}),
+    "half a string": ('"{\\"a', {INVALID: '"{\\"a'}),
+    "no JSON": ('{"a": ', {INVALID: '{"a": '}),
+    "each key once": ('{"a": 1, "a": 2}', {INVALID: '{"a": 1, "a": 2}'}),
+    "no object": ("[1]", {INVALID: "[1]"}),
+    "no number of JSON": ('{"a": NaN}', {INVALID: '{"a": NaN}'}),
+    "no Unicode": ("\ud83d", {INVALID: "\ufffd"}),
+    "too deep": ("[" * 100_000, {INVALID: "[" * MOST_INVALID + " … (100,000 characters)"}),
+    "an object that is no JSON": ({"a": object()}, NO_JSON),
+    "a mapping that holds itself": (CYCLIC, NO_JSON),
+    "a mapping that breaks": (Odd(), NO_JSON),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_arguments_are_an_object_whatever_they_were(what):
+    arguments, wanted = CASES[what]
+
+    assert arguments_object(ToolCall("t", arguments)) == wanted
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "{", '{"a":1,"a":2}', '{"a":NaN}', "[" * 100_000, '{"a":"\ud800"}'])
+def test_other_texts_than_objects_are_none(text):
+    assert parsed_object(text) is None

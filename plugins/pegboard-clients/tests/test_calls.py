@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import load
-from pegboard.wire import parsed_object
+from pegboard_clients.wire import parsed_object
 
 
 def chat(pieces):

@@ -12,7 +12,7 @@ from fake_vendors.cases import cases_in, check
 from pegboard import ModelConfig, ModelRequest, Tool, ToolSpec
 from pegboard.messages import CallDelta, ModelResponse
 from pegboard.toolsets import resolve_tools
-from pegboard.wire.bodies import SizeBudget
+from pegboard_clients.wire.bodies import SizeBudget
 from pegboard_google import GoogleModel
 from pegboard_google._gemini import error_of
 from pegboard_google._gemini_answers import GeminiReader

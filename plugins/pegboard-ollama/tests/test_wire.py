@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fake_vendors.cases import cases_in, check
-from pegboard.wire.bodies import SizeBudget
+from pegboard_clients.wire.bodies import SizeBudget
 from pegboard_ollama.ollama import OllamaReader
 
 

@@ -99,9 +99,9 @@ class RegistryGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from pegboard.errors import PACKAGES, did_you_mean, not_provided, suggest
+            from pegboard.errors import did_you_mean, first_party, not_provided, suggest
 
-            if args[0] in PACKAGES["commands"]:
+            if args[0] in first_party()["commands"]:
                 raise click.UsageError(not_provided("commands", args[0], ()), ctx) from None
             near = did_you_mean(suggest(args[0], self.list_commands(ctx)))
             raise click.UsageError(f"no command is called {args[0]!r}.{near}", ctx) from None

@@ -576,7 +576,7 @@ def complete_exporter(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
     """Completes names of exporters."""
-    return _completed(("mcp", *_session(context).registry.known("exporters")), incomplete)
+    return _completed(_session(context).registry.known("exporters"), incomplete)
 
 
 def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:

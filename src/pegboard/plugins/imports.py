@@ -24,7 +24,7 @@ PUBLIC: Final = (
     *("pegboard.permissions", "pegboard.execution", "pegboard.tools", "pegboard.toolsets"),
     *("pegboard.toolsets.predicates", "pegboard.toolsets.expression", "pegboard.request"),
     *("pegboard.schema", "pegboard.schema.converter", "pegboard.schema.structure", "pegboard.cli", "pegboard.config"),
-    *("pegboard.testing", "pegboard.wire", "pegboard.dialects", "pegboard.callbacks", "pegboard.threads"),
+    *("pegboard.testing", "pegboard.callbacks", "pegboard.threads"),
     *("pegboard.json", "pegboard.text", "pegboard.files", "pegboard.lazy", "pegboard.typing"),
 )
 """The modules that packages may import; the architecture page says what each is for."""

@@ -21,6 +21,7 @@ from pegboard.json import (
     count_text,
     is_array,
     is_object,
+    json_problems,
     json_text,
     list_text,
     path_text,
@@ -679,3 +680,15 @@ def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
     if best and all(canonical_json(each.value) == canonical_json(best[0].value) for each in best):
         return best[0]
     return _Fitted(value)
+
+
+def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject:
+    """A strict call's arguments without the nulls by which a model omits properties: a strict dialect requires all.
+
+    A member that is null goes where the tool's own schema neither accepts null nor requires the property; among
+    alternatives, the one that fits with the fewest removals counts.
+
+    Returns:
+        The arguments themselves if nothing is removed, or if they aren't JSON; else a copy.
+    """
+    return arguments if json_problems(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]

@@ -9,15 +9,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import Factory, define, field
 
-from pegboard.dialects.combinators import Conjunction, NothingFitsError
-from pegboard.dialects.dialect import Dialect, Place
-from pegboard.dialects.keywords import modern_draft, well_formed
-from pegboard.dialects.references import named_definitions
 from pegboard.json import is_array, is_object
 from pegboard.schema.messages import SchemaSearch, holds
-from pegboard.schema.references import References
+from pegboard.schema.references import REFERENCES, References
 from pegboard.typing import JsonObject, JsonSchema
 
 _IMPLIED: Final = (
@@ -62,6 +58,7 @@ _MOST_LEVELS: Final = 12
 _FULL_LEVELS: Final = 4
 _MOST_ITEMS: Final = 1_000
 _FAIR_SHARE: Final = 6
+_MERGED: Final = frozenset({"allOf", *REFERENCES})
 _KEYS: Final = ("sample", "other", "third", "a", "A", "1", "2", "3", "x-sample", "sample_key")
 
 
@@ -96,6 +93,8 @@ def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
     sign = 1 if name == "Minimum" else -1
     bounds = [schema[name.lower()]] if name.lower() in schema else []
     beyond = schema.get(f"exclusive{name}")
+    if isinstance(beyond, bool):  # of draft 4: whether the other bound is exclusive
+        beyond = bounds[0] if beyond and bounds else None
     if beyond is not None:
         bounds.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
     bound = max(bounds, key=lambda each: sign * each, default=None)
@@ -119,7 +118,39 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
         yield "Zoë\n日本 🙂"
 
 
-_PLAIN: Final = Dialect("samples", (modern_draft, well_formed, named_definitions))
+def _types_of_both(one: Any, other: Any) -> list[str]:
+    """The types that two `type` rules allow; every integer is a number."""
+    first, second = ({each} if isinstance(each, str) else {*each} for each in (one, other))
+    both = (first & second) | {name for name in first ^ second if name == "integer" and "number" in first | second}
+    return sorted(both)
+
+
+_OF_BOTH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+    **dict.fromkeys(("items", "additionalProperties", "propertyNames"), lambda one, other: {"allOf": [one, other]}),
+    "type": _types_of_both,
+    "enum": lambda one, other: [value for value in one if value in other],
+    "required": lambda one, other: [*dict.fromkeys((*one, *other))],
+}
+"""The rule that applies where two schemas have a keyword; of other keywords, the first schema's is used."""
+
+
+def _both(one: JsonSchema, other: JsonSchema) -> JsonSchema:
+    """A schema for values that two schemas accept, if possible: values are only guessed by it."""
+    if not one:
+        return other
+    both = {key: rule(one[key], other[key]) for key, rule in _OF_BOTH.items() if key in one and key in other}
+    new = {**one, **other, **one, **both}
+    if names := dict.fromkeys((*one.get("properties", ()), *other.get("properties", ()))):
+        new["properties"] = {name: {"allOf": [_member(one, name), _member(other, name)]} for name in names}
+    return new
+
+
+def _member(schema: JsonSchema, name: str) -> Any:
+    """The schema of one property; any value where a pattern may match its name."""
+    others = True if "patternProperties" in schema else schema.get("additionalProperties", True)
+    return schema.get("properties", {}).get(name, others)
 
 
 class NoSampleError(Exception):
@@ -139,9 +170,10 @@ class Samples:
         left: How many more guesses may be made; after that, optional parts are left out.
     """
 
-    schema: JsonSchema = field(converter=lambda schema: _PLAIN.rewrite(schema).schema)
+    schema: JsonSchema
     accepts: Callable[[Any], bool]
     left: int = MOST_GUESSES
+    _references: References = field(default=Factory(lambda self: References(self.schema), takes_self=True), init=False)
 
     def of(self, schema: JsonSchema | bool | None = None, level: int = 0) -> Iterator[Any]:
         """Distinct values for a part, or for the whole if `None`: an ordinary one first, then those at the bounds.
@@ -166,17 +198,22 @@ class Samples:
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
         """Whether a value fits a part of the schema."""
-        return SchemaSearch(References(self.schema)).fits(schema, value)
+        return SchemaSearch(self._references).fits(schema, value)
 
     def flat(self, schema: JsonSchema | bool) -> JsonSchema:
-        """A schema with its reference and `allOf` merged in, as far as possible."""
-        if isinstance(schema, bool):
-            return {} if schema else {"enum": []}
-        return self._join.flat_or_lost(schema, Place())
-
-    @property
-    def _join(self) -> Conjunction:
-        return Conjunction(self.schema.get("$defs", {}))
+        """A schema with its references and `allOf` merged in, as far as possible."""
+        own: JsonSchema = {}
+        waiting, seen = [schema], list[Any]()
+        for part in waiting:  # grows as parts are found
+            if part is False:
+                return {"enum": []}
+            if not is_object(part) or any(part is known for known in seen):
+                continue
+            seen.append(part)
+            waiting += [*self._references.targets(part), *part.get("allOf", ())]
+            if not (self._references.legacy and "$ref" in part):  # which hides what is beside it
+                own = _both(own, {key: rule for key, rule in part.items() if key not in _MERGED})
+        return own
 
     # Guesses -----------------------------------------------------------------------------------------------------
 
@@ -192,8 +229,7 @@ class Samples:
         elif (choice := "anyOf" if "anyOf" in flat else "oneOf") in flat:
             rest = {key: rule for key, rule in flat.items() if key not in (choice, "default", "examples")}
             for alternative in flat[choice]:
-                with suppress(NothingFitsError):
-                    yield from self._guesses(self._join.of(alternative, rest, Place()), level)
+                yield from self._guesses({"allOf": [alternative, rest]}, level)
         else:
             for kind in _kinds_of(flat):
                 with suppress(OverflowError):  # a bound exceeds the range of floats
@@ -218,6 +254,8 @@ class Samples:
         """Candidate arrays: an ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
         first: Any = flat.get("prefixItems", ())
         rule = flat.get("items", True)
+        if is_array(rule):  # of an older draft
+            first, rule = rule, flat.get("additionalItems", True)
         least, most = _size(flat, "minItems", 0), _size(flat, "maxItems", _MOST_ITEMS)
         if least > _MOST_ITEMS:
             return

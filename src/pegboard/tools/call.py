@@ -11,9 +11,18 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import instance_of, tuple_of
-from pegboard.json import MAX_DEPTH, MAX_VALUES, json_problems, plain_copy, problem, unicode_text
+from pegboard.json import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    is_object,
+    json_problems,
+    plain_copy,
+    problem,
+    strict_json,
+    unicode_text,
+)
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
-from pegboard.tools.content import ErrorKind, ToolResult
+from pegboard.tools.content import ErrorKind, ToolResult, encodable_text
 from pegboard.typing import JsonObject
 
 
@@ -101,6 +110,60 @@ def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(arguments, str):
         return arguments.encode(errors="backslashreplace").decode()
     return dict(arguments)
+
+
+INVALID: Final = "INVALID_JSON"
+"""The key of arguments that weren't a JSON object."""
+
+MOST_INVALID: Final = 2_000
+"""Characters of invalid arguments that are sent: enough for the model to see the fault."""
+
+_NO_JSON: Final = "arguments that aren't JSON"
+
+
+def arguments_object(call: ToolCall) -> JsonObject:
+    """A call's arguments as a JSON object, also if encoded twice; invalid ones as text under `INVALID_JSON`.
+
+    Never raises.
+    """
+    given = call.arguments
+    if isinstance(given, Mapping):
+        try:
+            taken = dict(given)
+        except Exception:  # noqa: BLE001  a host's mapping may raise anything
+            return {INVALID: _NO_JSON}
+        return {INVALID: _NO_JSON} if json_problems(taken) else taken
+    text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else encodable_text(given)
+    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
+    parsed = parsed_object(text)
+    if parsed is None and text.lstrip().startswith('"'):
+        parsed = _encoded_twice(text)
+    return {INVALID: cut} if parsed is None else parsed
+
+
+def _encoded_twice(text: str) -> JsonObject | None:
+    """The object in a JSON text that is a string: with `coerce`, the call ran with it."""
+    try:
+        inner: Any = strict_json(text.encode())
+    except ValueError:
+        return None
+    return parsed_object(inner) if isinstance(inner, str) and inner.lstrip().startswith("{") else None
+
+
+def parsed_object(text: str) -> JsonObject | None:
+    """Parses a JSON object; an empty one for blank text and `null`, `None` for anything else. Never raises.
+
+    As strict as the validation of calls: no duplicate keys, NaN or infinities.
+    """
+    if not text.strip():
+        return {}
+    try:
+        value: Any = strict_json(text.encode())
+    except ValueError:
+        return None
+    if value is None:
+        return {}
+    return value if is_object(value) and not json_problems(value) else None
 
 
 class _Removed(enum.Enum):

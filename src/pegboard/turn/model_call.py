@@ -16,11 +16,10 @@ from pegboard.dispatch.run import retry
 from pegboard.errors import CallbackError, ModelError, log_failure
 from pegboard.messages import CallPart, Delta, Message, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, StreamingModel
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import ToolCall, arguments_object
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.history import TurnProgress, calls_of
 from pegboard.turn.options import StartEarly, TurnLimits, TurnOutput
-from pegboard.wire.bodies import arguments_object
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry

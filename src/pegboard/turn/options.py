@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from attrs import Attribute, define, field, frozen
 
 from pegboard.callbacks import maybe_await
-from pegboard.dialects.values import without_added_nulls
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import CallOptions
 from pegboard.errors import ModelError
 from pegboard.json import StructureError, is_object, problem
 from pegboard.messages import Message
 from pegboard.request.model_request import NamedTool
+from pegboard.schema.messages import without_added_nulls
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS

@@ -16,8 +16,8 @@ from pegboard.cli.commands import look
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
-from pegboard.request.listing import MCP
 from pegboard.testing import discover
+from pegboard_clients.listing import MCP
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -247,11 +247,12 @@ class TestOneTool:
 class TestToolsets:
     @pytest.fixture
     def toolset(self, filled_registry):
+        filled_registry.add("exporters", "mine", MCP)
         toolset = Toolset()
         filled_registry.register(toolset)
         return toolset
 
-    @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mcp"]])
+    @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mine"]])
     def test_toolsets_are_not_queried_by_default(self, run, toolset, argv):
         _, out, err = run(*argv)
         assert "live_tool" not in out
@@ -528,7 +529,6 @@ class TestExportList:
         without = {row["name"]: row for row in json.loads(run("export", "--list", "--json")[1])["exporters"]}
         assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
         assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
-        assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True}
 
     def test_an_exporter_of_a_third_party_has_its_package(self, run, registry):
         """Whether its plugin was imported or is listed only."""
@@ -604,40 +604,12 @@ def test_a_failing_exporter_is_reported_by_name(run, exported, exporter, message
     assert run("export", "--to", "mine") == (1, "", f"error: {message}\n")
 
 
-PLUGIN = """
-from pegboard import hookimpl, tool
-from pegboard.request.listing import MCP
-
-
-@tool
-def count(text: str) -> int:
-    "Counts."
-    return len(text)
-
-
-@hookimpl
-def pegboard_register_tools(register):
-    register(count)
-
-
-@hookimpl
-def pegboard_register_exporters(register):
-    print("noise")
-    register("mine", MCP())
-"""
-
-
 class TestPlugins:
-    @pytest.fixture
-    def bringing(self, empty_site):
-        """A plugin with an exporter, and a manifest that says so."""
-        empty_site.add_listed("mine", PLUGIN)
-
-    @pytest.mark.usefixtures("site")
-    def test_no_plugin_is_imported_for_a_built_in_exporter(self, run):
-        code, out, _ = run("export", "--to", "mcp")
+    @pytest.mark.usefixtures("site", "bringing")
+    def test_only_the_plugin_of_the_exporter_is_imported(self, run):
+        code, out, _ = run("export", "--to", "mine")
         assert code == 0
-        assert [each["name"] for each in json.loads(out)["tools"]] == ["count_words", "wipe"]
+        assert [each["name"] for each in json.loads(out)["tools"]] == ["count", "count_words", "wipe"]
         assert "demo_tools" not in sys.modules
 
     @pytest.mark.usefixtures("bringing")
@@ -650,5 +622,5 @@ class TestPlugins:
     def test_names_are_completed_without_importing(self, run, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry export --to m")
-        assert run() == (0, "plain,mcp\nplain,mine\n", "")
+        assert run() == (0, "plain,mine\n", "")
         assert "mine_tools" not in sys.modules

@@ -19,10 +19,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard import ExportedTools, Loss, Message, ModelError, ModelRequest, ModelResponse, NamedTool, ToolSpec
-from pegboard.dialects import READ, UNIONS, Dialect, named_definitions, root_object
 from pegboard.messages import CallDelta, CallPart, Delta, FinishReason, ResultPart, TextDelta, TextPart, Usage
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.dialects import READ, UNIONS, Dialect, named_definitions, root_object
+from pegboard_clients.wire import (
     Entries,
     Entry,
     MadeCalls,

@@ -22,7 +22,6 @@ from pegboard.messages import (
     Usage,
 )
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import SizeBudget, StreamEnd, count_in, object_in, objects_in, parsed_object, text_in, without_empty
 from pegboard_clients.blocks import (
     UNFINISHED,
     AnsweredBlocks,
@@ -31,6 +30,16 @@ from pegboard_clients.blocks import (
     StrictLimits,
     finish_of,
     raw_item,
+)
+from pegboard_clients.wire import (
+    SizeBudget,
+    StreamEnd,
+    count_in,
+    object_in,
+    objects_in,
+    parsed_object,
+    text_in,
+    without_empty,
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)

@@ -23,7 +23,22 @@ from pegboard import (
     ToolResult,
     ToolSpec,
 )
-from pegboard.dialects import (
+from pegboard.errors import SchemaError
+from pegboard.json import json_text
+from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard_anthropic._anthropic import (
+    DEFAULT_LIMITS,
+    FAMILY,
+    AnthropicAnswer,
+    AnthropicLimits,
+    AnthropicReader,
+    answered,
+    error_of,
+    written_citations,
+)
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
+from pegboard_clients.dialects import (
     CLOSED,
     READ,
     UNIONS,
@@ -34,11 +49,7 @@ from pegboard.dialects import (
     property_names,
     root_object,
 )
-from pegboard.errors import SchemaError
-from pegboard.json import json_text
-from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire import (
+from pegboard_clients.wire import (
     Content,
     Entry,
     MadeCalls,
@@ -62,17 +73,6 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
 )
-from pegboard_anthropic._anthropic import (
-    DEFAULT_LIMITS,
-    FAMILY,
-    AnthropicAnswer,
-    AnthropicLimits,
-    AnthropicReader,
-    answered,
-    error_of,
-    written_citations,
-)
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together (Anthropic's error reports)."""

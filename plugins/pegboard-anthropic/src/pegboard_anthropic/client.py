@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard import Exporter, ModelError, ModelRequest, ModelResponse
 from pegboard.messages import Delta
 from pegboard.typing import JsonObject
-from pegboard.wire import as_object, object_in, text_in
 from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_budgets
 from pegboard_anthropic.anthropic import Anthropic, exporter
 from pegboard_clients.client import (
@@ -25,6 +24,7 @@ from pegboard_clients.client import (
     usable_key,
     with_cause,
 )
+from pegboard_clients.wire import as_object, object_in, text_in
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic

@@ -24,7 +24,6 @@ from pegboard.messages import (
     Usage,
 )
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import SizeBudget, StreamEnd, count_in, object_in, objects_in, parsed_object, text_in
 from pegboard_clients.blocks import (
     UNFINISHED,
     AnsweredBlocks,
@@ -34,6 +33,7 @@ from pegboard_clients.blocks import (
     finish_of,
     raw_item,
 )
+from pegboard_clients.wire import SizeBudget, StreamEnd, count_in, object_in, objects_in, parsed_object, text_in
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
 """Limits on strict tools in one request (Anthropic validates them)."""

@@ -23,7 +23,21 @@ from pegboard import (
     ToolResult,
     ToolSpec,
 )
-from pegboard.dialects import (
+from pegboard.json import is_object, json_problems, json_text
+from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard_bedrock._bedrock import (
+    DEFAULT_LIMITS,
+    FAMILY,
+    BedrockAnswer,
+    BedrockLimits,
+    BedrockReader,
+    answered,
+    error_of,
+    written_citations,
+)
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
+from pegboard_clients.dialects import (
     CLOSED,
     READ,
     UNIONS,
@@ -35,10 +49,7 @@ from pegboard.dialects import (
     property_names,
     root_object,
 )
-from pegboard.json import is_object, json_problems, json_text
-from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire import (
+from pegboard_clients.wire import (
     Content,
     Entry,
     MadeCalls,
@@ -63,17 +74,6 @@ from pegboard.wire import (
     strict_schemas,
     wire_name,
 )
-from pegboard_bedrock._bedrock import (
-    DEFAULT_LIMITS,
-    FAMILY,
-    BedrockAnswer,
-    BedrockLimits,
-    BedrockReader,
-    answered,
-    error_of,
-    written_citations,
-)
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """Size limits of a strict schema, and of all in a request together: Anthropic validates them."""

@@ -14,10 +14,10 @@ from attrs import define, field
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.threads import WorkerPool
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import object_in, text_in
 from pegboard_bedrock._bedrock import error_of, exception_in
 from pegboard_bedrock.bedrock import exporter as shared
 from pegboard_clients.client import ProviderModel, check_alone, http_error, usable_key
+from pegboard_clients.wire import object_in, text_in
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
 """The environment variables for credentials."""

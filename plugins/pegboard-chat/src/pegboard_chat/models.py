@@ -22,7 +22,7 @@ from pegboard.cli import (
     write_note,
 )
 from pegboard.config import key_names, with_secrets
-from pegboard.errors import PACKAGES, ModelError
+from pegboard.errors import ModelError, first_party
 from pegboard.text import visible
 from pegboard_chat.conversation import closing
 
@@ -156,7 +156,7 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
 
 def _providers(session: Session) -> Iterator[dict[str, Any]]:
     """Installed providers, and those of first-party packages that aren't installed."""
-    registry, packages = session.registry, dict[str, str | None](PACKAGES["models"])
+    registry, packages = session.registry, dict[str, str | None](first_party()["models"])
     for name, plugin in registry.catalogue.offered("models").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
     known = {*registry.known("models")}

@@ -11,7 +11,6 @@ import attrs
 from attrs import Factory, define, field, frozen
 
 from pegboard import CallFault, FileContent, Loss, ModelRequest, TextContent, ToolResult, ToolSpec
-from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
 from pegboard.json import json_problems
 from pegboard.messages import (
@@ -25,12 +24,13 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_CACHED, Entries, Entry
 from pegboard.tools import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import SizeBudget, TextBuffer, admit, object_in, render_text, text_in
-from pegboard.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds
 from pegboard_clients.calls import StreamedCall, StreamedCalls
+from pegboard_clients.dialects.keywords import Counts, counts_of
+from pegboard_clients.wire.bodies import SizeBudget, TextBuffer, admit, object_in, render_text, text_in
+from pegboard_clients.wire.entries import MOST_CACHED, Entries, Entry
+from pegboard_clients.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds
 
 
 def raw_item(item: JsonMapping) -> JsonObject | None:

@@ -8,12 +8,12 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from pegboard import CallFault
-from pegboard.dialects import deep_copy
 from pegboard.json import json_text
 from pegboard.messages import CallDelta
 from pegboard.typing import JsonMapping
-from pegboard.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, encodable_text, parsed_object
+from pegboard_clients.dialects import deep_copy
 from pegboard_clients.json_end import JsonEnd
+from pegboard_clients.wire import ARGUMENTS_TOO_LONG, SizeBudget, TextBuffer, encodable_text, parsed_object
 
 FAULT: Final = "fault"
 """The member for the fault of a streamed call that is read as one of a whole answer."""

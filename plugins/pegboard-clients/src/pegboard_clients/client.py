@@ -33,8 +33,8 @@ from pegboard.errors import ModelError, hide
 from pegboard.messages import CallDelta, CallPart, Delta, ModelResponse, Part, ReasoningPart
 from pegboard.request import ResponseReader
 from pegboard.typing import JsonObject
-from pegboard.wire import arguments_object
 from pegboard_clients.json_end import JsonEnd
+from pegboard_clients.wire import arguments_object
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from pegboard import AudioContent, FileContent, ImageContent, LinkContent, ModelError, TextContent, ToolResult
 from pegboard.messages import FinishReason, MediaPart
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.wire import (
     ORIGINAL,
     Content,
     admit,

@@ -26,7 +26,8 @@ from pegboard.messages import (
     Usage,
 )
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.calls import StreamedCall, StreamedCalls
+from pegboard_clients.wire import (
     CALL_CUT_OFF,
     ORIGINAL,
     CallIdAllocator,
@@ -44,7 +45,6 @@ from pegboard.wire import (
     text_in,
     unreadable,
 )
-from pegboard_clients.calls import StreamedCall, StreamedCalls
 from pegboard_google._gemini import (
     CUT_OFF,
     DATA,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.typing import JsonObject
-from pegboard.wire import text_in
 from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
+from pegboard_clients.wire import text_in
 from pegboard_google._gemini import DEFAULT_LIMITS, MALFORMED, error_of
 from pegboard_google._gemini_answers import first_candidate, parts_of
 from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments

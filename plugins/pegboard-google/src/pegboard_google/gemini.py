@@ -19,7 +19,11 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
-from pegboard.dialects import (
+from pegboard.errors import ExportError
+from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.request import ResponseReader, ToolChoice
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard_clients.dialects import (
     READ,
     SHAPE,
     SIMPLE,
@@ -45,12 +49,7 @@ from pegboard.dialects import (
     typed_enums,
     whole_bounds,
 )
-from pegboard.errors import ExportError
-from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.request import ResponseReader, ToolChoice
-from pegboard.request.exporter import INPUT, ConvertedSchema
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire import (
+from pegboard_clients.wire import (
     ORIGINAL,
     Entries,
     Entry,
@@ -70,6 +69,7 @@ from pegboard.wire import (
     wire_name,
     without_empty,
 )
+from pegboard_clients.wire.entries import INPUT, ConvertedSchema
 from pegboard_google._gemini import (
     DEFAULT_LIMITS,
     FAMILY,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pegboard import hookimpl
+from pegboard.lazy import lazy_call
 
 if TYPE_CHECKING:
     import click
@@ -24,6 +25,16 @@ def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mappin
 
         for toolset in configured(settings):
             register(toolset)
+
+
+@hookimpl
+def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
+    """Registers the exporter `mcp`, which lists tools as a server does.
+
+    Args:
+        register: Registers a function that makes it.
+    """
+    register("mcp", lazy_call("pegboard_clients.listing:mcp"))
 
 
 @hookimpl

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError
 from pegboard.typing import JsonObject
-from pegboard.wire import as_object, text_in
 from pegboard_clients.client import Clients, ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
+from pegboard_clients.wire import as_object, text_in
 from pegboard_ollama.ollama import exporter as shared
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
-from pegboard.dialects import SHAPED, Dialect
 from pegboard.errors import ExportError
 from pegboard.messages import (
     CallPart,
@@ -40,7 +39,9 @@ from pegboard.messages import (
 )
 from pegboard.request import ResponseReader, ToolChoice
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.calls import StreamedCall, StreamedCalls
+from pegboard_clients.dialects import SHAPED, Dialect
+from pegboard_clients.wire import (
     BINARY,
     ORIGINAL,
     CallIdAllocator,
@@ -76,8 +77,7 @@ from pegboard.wire import (
     wire_name,
     without_empty,
 )
-from pegboard.wire.ids import MOST_ARGUMENTS
-from pegboard_clients.calls import StreamedCall, StreamedCalls
+from pegboard_clients.wire.ids import MOST_ARGUMENTS
 
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 """What the decoders of all its engines read."""

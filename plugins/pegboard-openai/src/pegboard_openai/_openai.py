@@ -23,7 +23,10 @@ from pegboard import (
     ToolResult,
     ToolSpec,
 )
-from pegboard.dialects import (
+from pegboard.json import json_text
+from pegboard.messages import Citation, MediaPart, Part, TextPart, Usage
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard_clients.dialects import (
     BOUNDS,
     FORMATS,
     READ,
@@ -54,10 +57,7 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.json import json_text
-from pegboard.messages import Citation, MediaPart, Part, TextPart, Usage
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire import (
+from pegboard_clients.wire import (
     Content,
     admit,
     check_choice,

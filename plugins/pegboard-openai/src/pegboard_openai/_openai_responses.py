@@ -22,7 +22,8 @@ from pegboard.messages import (
     TextPart,
 )
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
+from pegboard_clients.wire import (
     MadeCalls,
     SizeBudget,
     StreamEnd,
@@ -37,7 +38,6 @@ from pegboard.wire import (
     place_in,
     text_in,
 )
-from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
 from pegboard_openai._openai import (
     RESPONSES,
     Limits,

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from pegboard import Exporter, ModelError
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import as_object, object_in, text_in
 from pegboard_clients.client import (
     Clients,
     ProviderModel,
@@ -24,6 +23,7 @@ from pegboard_clients.client import (
     usable_key,
     with_cause,
 )
+from pegboard_clients.wire import as_object, object_in, text_in
 from pegboard_openai._openai import DIALECTS, NEVER, failure
 from pegboard_openai.openai_chat import OpenAIChat, exporter
 from pegboard_openai.openai_responses import exporter as shared

@@ -10,10 +10,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard import ExportedTools, Loss, Message, ModelRequest, ModelResponse, ToolCall, ToolSpec
-from pegboard.dialects import Dialect
 from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.dialects import Dialect
+from pegboard_clients.wire import (
     Entries,
     Entry,
     SentIds,

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from pegboard import ExportedTools, ImageContent, Loss, Message, ModelRequest, ModelResponse, ToolCall, ToolSpec
 from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard_clients.wire import (
     Entries,
     Entry,
     SentIds,

@@ -43,7 +43,7 @@ from pegboard.cli.tool_texts import (
 )
 from pegboard.cli.warm import SEARCH_LIMIT
 from pegboard.config import lacks_secrets, load_config
-from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
+from pegboard.errors import ExportError, UnknownToolError, did_you_mean, first_party, suggest
 from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
@@ -363,12 +363,12 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     """Lists installed exporters, and those of first-party packages that aren't installed."""
     screen, owners = stdout_screen(), registry.catalogue.owners
-    packages: dict[str, str | None] = dict(PACKAGES["exporters"])
+    packages: dict[str, str | None] = dict(first_party()["exporters"])
     for name, plugin in registry.catalogue.offered("exporters").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
     for name in registry.catalogue.extras.get("exporters", {}):
         packages[name] = owners[f"exporters:{name}"].distribution
-    installed = {"mcp", *registry.known("exporters")}
+    installed = registry.known("exporters")
     names = sorted({*installed, *packages})
     if as_json or not screen.is_terminal:
         owned = {name: {"package": packages[name]} for name in names if packages.get(name)}

@@ -33,7 +33,7 @@ from pegboard import Exporter, Message, ModelConfig, ModelError, ModelRequest, M
 from pegboard.errors import ExportError
 from pegboard.messages import Usage
 from pegboard.toolsets import resolve_tools
-from pegboard.wire.bodies import EARLY
+from pegboard_clients.wire.bodies import EARLY
 
 Case = dict[str, Any]
 _GIVEN = ("options", "messages", "request", "answer", "events", "broken", "tools", "strict", "odd")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pegboard import Tool, ToolResult
-from pegboard.request.listing import mcp
 from pegboard.typing import JsonObject
+from pegboard_clients.listing import mcp
 
 ORIGIN: Final = "pegboard/origin"
 TAGS: Final = "pegboard/tags"

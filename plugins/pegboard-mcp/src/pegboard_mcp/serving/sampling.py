@@ -31,8 +31,8 @@ from pegboard import (
 )
 from pegboard.errors import ModelError
 from pegboard.messages import CallPart, FinishReason, MediaPart, Message, ModelResponse, ResultPart, TextPart
-from pegboard.request.listing import mcp
 from pegboard.typing import JsonObject
+from pegboard_clients.listing import mcp
 from pegboard_mcp.serving.asking import Asker
 from pegboard_mcp.serving.sessions import CLIENT
 

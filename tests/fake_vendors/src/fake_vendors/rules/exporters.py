@@ -12,7 +12,7 @@ import pegboard_ollama.ollama
 import pegboard_openai.openai_chat
 import pegboard_openai.openai_responses
 from pegboard import Exporter
-from pegboard.request.listing import mcp
+from pegboard_clients.listing import mcp
 
 EXPORTERS: Final[Mapping[str, Callable[[], Exporter]]] = {
     "openai": pegboard_openai.openai_chat.exporter,

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.combinators import (
+from pegboard_clients.dialects.combinators import (
     Conjunction,
     isolate_any_of,
     merge_all_of,
     one_of_to_any_of,
     root_object,
 )
-from pegboard.dialects.dialect import Place
+from pegboard_clients.dialects.dialect import Place
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 

@@ -8,23 +8,21 @@ from typing import Any, Final, NoReturn
 
 from attrs import define, field
 
-from pegboard.dialects.dialect import Dialect
-from pegboard.dialects.keywords import modern_draft, well_formed
-from pegboard.dialects.references import named_definitions
+from pegboard import ExportedTools, Loss, ToolSpec
 from pegboard.errors import ExportError
-from pegboard.request.exporter import (
+from pegboard.typing import JsonObject, JsonSchema
+from pegboard_clients.dialects.dialect import Dialect
+from pegboard_clients.dialects.keywords import modern_draft, well_formed
+from pegboard_clients.dialects.references import named_definitions
+from pegboard_clients.wire.entries import (
     Entries,
     Entry,
-    ExportedTools,
-    Loss,
     convert_schema,
     description_of,
     losses_of,
     passthrough,
     refusal,
 )
-from pegboard.tools.spec import ToolSpec
-from pegboard.typing import JsonObject, JsonSchema
 
 EDIT_HINT: Final = "pegboard/editHint"
 """The key of `edit_hint` in `_meta`: MCP has no such annotation, and requires a prefix on foreign keys."""

@@ -10,7 +10,7 @@ from fake_vendors.rules.samples import json_values, nested
 from pegboard import ModelConfig, ModelRequest, Tool, ToolCall
 from pegboard.messages import Message
 from pegboard.toolsets import resolve_tools
-from pegboard.wire.ids import (
+from pegboard_clients.wire.ids import (
     ARGUMENTS_TOO_LONG,
     CALL_CUT_OFF,
     NO_NAME,

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.dialects.dialect import (
+from pegboard.json import canonical_json, is_object
+from pegboard.schema import NOTES, mapped
+from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.dialect import (
     Place,
     Rewritten,
     Step,
@@ -22,10 +25,7 @@ from pegboard.dialects.dialect import (
     only,
     without,
 )
-from pegboard.dialects.references import named_definitions, target_of, types_of
-from pegboard.json import canonical_json, is_object
-from pegboard.schema.references import NOTES, mapped
-from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.references import named_definitions, target_of, types_of
 
 
 class NothingFitsError(Exception):

@@ -6,7 +6,7 @@ import pytest
 
 from pegboard import Grammar, ModelRequest, ToolAnnotations, ToolSpec
 from pegboard.errors import ExportError
-from pegboard.request.listing import MCP
+from pegboard_clients.listing import MCP
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "minLength": 1}}, "required": ["path"]}
 

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from fake_vendors.rules import dialects as providers
-from pegboard.dialects.dialect import (
+from pegboard_clients.dialects.dialect import (
     MOST_LEVELS,
     MOST_WRITTEN,
     Change,

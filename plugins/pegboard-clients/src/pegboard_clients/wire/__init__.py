@@ -6,32 +6,20 @@ A wire format is a class with the methods of `pegboard.Exporter`. `Entries` writ
 
 from __future__ import annotations
 
-from pegboard.request.exporter import (
-    ConvertedSchema as ConvertedSchema,
-    Entries as Entries,
-    Entry as Entry,
-    WriteEntry as WriteEntry,
-    convert_schema as convert_schema,
-    description_of as description_of,
-    hosted_type as hosted_type,
-    losses_of as losses_of,
-    output_schema as output_schema,
-    passthrough as passthrough,
-    refusal as refusal,
-)
-from pegboard.tools.content import (
+from pegboard.tools import (
     BINARY as BINARY,
     Content as Content,
+    arguments_object as arguments_object,
     encodable_text as encodable_text,
     media_type as media_type,
+    parsed_object as parsed_object,
 )
-from pegboard.wire.bodies import (
+from pegboard_clients.wire.bodies import (
     INPUT as INPUT,
     SizeBudget as SizeBudget,
     StreamEnd as StreamEnd,
     TextBuffer as TextBuffer,
     admit as admit,
-    arguments_object as arguments_object,
     arguments_text as arguments_text,
     as_object as as_object,
     check_choice as check_choice,
@@ -45,14 +33,26 @@ from pegboard.wire.bodies import (
     object_in as object_in,
     object_or_none as object_or_none,
     objects_in as objects_in,
-    parsed_object as parsed_object,
     place_in as place_in,
     render_json as render_json,
     render_text as render_text,
     text_in as text_in,
     without_empty as without_empty,
 )
-from pegboard.wire.ids import (
+from pegboard_clients.wire.entries import (
+    ConvertedSchema as ConvertedSchema,
+    Entries as Entries,
+    Entry as Entry,
+    WriteEntry as WriteEntry,
+    convert_schema as convert_schema,
+    description_of as description_of,
+    hosted_type as hosted_type,
+    losses_of as losses_of,
+    output_schema as output_schema,
+    passthrough as passthrough,
+    refusal as refusal,
+)
+from pegboard_clients.wire.ids import (
     ARGUMENTS_TOO_LONG as ARGUMENTS_TOO_LONG,
     CALL_CUT_OFF as CALL_CUT_OFF,
     ORIGINAL as ORIGINAL,

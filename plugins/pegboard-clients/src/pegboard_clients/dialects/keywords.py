@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from pegboard.dialects.dialect import (
+from pegboard.json import is_array, is_object, json_text
+from pegboard.schema import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of, schemas
+from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.dialect import (
     Change,
     Place,
     Rewritten,
@@ -27,10 +30,7 @@ from pegboard.dialects.dialect import (
     only,
     without,
 )
-from pegboard.dialects.references import target_of
-from pegboard.json import is_array, is_object, json_text
-from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of, schemas
-from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.references import target_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.keywords import (
+from pegboard_clients.dialects.keywords import (
     Counts,
     Within,
     counts_of,
@@ -253,7 +253,7 @@ def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, app
 
 
 def test_a_schema_that_is_wrong_in_too_many_places_is_refused(monkeypatch):
-    monkeypatch.setattr("pegboard.dialects.keywords.MOST_ERRORS", 100)
+    monkeypatch.setattr("pegboard_clients.dialects.keywords.MOST_ERRORS", 100)
     rewritten = well_formed({"properties": {f"p{number}": 5 for number in range(100)}})
     assert rewritten.refused
     assert rewritten.schema == {"type": "object"}

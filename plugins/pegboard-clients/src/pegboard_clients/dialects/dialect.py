@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field, frozen
 
 from pegboard.json import NotPlainError, canonical_json, count_text, is_array, is_object, json_text, plain_copy
-from pegboard.schema.references import NOTES, Steps, mapped
+from pegboard.schema import NOTES, Steps, mapped
 from pegboard.typing import JsonObject, JsonSchema
 
 
@@ -127,7 +127,7 @@ MOST_LEVELS: Final = 128
 """Nesting depth of a given schema; JSON parsers commonly read this much."""
 
 MOST_VALUES: Final = 500_000
-"""Values of a given schema; shared ones are counted each time."""
+"""Values of a given schema; shared ones are count_text each time."""
 
 MOST_WRITTEN: Final = 50_000
 """JSON values to which a step may expand a smaller schema."""
@@ -306,7 +306,7 @@ class Dialect:
 
 
 def size_of(schema: Any, known: dict[int, int] | None = None) -> int:
-    """The number of JSON values, shared ones counted each time; takes time linear in the distinct ones."""
+    """The number of JSON values, shared ones count_text each time; takes time linear in the distinct ones."""
     if not is_object(schema) and not is_array(schema):
         return 1
     known = {} if known is None else known

@@ -10,15 +10,13 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-from pegboard.dialects.values import without_added_nulls
+from pegboard import CallFault, Message, ModelRequest, ToolCall
 from pegboard.json import is_object, json_problems, json_text
-from pegboard.messages import CallPart, Message, ResultPart
-from pegboard.request.model_request import ModelRequest
-from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.content import encodable_text
-from pegboard.tools.spec import valid_name_for
+from pegboard.messages import CallPart, ResultPart
+from pegboard.schema import without_added_nulls
+from pegboard.tools import encodable_text, parsed_object, valid_name_for
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import INPUT, object_or_none, parsed_object
+from pegboard_clients.wire.bodies import INPUT, object_or_none
 
 MOST: Final = 1_000
 """Characters of an id or name; further ones are cut. Providers' are far shorter."""

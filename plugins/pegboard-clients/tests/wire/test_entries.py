@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pegboard import Tool, ToolRegistry
-from pegboard.request.exporter import MOST_DESCRIPTION, Entries, Entry
+from pegboard_clients.wire.entries import MOST_DESCRIPTION, Entries, Entry
 
 EXPORTERS = ("openai", "openai-responses", "anthropic", "bedrock", "gemini", "gemini-schema", "ollama", "mcp")
 PLAIN = {"type": "object", "properties": {"a": {"type": "string", "description": "What."}}}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.references import (
+from pegboard_clients.dialects.references import (
     MOST_INLINED,
     MOST_LEVELS,
     inline_references,
@@ -190,7 +190,7 @@ CASES_NAMED_DEFINITIONS = {
 
 def test_definitions_end_where_the_schema_is_too_large(monkeypatch, apply):
     """What has a name already keeps it."""
-    monkeypatch.setattr("pegboard.dialects.references.MOST_SCHEMAS", 1)
+    monkeypatch.setattr("pegboard_clients.dialects.references.MOST_SCHEMAS", 1)
     refs = [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]
     schema, changes = apply(named_definitions, {"anyOf": refs, "$defs": {"A": {}, "B": {}}})
     assert schema == {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}, {}], "$defs": {"A": {}}}

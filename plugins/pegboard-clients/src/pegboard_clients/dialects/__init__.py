@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.dialects.combinators import (
+from pegboard.schema import NOTES as NOTES
+from pegboard_clients.dialects.combinators import (
     isolate_any_of as isolate_any_of,
     merge_all_of as merge_all_of,
     one_of_to_any_of as one_of_to_any_of,
     root_object as root_object,
 )
-from pegboard.dialects.dialect import (
+from pegboard_clients.dialects.dialect import (
     PLAIN as PLAIN,
     Change as Change,
     Dialect as Dialect,
@@ -23,7 +24,7 @@ from pegboard.dialects.dialect import (
     deep_copy as deep_copy,
     everywhere as everywhere,
 )
-from pegboard.dialects.keywords import (
+from pegboard_clients.dialects.keywords import (
     Counts as Counts,
     Within as Within,
     counts_of as counts_of,
@@ -35,12 +36,12 @@ from pegboard.dialects.keywords import (
     well_formed as well_formed,
     whole_bounds as whole_bounds,
 )
-from pegboard.dialects.references import (
+from pegboard_clients.dialects.references import (
     inline_references as inline_references,
     isolate_references as isolate_references,
     named_definitions as named_definitions,
 )
-from pegboard.dialects.values import (
+from pegboard_clients.dialects.values import (
     any_value as any_value,
     arrays_need_items as arrays_need_items,
     boolean_schemas as boolean_schemas,
@@ -60,9 +61,7 @@ from pegboard.dialects.values import (
     typed_enums as typed_enums,
     typed_values as typed_values,
     unevaluated as unevaluated,
-    without_added_nulls as without_added_nulls,
 )
-from pegboard.schema.references import NOTES as NOTES
 
 SHAPE: Final = ("type", "properties", "required", "items", "enum", "anyOf", "description", "title")
 """The keywords that every provider reads."""

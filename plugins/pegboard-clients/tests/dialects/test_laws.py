@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fake_vendors.rules import dialects as providers
-from pegboard.dialects.dialect import Dialect
-from pegboard.dialects.keywords import counts_of
-from pegboard.dialects.values import without_added_nulls
-from pegboard.schema.references import schemas
+from pegboard.schema import schemas, without_added_nulls
+from pegboard_clients.dialects.dialect import Dialect
+from pegboard_clients.dialects.keywords import counts_of
 from schema_strategies import SCHEMAS, VALUES
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}

@@ -7,22 +7,19 @@ from typing import Any, Final, cast
 
 from attrs import define, field
 
+from pegboard import AudioContent, FileContent, ImageContent, LinkContent, NamedTool, TextContent, ToolCall
 from pegboard.errors import ExportError, did_you_mean, suggest
-from pegboard.json import is_object, json_problems, json_text, strict_json
+from pegboard.json import is_object, json_text
 from pegboard.messages import ModelResponse
-from pegboard.request.model_request import NamedTool, ToolChoice
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import (
+from pegboard.request import ToolChoice
+from pegboard.tools import (
     BINARY,
-    AudioContent,
     Content,
-    FileContent,
-    ImageContent,
-    LinkContent,
-    TextContent,
+    arguments_object,
     encodable_text,
     is_text_type,
     media_type,
+    parsed_object,
     plain_type,
     text_of_file,
 )
@@ -205,44 +202,8 @@ def render_json(value: object) -> str:
         return f"a {type(value).__name__} that isn't JSON"
 
 
-INVALID: Final = "INVALID_JSON"
-"""The key of arguments that weren't a JSON object."""
-
 INPUT: Final = "input"
 """The only argument of a freeform tool."""
-
-MOST_INVALID: Final = 2_000
-"""Characters of invalid arguments that are sent: enough for the model to see the fault."""
-
-_NO_JSON: Final = "arguments that aren't JSON"
-
-
-def arguments_object(call: ToolCall) -> JsonObject:
-    """A call's arguments as a JSON object, also if encoded twice; invalid ones as text under `INVALID_JSON`.
-
-    Never raises.
-    """
-    if isinstance(call.arguments, Mapping):
-        try:
-            taken = dict(call.arguments)
-        except Exception:  # noqa: BLE001  a host's mapping may raise anything
-            return {INVALID: _NO_JSON}
-        return {INVALID: _NO_JSON} if json_problems(taken) else taken
-    text = _text(call.arguments)
-    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
-    parsed = parsed_object(text)
-    if parsed is None and text.lstrip().startswith('"'):
-        parsed = _encoded_twice(text)
-    return {INVALID: cut} if parsed is None else parsed
-
-
-def _encoded_twice(text: str) -> JsonObject | None:
-    """The object in a JSON text that is a string: with `coerce`, the call ran with it."""
-    try:
-        inner: Any = strict_json(text.encode())
-    except ValueError:
-        return None
-    return parsed_object(inner) if isinstance(inner, str) and inner.lstrip().startswith("{") else None
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -251,7 +212,7 @@ def arguments_text(call: ToolCall) -> str:
     The model's own text is left unchanged if it is one; invalid text goes under `INVALID_JSON`, as servers that parse
     the arguments of earlier calls would reject every later request.
     """
-    text = _text(call.arguments)
+    text = _text(call)
     is_object = isinstance(call.arguments, Mapping) or (
         text.lstrip().startswith("{") and parsed_object(text) is not None
     )
@@ -261,28 +222,13 @@ def arguments_text(call: ToolCall) -> str:
 def input_text(call: ToolCall) -> str:
     """The free text of a freeform tool's call; its arguments as text if there is none. Never raises."""
     given = call.arguments
-    parsed = given if isinstance(given, Mapping) else parsed_object(_text(given))
+    parsed = given if isinstance(given, Mapping) else parsed_object(_text(call))
     free = None if parsed is None or len(parsed) != 1 else parsed.get(INPUT)
-    return encodable_text(free) if isinstance(free, str) else _text(given)
+    return encodable_text(free) if isinstance(free, str) else _text(call)
 
 
-def parsed_object(text: str) -> JsonObject | None:
-    """Parses a JSON object; an empty one for blank text and `null`, `None` for anything else. Never raises.
-
-    As strict as the validation of calls: no duplicate keys, NaN or infinities.
-    """
-    if not text.strip():
-        return {}
-    try:
-        value: Any = strict_json(text.encode())
-    except ValueError:
-        return None
-    if value is None:
-        return {}
-    return value if is_object(value) and not json_problems(value) else None
-
-
-def _text(given: str | bytes | Mapping[str, Any]) -> str:
+def _text(call: ToolCall) -> str:
+    given = call.arguments
     if isinstance(given, bytes):
         return given.decode(errors="backslashreplace")
     if isinstance(given, str):
@@ -290,7 +236,7 @@ def _text(given: str | bytes | Mapping[str, Any]) -> str:
     try:
         return encodable_text(json_text(dict(given)))
     except Exception:  # noqa: BLE001  not JSON, or a host's mapping that raises
-        return str(json_text({INVALID: _NO_JSON}))
+        return str(json_text(arguments_object(call)))
 
 
 ANSWER_TEXT: Final = 16 << 20

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from pegboard.dialects.combinators import same, with_notes
-from pegboard.dialects.dialect import (
+from pegboard.json import is_array, is_object
+from pegboard.schema import NAMED, NOTES, ONE, SOME, is_of
+from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.combinators import same, with_notes
+from pegboard_clients.dialects.dialect import (
     Place,
     Step,
     described,
@@ -18,11 +21,7 @@ from pegboard.dialects.dialect import (
     only,
     without,
 )
-from pegboard.dialects.references import types_of
-from pegboard.json import is_array, is_object, json_problems
-from pegboard.schema.messages import Coercion, is_of
-from pegboard.schema.references import NAMED, NOTES, ONE, SOME
-from pegboard.typing import JsonObject, JsonSchema
+from pegboard_clients.dialects.references import types_of
 
 _WITHIN: Final = ("string", "number", "boolean", "object", "null")
 _ALL: Final = ("string", "number", "boolean", "object", "array", "null")
@@ -444,20 +443,3 @@ def required_properties(schema: JsonSchema, _place: Place) -> JsonSchema:
     others: Any = schema.get("additionalProperties")
     rule: JsonSchema = others if is_object(others) else {}
     return {**schema, "properties": {**properties, **dict.fromkeys(missing, rule)}}
-
-
-def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject:
-    """Converts a strict call's arguments to the tool's own schema.
-
-    Removes members that are null where the schema neither accepts null nor requires the property: a strict dialect
-    requires every property, and the model omits one by null. Among alternatives, the one that fits with the fewest
-    removals counts.
-
-    Args:
-        arguments: The parsed arguments; not changed. Values that aren't JSON, or nested too deep, are returned as is.
-        schema: The tool's own input schema, not the rewritten one.
-
-    Returns:
-        The arguments themselves if nothing is removed, else a copy.
-    """
-    return arguments if json_problems(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]

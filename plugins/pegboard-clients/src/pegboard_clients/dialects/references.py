@@ -8,11 +8,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field
 
-from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 from pegboard.json import is_object
-from pegboard.schema.messages import type_of
-from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, recursive_definitions
+from pegboard.schema import NOTES, REFERENCES, References, Steps, mapped, recursive_definitions, type_of
 from pegboard.typing import JsonSchema
+from pegboard_clients.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 
 PREFIX: Final = "#/$defs/"
 """The prefix of every reference after `named_definitions`; a definition's name follows."""

@@ -4,7 +4,7 @@ import pytest
 from google.genai.types import JSONSchema, Schema
 
 from fake_vendors.rules import dialects as providers
-from pegboard.dialects.dialect import Change, Dialect
+from pegboard_clients.dialects.dialect import Change, Dialect
 
 DIALECTS = {each.name: each for each in vars(providers).values() if isinstance(each, Dialect)}
 TEXT, NULL = {"type": "string"}, {"type": "null"}
