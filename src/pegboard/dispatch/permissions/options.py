@@ -46,7 +46,8 @@ git:rebase git:difftool git:submodule: -x --exec --extcmd
 git:tag: =.*signature
 git:grep: -O --open-files-in-pager --textconv!
 git:cat-file: --textconv! --filters! --batch-command!
-git:filter-branch: =.*
+git:filter-branch: =.* --env-filter --tree-filter --index-filter --parent-filter --msg-filter --commit-filter
+git:filter-branch: --tag-name-filter --setup
 hg: --config
 svn: --diff-cmd --diff3-cmd --merge-cmd --editor-cmd --config-option
 tar bsdtar: -I -F --to-command --use-compress-program --checkpoint-action --info-script --new-volume-script
@@ -84,6 +85,8 @@ fzf: --preview --bind
 mysql mariadb: --pager --init-command
 sqlite: -cmd #2
 docker podman: --entrypoint
+dpkg apt apt-get aptitude: --pre-invoke --post-invoke -o --option
+mutt neomutt ghc: -e
 start-stop-daemon: -x -a --exec --startas
 xterm konsole: -e
 exiftool: -if -config
