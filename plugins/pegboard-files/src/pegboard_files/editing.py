@@ -179,9 +179,8 @@ def line_list(lines: Sequence[int]) -> str:
 
 def _places(text: str, old: str, deadline: Deadline, *, overlapping: bool) -> Iterator[tuple[int, int]]:
     """Start and end of each occurrence of a part; a line end of it is one line end, whatever the file has."""
-    crlf = "\r\n" in text and "\n" in old
-    if crlf or "\r\n" not in text:
-        old = old.replace("\r\n", "\n")
+    crlf = "\n" in old and "\r\n" in text
+    old = old.replace("\r\n", "\n")
     searched = text.replace("\r\n", "\n") if crlf else text
     at, last, begin = searched.find(old), 0, 0
     while at >= 0:
