@@ -14,6 +14,7 @@ USES = [
     ),
     ("from pegboard.tools.content import (\n  BINARY, # x\n)", ["tools.content.BINARY (use pegboard.tools.BINARY)"]),
     ("def f():\n    from pegboard.tools import Handler, spec", ["tools.spec"]),
+    ("from pegboard.tools import (\n  Handler,  # a (b)\n  spec,\n)", ["tools.spec"]),
     ("from pegboard import tool, \\\n    registry as r", ["registry"]),
     ("from pegboard.tools.spec import HOST as H", ["tools.spec.HOST (use pegboard.tools.HOST)"]),
     ("from pegboard import *\nfrom pegboard.schema import converter, types", ["schema.types"]),

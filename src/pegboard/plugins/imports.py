@@ -31,10 +31,10 @@ PUBLIC: Final = (
 _CORE: Final = Path(__file__).parents[1]
 _MOST_BYTES: Final = 1024 * 1024
 _MOST_LISTED: Final = 3
-_MENTION: Final = re.compile(
-    r"\bfrom\s+(pegboard(?:\.\w+)*)\s+import\s+(\([^)]*\)|(?:\\\n|[^\n])+)"
-    r"|\b(pegboard(?:\s*\.\s*\w+)+)(:?)"
-    r"|\b(?:import|import_module|__import__|find_spec|run_module)\b[^\n]*\bpegboard\b"
+_MENTION: Final = re.compile(  # with bounds, so that no file takes long
+    r"\bfrom\s+(pegboard(?:\.\w+){0,9})\s+import\s+(\((?:[^)#]|#[^\n]*+){0,5000}+\)|(?:\\\n|[^\n])+)"
+    r"|\b(pegboard(?:\s*\.\s*\w+){1,9})(:?)"
+    r"|\b(?:import|import_module|__import__|find_spec|run_module)\b[^\n]{0,200}\bpegboard\b"
 )
 _PLACE: Final = re.compile(r"pegboard(?:\.\w+)*(?::\w[\w.]*)?")
 _OF_MODULES: Final = ("import_module", "__import__", "find_spec", "run_module")
@@ -123,7 +123,7 @@ def is_private(name: str, module: str = "pegboard") -> bool:
         name: The name of a module of pegboard, or of something in it.
         module: The part of it that certainly is a module, whether it exists or not.
     """
-    parts, inside = name.split("."), list[str]()
+    parts, inside = name.split(".", 9), list[str]()
     while (found := ".".join(parts)) != module and found not in _modules():
         inside.append(parts.pop())
     return found not in PUBLIC or any(part.startswith("_") and not part.startswith("__") for part in inside)
