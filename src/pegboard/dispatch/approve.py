@@ -75,7 +75,7 @@ def _are_large(arguments: Mapping[str, Any]) -> bool:
 
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    granted, arguments, context = granted_to(state), state.arguments, state.context.request
+    granted, arguments, context = granted_to(state), state.arguments, state.request
     state.judged, state.access = policy.evaluation(arguments, context, granted), None
     decision = policy.decide(arguments, context, granted, state.judged)
     if decision.action == "deny":
@@ -100,7 +100,7 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
 def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
     """The rules' decision on an `Ask` of a call or its callback; and the text of exactly this for a grant."""
     policy = policy_of(state.services.current.permissions, asking_tool(state))
-    folders = policy.folders(state.arguments, state.context.request)
+    folders = policy.folders(state.arguments, state.request)
     return policy.asked(asked.permission, asked.patterns, folders, granted)
 
 
@@ -165,7 +165,7 @@ def asking_tool(state: CallState) -> Tool:
 
 def granted_to(state: CallState) -> tuple[Rule, ...]:
     """The grants of this call's session, as rules."""
-    return state.services.grants.rules(session_key(state.context.request), tool_key(asking_tool(state)))
+    return state.services.grants.rules(session_key(state.request), tool_key(asking_tool(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
@@ -175,7 +175,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
         state: The call.
         facts: The other attributes of the request, `permission` at least.
     """
-    tool, context = asking_tool(state), state.context
+    tool, context = asking_tool(state), state.request
     text = str(json_text(dict(state.arguments)))
     return ApprovalRequest(
         attrs.evolve(state.call, name=tool.name, arguments=text),
@@ -192,8 +192,14 @@ def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
     if state.deadline is None:
         grace, watchdog = state.services.limits.grace, state.services.watchdog
-        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
+        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.made_context)
     return state.deadline
+
+
+def runs_in_thread(state: CallState) -> bool:
+    """Whether the call's tool runs in a thread, which has a portal to the loop."""
+    made = state.made_context
+    return made is not None and made.internals.portal is not None
 
 
 @contextmanager
@@ -204,7 +210,7 @@ def paused_deadlines(state: CallState) -> Generator[None]:
     """
     loop, paused, call = asyncio.get_running_loop(), list[Deadline](), state
     while call is not None:
-        if call.since is not None and call.context.internals.portal is None:
+        if call.since is not None and not runs_in_thread(call):
             deadline_of(call)  # in its first step it has none yet
         paused += [each for each in (call.deadline, call.callback) if each and each.task.get_loop() is loop]
         call = call.around
@@ -302,7 +308,7 @@ def _once(state: CallState, request: ApprovalRequest) -> str:
 
     A call without an id is identified by its place in its message.
     """
-    context, call = state.context.request, state.call.id or state.index
+    context, call = state.request, state.call.id or state.index
     message = None if (context.message or "").startswith(BATCH) else context.message
     if message is None and (not state.call.id or _MADE_ID.fullmatch(state.call.id)):
         return ""
@@ -343,10 +349,10 @@ async def ask_inside(state: CallState, asked: Ask) -> None:
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     """Whether the rules let a running call access something; see `ToolContext.allows`."""
-    permissions, context = state.services.current.permissions, state.context
+    permissions = state.services.current.permissions
     if state.access is None or state.access[0] is not permissions:
         policy = policy_of(permissions, asking_tool(state))
-        state.access = permissions, policy.access(state.arguments, context.request, granted_to(state), state.judged)
+        state.access = permissions, policy.access(state.arguments, state.request, granted_to(state), state.judged)
     return state.access[1](permission, subject)
 
 
@@ -466,7 +472,7 @@ def _check_approved(state: CallState) -> None:
 
 
 async def _approve(state: CallState, request: ApprovalRequest) -> None:
-    tool, context = asking_tool(state), state.context.request
+    tool, context = asking_tool(state), state.request
     arguments = request.arguments
 
     def decide(granted: tuple[Rule, ...]) -> Decision:

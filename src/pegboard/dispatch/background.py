@@ -120,7 +120,6 @@ async def _seen(state: CallState, result: ToolResult) -> _Seen:
     if "after_tool" not in state.services.callbacks:
         return result, None
     later = CallState(state.call, attrs.evolve(state.context, cancelled=False, deadline=None), state.services)
-    later.context.internals.frame = later
     later.tool, later.arguments, later.index = state.tool, state.arguments, state.index
     await finish(later, result)
     return later.result or result, later.fatal

@@ -437,14 +437,13 @@ class Batch:
 
     def _actions(self, states: Sequence[CallState]) -> Actions:
         """The merged actions of the calls, without those of pending calls."""
-        asked = [state.context.internals.pending_actions for state in states if state.pending is None]
+        made = (state.made_context for state in states if state.pending is None)
+        asked = [None if each is None else each.internals.pending_actions for each in made]
         if not any(asked):
             return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
-        base = states[0].context.request.state if states else None
-        return attrs.evolve(
-            merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions)
-        )
+        base = states[0].request.state if states else None
+        return attrs.evolve(merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""

@@ -214,7 +214,7 @@ def _chain_of(state: CallState, hook: str) -> Chain:
 
 def _applies(state: CallState, link: Callback) -> bool:
     try:
-        return link.where is None or (state.tool is not None and link.where(state.tool, state.context.request))
+        return link.where is None or (state.tool is not None and link.where(state.tool, state.request))
     except Exception as error:  # of a host's predicate
         raise _failure(state, link, error) from error
 

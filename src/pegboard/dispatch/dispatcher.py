@@ -202,7 +202,7 @@ class Dispatcher:
         except CallError:
             tool = None
         try:
-            authorized = await services.threads.run(resumed.authorize, services.grants, state.context.request, tool)
+            authorized = await services.threads.run(resumed.authorize, services.grants, state.request, tool)
         except CallError as error:
             state.error = error
             feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback

@@ -216,7 +216,7 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
     """Calls each repairer; the first answer is the repaired call."""
     from pegboard.dispatch.callbacks import Chain  # imports asyncio
 
-    services, asker = state.services, state.context.request
+    services, asker = state.services, state.request
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
@@ -271,7 +271,8 @@ def _take(state: CallState, call: ToolCall, done: str) -> None:
     note(state, "repaired", (done,))
     state.call, state.repaired, state.error = call, done, None
     state.tool, state.arguments, state.parsed, state.coercions = None, NO_ARGUMENTS, False, ()
-    state.context.tool = call.name
+    if state.made_context is not None:
+        state.made_context.tool = call.name
 
 
 def _failure(error: CallError, link: Callback, failed: BaseException) -> CallError:

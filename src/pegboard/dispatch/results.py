@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from pegboard.dispatch.state import CallState
+from pegboard.dispatch.state import CallState, time_limit
 from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.json import MAX_DEPTH, json_problems
@@ -311,14 +311,6 @@ def limits_of(state: CallState) -> ResultLimits:
     return state.services.limits.results if own is None else own
 
 
-def time_limit(state: CallState, tool: Tool) -> float | None:
-    """The time limit of the call in seconds."""
-    limit, longest = tool.policy.timeout, state.services.longest
-    if limit is None:
-        limit = state.services.limits.timeout
-    return limit if longest is None else longest if limit is None else min(limit, longest)
-
-
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     """The result, truncated if it is too long; in a thread, as that writes a file."""
     limits = limits_of(state)
@@ -329,11 +321,12 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
 
 def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
     """The call's result store, key of its user and session there, and name of the tool that reads it."""
-    store, offered = state.services.result_store, {tool.name for tool in state.context.offered}
+    made, store = state.made_context, state.services.result_store
+    offered = {tool.name for tool in (state.services.tools if made is None else made.offered)}
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return store, reader_of(state.context), reader
+    return store, reader_of(state.request), reader
 
 
 # Exceptions -----------------------------------------------------------------------------------------------------------

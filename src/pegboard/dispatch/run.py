@@ -14,13 +14,13 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import CallableKind, maybe_await
-from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
+from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again, runs_in_thread
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
-from pegboard.dispatch.results import MOST_VALUES, number_of_values, time_limit
-from pegboard.dispatch.state import CallState, plain, read_only
+from pegboard.dispatch.results import MOST_VALUES, number_of_values
+from pegboard.dispatch.state import CallState, plain, read_only, time_limit
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
@@ -110,7 +110,7 @@ def lock_request_of(state: CallState, tool: Tool) -> LockRequest:
     """The call's lock request, cached until its arguments change."""
     known = state.locks_wanted
     if known is None or known[0] is not state.arguments:
-        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.request)
+        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.request)
         if state.scheduler is not None:
             state.scheduler.set_request(state.index, known[1])
     return known[1]
@@ -206,7 +206,8 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     if state.since is None:
         services, limit = state.services, time_limit(state, tool)
         state.since = now
-        state.context.deadline = None if limit is None else now + limit
+        if (made := state.made_context) is not None:
+            made.deadline = None if limit is None else now + limit
         if services.events is not None:
             emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
         return limit
@@ -248,7 +249,8 @@ async def _finish(
 ) -> None:
     deadline = deadline_of(state)
     deadline.seconds = limit
-    if state.context.internals.portal is not None:
+    in_thread = runs_in_thread(state)
+    if in_thread:
         deadline.watchdog = None
     try:
         state.value = await finish_within(deadline, coroutine, waits_for)
@@ -258,8 +260,8 @@ async def _finish(
     except asyncio.CancelledError:
         _give_up(state, deadline)
         raise
-    if state.context.internals.portal is not None:
-        state.context.internals.portal.close()
+    if in_thread:
+        _close_portal(state)
 
 
 def _off_the_loop(tool: Tool, handler: Handler) -> bool:
@@ -271,11 +273,16 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
-    state.context.cancelled = True
-    if (portal := state.context.internals.portal) is not None:
-        portal.close()
+    if state.made_context is not None:
+        state.made_context.cancelled = True
+    _close_portal(state)
     if deadline.was_ignored:
         state.services.watchdog.given_up += 1
+
+
+def _close_portal(state: CallState) -> None:
+    if state.made_context is not None and (portal := state.made_context.internals.portal) is not None:
+        portal.close()
 
 
 def _timeout_error(tool: Tool, state: CallState) -> CallError:
@@ -295,7 +302,7 @@ def still_running_note(state: CallState) -> str:
 
 def may_still_run(state: CallState) -> bool:
     """Whether work of an ended call may still run: its thread, or tasks of a closed coroutine."""
-    return state.context.internals.portal is not None or (state.deadline is not None and state.deadline.was_ignored)
+    return runs_in_thread(state) or (state.deadline is not None and state.deadline.was_ignored)
 
 
 async def _call_plain(

@@ -40,17 +40,16 @@ enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclo
 
 def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
     """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
-    provided = services.provided
-    assert provided is not None
+    around = enclosing_call.get()
     if isinstance(context, ToolContext):
-        own = _completed(context, call, services, provided.over(context.services))
-        own.internals.pending_actions = context.actions
-    else:
-        values = {} if context.values is None else context.values
-        own = ToolContext(context, call.id, call.name, values, provided, offered=services.tools, host=services.host)
-    own.internals.frame = state = CallState(call, own, services)
-    if (around := enclosing_call.get()) is not None:
-        state.around, own.depth = around, max(own.depth, around.context.depth + 1)
+        assert services.provided is not None
+        shared, context = context, _completed(context, call, services, services.provided.over(context.services))
+        context.internals.pending_actions = shared.actions
+        if around is not None:
+            context.depth = max(context.depth, around.depth + 1)
+    state = CallState(call, context, services)
+    if around is not None:
+        state.around, state.depth = around, max(state.depth, around.depth + 1)
     return state
 
 
@@ -58,14 +57,13 @@ def nested_state(outer: CallState, call: ToolCall) -> CallState:
     """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
     own = _completed(context, call, outer.services, context.services)
-    own.depth = context.depth + 1
+    own.depth = outer.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
     state = CallState(call, own, outer.services)
     state.around = outer
     state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
-    own.internals.frame = state
     return state
 
 
@@ -145,20 +143,27 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
                 break
     except BaseException as error:  # noqa: BLE001  SystemExit, too, fails this call only
         _fail(state, error)
-    if pipeline.afterwards or state.goes_on or state.context.internals.container is not None:
+    made = state.made_context
+    if pipeline.afterwards or state.goes_on or (made is not None and made.internals.container is not None):
         await _end(state)
     elif state.error is not None:
         _settle_error(state)
-    internals = state.context.internals
-    internals.frame = state.context.listener = None  # the context can't be used any more
-    if internals.pending_actions is not None:
-        _show(state, internals.pending_actions)
+    _close(state)
+
+
+def _close(state: CallState) -> None:
+    """Ends the use of the call's context, if it has one, and adds what the call has set there to its result."""
+    made = state.made_context
+    if made is not None:
+        made.internals.frame = made.listener = None  # the context can't be used any more
+        if made.internals.pending_actions is not None:
+            _show(state, made.internals.pending_actions)
 
 
 def is_too_deep(state: CallState) -> bool:
     """Whether a call is nested too deeply; if so, sets its result. Its callbacks don't run, as they may call again."""
     most = state.services.limits.depth
-    if state.context.depth <= most:
+    if state.depth <= most:
         return False
     text = f"{state.call.name} was not run: its call is nested more than {most} deep."
     state.result = ToolResult.error("limit", text)
@@ -176,7 +181,7 @@ async def run_alone(state: CallState) -> None:
     if listens:
         emit_pending(state)
     try:
-        if not (state.context.depth and is_too_deep(state)):
+        if not (state.depth and is_too_deep(state)):
             await run_stages(state)
     except asyncio.CancelledError:
         state.error = CallError("aborted", f"{state.call.name} was aborted.")
@@ -196,10 +201,7 @@ async def finish(state: CallState, result: ToolResult | None = None) -> None:
     """
     state.result = result
     await _end(state)
-    internals = state.context.internals
-    internals.frame = state.context.listener = None
-    if internals.pending_actions is not None:
-        _show(state, internals.pending_actions)
+    _close(state)
 
 
 async def _prepare_again(state: CallState, error: CallError) -> None:
@@ -239,8 +241,8 @@ async def _end(state: CallState) -> None:
         except BaseException as error:  # noqa: BLE001  of a callback, as above
             _fail(state, error)
     _settle_error(state)
-    if state.context.internals.container is not None:
-        await state.context.internals.close_services(failure)
+    if (made := state.made_context) is not None:
+        await made.internals.close_services(failure)
 
 
 def _show(state: CallState, pending: PendingActions) -> None:

@@ -214,8 +214,10 @@ class CallState:
 
     Attributes:
         call: The model's call; by `repair`, the repaired one.
-        context: The tool's context.
+        request: The user and the model that the call runs for.
         services: The services that calls share.
+        depth: The number of calls that enclose this one.
+        made_context: The call's context, once something has asked for it by `context`.
         index: The call's place in its batch, from 0.
         taken_in: When the call was received, in seconds of `time.monotonic()`; set if there is an event listener.
         scheduler: The scheduler of its batch, or `None`.
@@ -290,7 +292,36 @@ class CallState:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(self, call: ToolCall, context: ToolContext, services: CallServices) -> None:
+    def __init__(self, call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> None:
         self.call = call
-        self.context = context
         self.services = services
+        if isinstance(context, ToolContext):
+            self.request, self.made_context, self.depth = context.request, context, context.depth
+            context.internals.frame = self
+        else:
+            self.request, self.made_context, self.depth = context, None, 0
+
+    @property
+    def context(self) -> ToolContext:
+        """The context that the call's tool and callbacks get, made when something asks for it."""
+        made = self.made_context
+        if made is None:
+            services, request, call = self.services, self.request, self.call
+            values = {} if request.values is None else request.values
+            provided = () if services.provided is None else (services.provided,)
+            made = ToolContext(
+                request, call.id, call.name, values, *provided, offered=services.tools, host=services.host
+            )
+            made.depth, made.internals.frame = self.depth, self
+            if self.since is not None and self.tool is not None and (limit := time_limit(self, self.tool)) is not None:
+                made.deadline = self.since + limit
+            self.made_context = made
+        return made
+
+
+def time_limit(state: CallState, tool: Tool) -> float | None:
+    """The time limit of the call in seconds."""
+    limit, longest = tool.policy.timeout, state.services.longest
+    if limit is None:
+        limit = state.services.limits.timeout
+    return limit if longest is None else longest if limit is None else min(limit, longest)

@@ -29,10 +29,10 @@ from pegboard.dispatch.executors.execution import (
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.results import shape, time_limit
+from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import DispatchHost, run_stages
-from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions, time_limit
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.json import StructureError, digest_of, problem
 from pegboard.schema.converter import JsonRecord, read_record
@@ -435,9 +435,7 @@ class LocalExecutor:
         host = _Host(approvals=request.approvals)
         context = request.context(host=host)
         services = self._services.evolve(limits=limits, longest=request.timeout, host=host, approver=host.answer)
-        context.internals.frame = state = CallState(
-            ToolCall(request.tool, request.arguments, request.call_id), context, services
-        )
+        state = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, services)
         await run_stages(state)
         if state.fatal is not None:
             raise state.fatal
