@@ -59,6 +59,7 @@ from pegboard.schema.converter import (
     reporting,
 )
 from pegboard.schema.references import compiled
+from pegboard.schema.straight import straight_hook
 from pegboard.schema.text_types import nearest_notation, notation_of
 from pegboard.schema.validator import Validator
 
@@ -92,7 +93,8 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
         if hook is None:
             _pending[adapter] = lambda value, _: structure_hook(adapter)(value, None)
             try:
-                hook = _STRUCTURE[type(adapter)](adapter)
+                make = partial(_STRUCTURE[type(adapter)], adapter)
+                hook = straight_hook(adapter, make, structure_hook, same)
             finally:
                 del _pending[adapter]
             if len(_hooks) >= _MOST_HOOKS:

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from attrs import frozen
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from pegboard.json import StructureError
+from pegboard.schema.conversion import _STRUCTURE, as_structure_error, same, structure_hook, to_json_data
+from pegboard.schema.straight import straight_hook
+from pegboard.schema.types import adapter_of
+from strategies import EACH_KIND, TypeCase, mutated, type_cases
+
+wide = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+
+
+def outcome(hook, value):
+    """What a hook makes of a value, or the error's text and path."""
+    try:
+        made = hook(value, None)
+    except Exception as error:  # noqa: BLE001
+        error = as_structure_error(error)
+        return StructureError, str(error)
+    return type(made), made
+
+
+def check_is_the_usual(case: TypeCase, value: object) -> None:
+    adapter = adapter_of(case.annotation)
+
+    def make():
+        return _STRUCTURE[type(adapter)](adapter)
+
+    assert outcome(straight_hook(adapter, make, structure_hook, same), value) == outcome(make(), value)
+
+
+@wide
+@given(st.data(), st.sampled_from(EACH_KIND) | type_cases())
+def test_straight_structuring_gives_what_the_usual_hook_gives(data, case):
+    value = to_json_data(data.draw(case.values))
+    check_is_the_usual(case, value)
+    check_is_the_usual(case, data.draw(mutated(value)))
+
+
+@frozen
+class Step:
+    """A step, perhaps of others."""
+
+    name: str
+    inner: list[Step]
+
+
+@frozen
+class Range:
+    """A range."""
+
+    first: int
+    last: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.last < self.first:
+            raise ValueError("last must not be below first")
+
+
+def test_a_recursive_class_is_structured_at_any_depth():
+    value = {"name": "a", "inner": [{"name": "b", "inner": [{"name": "c", "inner": []}]}]}
+    assert structure_hook(adapter_of(Step))(value, None) == Step("a", [Step("b", [Step("c", [])])])
+
+
+def test_a_constructor_that_refuses_is_reported_with_its_place():
+    hook = structure_hook(adapter_of(list[Range]))
+    with pytest.raises(Exception, match=r"\[1\]: .*last must not be below first") as caught:
+        hook([{"first": 1, "last": 2}, {"first": 2, "last": 1}], None)
+    assert str(as_structure_error(caught.value)).startswith("[1]")
+
+
+PROGRAM = """
+import asyncio, sys
+from attrs import frozen
+from pegboard import ToolRegistry, tool
+
+@frozen
+class Point:
+    x: float
+
+@tool
+async def far(points: list[Point]) -> int:
+    "Counts."
+    return len(points)
+
+registry = ToolRegistry()
+registry.register(far)
+assert asyncio.run(registry.call("far", '{"points": [{"x": 1}]}')).structured_content == {"result": 1}
+print("cattrs" in sys.modules)
+"""
+
+
+def test_a_program_whose_types_are_straight_does_not_import_cattrs():
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False"]
