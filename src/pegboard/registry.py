@@ -319,9 +319,10 @@ class ToolRegistry(Contributions):
             services = self._services_for(resolved)
         if approver is not None:
             services = services.evolve(approver=approver)
-        call = ToolCall(name, {} if arguments is None else arguments, call_id)
-        state = services.begin(call, EMPTY_CONTEXT if context is None else context, services)
-        await services.run(state)
+        arguments, context = {} if arguments is None else arguments, EMPTY_CONTEXT if context is None else context
+        begin = services.new if type(context) is ReadonlyContext else services.begin
+        state = begin(name, arguments, call_id, context, services)
+        await services.run(state, is_alone=True)
         if state.fatal is not None:
             raise state.fatal
         assert state.result is not None

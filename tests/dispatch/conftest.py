@@ -8,7 +8,7 @@ import pytest
 
 from pegboard import Tool, ToolCall, ToolContext, ToolSpec
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import pipeline_for, run_stages
+from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.threads import WorkerPool
 from pegboard.tools import Handler
@@ -62,10 +62,10 @@ def prepare(threads):
 
         given = {"before_tool": before, "after_tool": after, "on_tool_error": on_error}
         callbacks = {hook: links(functions) for hook, functions in given.items() if functions}
-        services = CallServices(find, threads, callbacks, limits, threads, pipeline=pipeline_for(callbacks))
+        services = CallServices(find, threads, callbacks, limits, threads)
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
-        return CallState(call, context or ToolContext(), services)
+        return CallState.of(call, context or ToolContext(), services)
 
     return prepare
 
@@ -76,7 +76,7 @@ def send(prepare):
 
     def send(tool, arguments=None, **options):
         state = prepare(tool, arguments, **options)
-        asyncio.run(run_stages(state))
+        asyncio.run(run_call(state))
         return state
 
     return send

@@ -59,7 +59,9 @@ def prepared():
         services = CallServices(
             lambda name: tool, threads, limits=limits, current=current, grants=grants or MemoryGrants()
         )
-        made = CallState(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), services)
+        made = CallState.of(
+            ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), services
+        )
         made.tool, made.arguments = tool, {"line": line}
         return made
 
@@ -340,7 +342,7 @@ def again_with(state, answer, script=(), **options):
     """The same call, run again in another process."""
     (pending,) = PendingCalls.loads(PendingCalls([state.pending]).dumps("k" * 32), "k" * 32)
     again = a_call(script, **options)
-    again.call = pending.call
+    again.replace(pending.call)
     again.approval, again.context.confirmation = resumed(pending, answer)
     return again
 

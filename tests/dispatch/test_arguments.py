@@ -21,7 +21,6 @@ from pegboard import (
     Policy,
     Tool,
     ToolCall,
-    ToolContext,
     ToolRegistry,
     ToolsetFunction,
 )
@@ -29,10 +28,8 @@ from pegboard.callbacks import nonblocking
 from pegboard.dispatch import arguments as module
 from pegboard.dispatch.arguments import coerced, parse, parse_arguments, parse_call
 from pegboard.dispatch.find import unknown
-from pegboard.dispatch.state import CallServices, CallState
 from pegboard.events import ArgumentsSoFar, Partial, parse_partial
 from pegboard.json import MAX_DEPTH, canonical_json, json_problems
-from pegboard.threads import WorkerPool
 from schema_strategies import SCHEMAS, VALUES
 from strategies import JSON_TREES, json_values
 
@@ -40,12 +37,8 @@ ENOUGH = 1_000_000
 
 
 def taken(arguments, **limits):
-    """The arguments of a call after the stage `parse`."""
-    services = CallServices(lambda _: None, WorkerPool(), limits=Limits(**limits))
-    state = CallState(ToolCall("probe", arguments), ToolContext(), services)
-    parse(state)
-    assert state.parsed
-    return state.arguments
+    """The arguments of a call, once they are parsed."""
+    return parse(arguments, Limits(**limits))
 
 
 def problems(arguments, **limits):

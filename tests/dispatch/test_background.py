@@ -53,7 +53,7 @@ def state():
     def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
         services = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
-        made = CallState(ToolCall(tool.name, {}, call_id), context, services)
+        made = CallState.of(ToolCall(tool.name, {}, call_id), context, services)
         made.tool, made.result = tool, ToolResult("job 7")
         return made
 

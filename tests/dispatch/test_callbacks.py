@@ -24,7 +24,7 @@ from pegboard import (
 from pegboard.callbacks import Callback, nonblocking
 from pegboard.catalogue import LazyPlugin
 from pegboard.dispatch.callbacks import wrapped
-from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.stages import run_call
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.events import CallCompleted, CallSuspended
 from pegboard.timeout import Watchdog
@@ -268,8 +268,8 @@ def test_on_error_sees_a_returned_error_result(make, send, answer):
 
 def test_on_error_is_skipped_for_a_call_that_the_provider_has_executed(make, prepare, diary):
     state = prepare(make(diary.tool), on_error=[diary.callback("on error")], after=[diary.callback("after")])
-    state.call = ToolCall("probe", provider_executed=True)
-    asyncio.run(run_stages(state))
+    state.replace(ToolCall("probe", provider_executed=True))
+    asyncio.run(run_call(state))
     assert (state.result.kind, diary) == ("not_executed", ["after"])
     assert state.result.text == "probe was not run here: the model's provider has executed it."
 
@@ -399,7 +399,7 @@ async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, d
         await asyncio.Event().wait()
 
     state = prepare(make(diary.tool), **{stage: [stuck]})
-    task = asyncio.ensure_future(run_stages(state))
+    task = asyncio.ensure_future(run_call(state))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -486,7 +486,7 @@ async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, 
     callbacks = {stage: [hangs if is_plain else hangs_too]}
     stuck = prepare(make(function), limits=limits, **callbacks)
     other = prepare(make(lambda: "fine"))
-    await asyncio.gather(run_stages(stuck), run_stages(other))
+    await asyncio.gather(run_call(stuck), run_call(other))
     let_go.set()
     assert (stuck.result.kind, other.result.text) == ("callback_failure", "fine")
     ((who, error),) = logged()
@@ -514,7 +514,7 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps
     dog = Watchdog(limit=-1.0, report=lambda name, *_: seen.append(name))
     dog.is_running = True
     state.services = state.services.evolve(watchdog=dog)
-    asyncio.run(run_stages(state))
+    asyncio.run(run_call(state))
     assert seen.count("callback of plugin 0") >= steps
 
 

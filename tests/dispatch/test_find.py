@@ -25,7 +25,7 @@ from pegboard import (
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
-from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.tool import LateHandler
@@ -108,16 +108,16 @@ def test_not_offered_lists_the_offered_tools():
 
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
     state = prepare(make(lambda: pytest.fail("it ran")))
-    state.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
-    asyncio.run(run_stages(state))
+    state.replace(ToolCall("probe", error=CallFault("cut_off", "The answer was cut off.")))
+    asyncio.run(run_call(state))
     assert (state.result.kind, state.result.text) == ("cut_off", "The answer was cut off.")
 
 
 def test_what_is_wrong_with_a_marked_call_can_be_read_by_repairers(make, prepare):
     state = prepare(make(print))
-    state.call = ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",)))
+    state.replace(ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",))))
     with pytest.raises(CallError) as caught:
-        find(state)
+        asyncio.run(find(state))
     assert (caught.value.kind, caught.value.problems) == ("invalid_arguments", ("a: wrong",))
 
 
@@ -249,29 +249,24 @@ def state_of(make, threads):
         callbacks = {"repair_call": links} if links else {}
         facts.setdefault("tools", tuple(known.values()))
         services = CallServices(look, threads, callbacks, limits or Limits(), threads, **facts)
-        return CallState(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
+        return CallState.of(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
 
     return state_of
 
 
 def prepare_call(state):
-    """Runs the first stages, with at most one repair, as `run_stages` does; returns the remaining error."""
+    """Runs the first stages, with at most one repair, as `run_call` does; returns the remaining error."""
 
     async def go():
         while True:
-            state.error = None
             try:
-                for stage in (find, parse, validate):
-                    pending = stage(state)
-                    if pending is not None:
-                        await pending
+                state.tool = await find(state)
+                arguments = parse(state.raw, state.services.limits)
+                state.arguments = await validate(state, state.tool, arguments)
             except CallError as error:
-                state.error = error
-                pending = repair(state)
-                if pending is not None:
-                    await pending
-                continue
-            return
+                await repair(state, error)
+            else:
+                return
 
     try:
         asyncio.run(go())
@@ -427,8 +422,7 @@ def test_a_repairer_may_name_another_tool(state_of):
 
 def test_nothing_returned_keeps_the_first_error(state_of):
     state = state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: None])
-    assert prepare_call(state) is state.error
-    assert state.error.kind == "invalid_arguments"
+    assert prepare_call(state).kind == "invalid_arguments"
     assert state.repaired is None
 
 
@@ -450,7 +444,7 @@ def test_a_repairer_that_raises_gives_an_error_with_both(state_of, logged, error
         repairers=[failing(error)],
     )
     left = prepare_call(state)
-    assert (left.kind, left.text, left.problems) == ("invalid_arguments", state.error.text, state.error.problems)
+    assert (left.kind, left.problems) == ("invalid_arguments", ('a: must be an integer, got string "1"',))
     assert type(error).__name__ in left.detail
     assert "It was to repair: Invalid arguments for read_file" in left.detail
     assert logged() == [("repairer of plugin 0", error)]
@@ -491,25 +485,16 @@ def test_a_repaired_call_to_an_unknown_tool_fails(state_of):
     assert (left.kind, left.text) == ("unknown_tool", "The call has no tool name: its name isn't a string.")
 
 
-@pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No."), RuntimeError("no")])
+@pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No.")])
 def test_repairers_are_not_called_for_other_errors(state_of, error):
     state = state_of(ToolCall("read_file"), repairers=[failing(AssertionError("asked"))])
-    state.error = error
     with pytest.raises(type(error)) as caught:
-        repair(state)
+        asyncio.run(repair(state, error))
     assert caught.value is error
 
 
 def test_a_repair_resets_the_state(state_of):
-    state = state_of(ToolCall("read_file", {"a": "1"}))
-    state.tool, state.arguments, state.parsed, state.coercions = object(), {"a": "1"}, True, ("a: 1",)
-    state.error = unknown("READ_FILE", ["read_file"])
-    state.call = ToolCall("READ_FILE")
-    repair(state)
-    assert (state.tool, dict(state.arguments), state.parsed, state.coercions, state.error) == (
-        None,
-        {},
-        False,
-        (),
-        None,
-    )
+    state = state_of(ToolCall("READ_FILE", {"a": 1}, "7"))
+    state.coercions = ("a: 1",)
+    asyncio.run(repair(state, unknown("READ_FILE", ["read_file"])))
+    assert (state.name, state.raw, state.id, state.coercions) == ("read_file", {"a": 1}, "7", ())

@@ -7,14 +7,16 @@ import decimal
 import enum
 import itertools
 import json
+import math
 import pathlib
 import threading
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from pegboard import (
     AudioContent,
@@ -33,9 +35,10 @@ from pegboard import (
     tool,
     tool_of,
 )
-from pegboard.dispatch.results import MOST_AT_ONCE, result_of, values_left, write_json
-from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.results import MOST_AT_ONCE, quick_result, result_of, values_left, write_json
+from pegboard.dispatch.stages import run_call
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
+from pegboard.schema.conversion import to_json_data
 from pegboard.tools import Handler
 from pegboard.tools.spec import DEFAULT_LIMITS
 from strategies import JSON_TREES
@@ -577,10 +580,38 @@ async def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
             return super().__iter__()
 
     state = prepare(make(lambda: Waiting([1, 2]), blocking=False))
-    call = asyncio.ensure_future(run_stages(state))
+    call = asyncio.ensure_future(run_call(state))
     asyncio.get_running_loop().call_later(0.01, went_on.set)
     await call
     assert state.result.structured_content == [1, 2]
+
+
+@attrs.frozen
+class Pair:
+    """Two values."""
+
+    one: Any
+    other: Any
+
+
+PARTS = JSON_TREES | st.sampled_from([math.nan, "\ud800", "ä", b"a", {1: 2}, {"mime_type": "a"}, TextContent("a"), {1}])
+VALUES = st.recursive(PARTS, lambda inner: st.lists(inner, max_size=3) | st.builds(Pair, inner, inner), max_leaves=4)
+
+
+@given(VALUES, st.sampled_from([None, {"type": "object"}, {"type": "array"}, {"type": "string"}]), st.booleans())
+def test_the_quick_result_is_the_result_or_none(value, output, wraps):
+    handler = Handler(print, lambda: None, wraps_result=wraps)
+    tool = Tool(ToolSpec("probe", input_schema={"type": "object"}, output_schema=output), handler)
+    quick = quick_result(tool, value, Limits())
+    assert quick is None or quick.to_data() == result_of(tool, value).to_data()
+
+
+@given(JSON_TREES.filter(lambda value: value is not None), st.booleans())
+def test_plain_data_of_ascii_needs_no_second_way(value, in_class):
+    value = Pair(value, [value]) if in_class else value
+    tool = Tool(ToolSpec("probe", input_schema={"type": "object"}), Handler(print, lambda: None))
+    text = value if isinstance(value, str) else json.dumps(to_json_data(value), ensure_ascii=False)
+    assert (quick_result(tool, value, Limits()) is not None) == (text.isascii() and '"mime_type"' not in text)
 
 
 @pytest.mark.parametrize(("own", "of_batch"), [(0.01, None), (60, 0.01)])

@@ -22,7 +22,7 @@ from pegboard import (
 )
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
-from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.stages import run_call
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.json import StructureError
 from pegboard.tools import HOST, Handler
@@ -317,7 +317,7 @@ def test_a_tools_own_timeout_is_a_failure_of_the_tool_not_its_limit(make, send):
 
 def cancelled_while_running(state, begun):
     async def main():
-        task = asyncio.ensure_future(run_stages(state))
+        task = asyncio.ensure_future(run_call(state))
         await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

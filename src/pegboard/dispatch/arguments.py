@@ -1,9 +1,9 @@
-"""The stages `parse`, `validate` and `revalidate`: arguments from JSON text to validated data, converted if allowed."""
+"""The stages `parse` and `validate`: arguments from JSON text to validated data, converted if allowed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NoReturn, cast
@@ -48,26 +48,19 @@ _INCOMPLETE_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 _DICT: Final[type[Any]] = dict
 
 
-def parse(state: CallState) -> None:
-    """Parses the call's arguments into `state.arguments`, a copy in plain JSON types; blank text and `null` mean `{}`.
+def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
+    """The arguments of a call whose arguments were refused, if they were encoded twice and coercion is on.
 
     Raises:
-        CallError: `invalid_arguments`, with the reason.
+        CallError: The given one, otherwise.
     """
-    state.parsed = True
-    given, limits = state.call.arguments, state.services.limits
-    try:
-        if type(given) is str:  # the usual case
-            most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
-            state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
-        else:
-            state.arguments = _parsed_or_copied(given, limits)
-    except CallError:
-        if state.tool is None or (inner := _encoded_twice(given, state.tool, limits)) is None:
-            raise
-        state.arguments = _parsed_or_copied(inner, limits)
-        state.coercions = ("(root): string -> object",)
-        note(state, "coerced", state.coercions)
+    given, limits = state.raw, state.services.limits
+    if (inner := _encoded_twice(given, tool, limits)) is None:
+        raise error
+    arguments = parse(inner, limits)
+    state.coercions = ("(root): string -> object",)
+    note(state, "coerced", state.coercions)
+    return arguments
 
 
 def _encoded_twice(given: object, tool: Tool, limits: Limits) -> str | None:
@@ -129,8 +122,8 @@ def parse_arguments(
     return value
 
 
-def _parsed_or_copied(given: object, limits: Limits) -> dict[str, Any]:
-    """Arguments from any value that a host may pass: parsed if text, deep-copied if a mapping.
+def parse(given: object, limits: Limits) -> dict[str, Any]:
+    """Arguments from any value that a host may pass: parsed if text, deep-copied if a mapping, in plain JSON types.
 
     The copy ensures that what is validated, approved and run is the same, and that a tool changes only its own.
 
@@ -200,43 +193,41 @@ def _refuse(reason: str) -> NoReturn:
 # Validate -------------------------------------------------------------------------------------------------------------
 
 
-def validate(state: CallState) -> Awaitable[None] | None:
-    """Validates `state.arguments`; converts invalid ones first if coercion is on.
+async def validate(
+    state: CallState, tool: Tool, arguments: Mapping[str, Any], *, parsed: bool = True
+) -> Mapping[str, Any]:
+    """The arguments, if they are valid; converts invalid ones first if coercion is on.
 
-    The tool's own `check` and `format_validation_error` may block, and so run in a thread.
+    `parsed` says whether they are plain JSON for sure. The tool's own `check` and `format_validation_error` may block,
+    and so run in a thread.
 
     Raises:
         CallError: `invalid_arguments`, with every problem; `tool_failure`, if the tool's check takes too long.
     """
-    tool = state.tool
-    assert tool is not None
     # The fast check is for plain JSON only.
-    is_valid = state.parsed and tool.validator.accepts(state.arguments)
-    problems = () if is_valid else tool.validator.problems(state.arguments)
+    is_valid = parsed and tool.validator.accepts(arguments)
+    problems = () if is_valid else tool.validator.problems(arguments)
     if problems and _coerces(tool, state.services.limits):
-        converted = coerced(tool, state.arguments)
+        converted = coerced(tool, arguments)
         if converted is not None:
-            state.arguments, changes = converted
+            arguments, changes = converted
             state.coercions = (*state.coercions, *changes)
             note(state, "coerced", state.coercions)
             problems = ()
     if problems:
-        return refused(state, tool, problems)
-    return None if tool.checks is None else _check(state, tool, tool.checks)
-
-
-def revalidate(state: CallState) -> Awaitable[None] | None:
-    """Validates the arguments again if a callback changed them."""
-    return validate(state) if state.changed else None
+        await refused(state, tool, problems)
+    if tool.checks is not None:
+        await _check(state, tool, tool.checks, arguments)
+    return arguments
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
 
 
-async def _check(state: CallState, tool: Tool, check: Checker) -> None:
+async def _check(state: CallState, tool: Tool, check: Checker, arguments: Mapping[str, Any]) -> None:
     try:
-        problems = await _call_author(state, partial(own_problems, check, state.arguments), check)
+        problems = await _call_author(state, partial(own_problems, check, arguments), check)
     except LimitExpiredError:
         seconds = state.services.limits.callback_timeout
         text = f"{tool.name} was not run: its check of the arguments took longer than {seconds:g} s."
@@ -332,7 +323,7 @@ def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits)
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
         inner = _encoded_twice(call.arguments, tool, limits)
-        arguments = _parsed_or_copied(call.arguments if inner is None else inner, limits)
+        arguments = parse(call.arguments if inner is None else inner, limits)
         if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
         error = arguments_error(tool, tool.validator.problems(arguments))
@@ -349,7 +340,7 @@ def _given_arguments(given: Any, limits: Limits) -> Any:
     if isinstance(given, str | bytes):
         return given
     try:
-        return _parsed_or_copied(given, limits)
+        return parse(given, limits)
     except CallError:
         return {}
 

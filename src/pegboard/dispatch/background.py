@@ -108,7 +108,7 @@ def later_result(state: CallState, value: object) -> ToolResult:
 async def deliver(state: CallState, value: object) -> None:
     """Sets the result of a call that its host has run, as the after callbacks leave it."""
     with suppress(CallError):
-        parse(state)
+        state.arguments = parse(state.raw, state.services.limits)
     await finish(state, await state.services.threads.run(later_result, state, value))
 
 
@@ -119,7 +119,7 @@ _Seen: TypeAlias = tuple[ToolResult, BaseException | None]
 async def _seen(state: CallState, result: ToolResult) -> _Seen:
     if "after_tool" not in state.services.callbacks:
         return result, None
-    later = CallState(state.call, attrs.evolve(state.context, cancelled=False, deadline=None), state.services)
+    later = CallState.of(state.call, attrs.evolve(state.context, cancelled=False, deadline=None), state.services)
     later.tool, later.arguments, later.index = state.tool, state.arguments, state.index
     await finish(later, result)
     return later.result or result, later.fatal

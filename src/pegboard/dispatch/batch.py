@@ -20,7 +20,7 @@ from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_still_run, overtaking_error, still_running_note
-from pegboard.dispatch.stages import enclosing_call, finish, is_too_deep, run_stages
+from pegboard.dispatch.stages import enclosing_call, finish, is_too_deep, run_call
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
@@ -281,7 +281,7 @@ class Batch:
         assert self._scheduler is not None
         for call, early in self._matched(calls):
             if early is not None:
-                early.call = attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata)
+                early.replace(attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata))
             states.append(early or self.further(call, self._scheduler))
         self.states = states
 
@@ -389,7 +389,7 @@ class Batch:
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
             state.error = overtaking_error(state)
         else:
-            return await run_stages(state)
+            return await run_call(state)
         return await finish(state)
 
     def _interrupted(self, state: CallState) -> CallError:
@@ -443,7 +443,9 @@ class Batch:
             return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
         base = states[0].request.state if states else None
-        return attrs.evolve(merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
+        return attrs.evolve(
+            merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions)
+        )
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""

@@ -316,8 +316,8 @@ BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | No
 """The possible answers of a before callback."""
 
 
-async def before(state: CallState) -> None:
-    """Calls each callback; fills in `state.result` if one answers, `state.arguments` if one changes them.
+async def before(state: CallState) -> ToolResult | None:
+    """Calls each callback; returns the result if one answers. Sets `state.arguments` if one changes them.
 
     Raises:
         CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
@@ -326,12 +326,10 @@ async def before(state: CallState) -> None:
     for link in chain:
         answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
         if isinstance(answer, ToolResult):
-            state.result = await hold_to_limits(state, answer)
-            return
+            return await hold_to_limits(state, answer)
         if isinstance(answer, Abort):
             state.fatal = state.fatal or TurnAbortedError(answer.reason)
-            state.result = ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason))
-            return
+            return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason))
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
         if isinstance(answer, Ask):
@@ -339,7 +337,8 @@ async def before(state: CallState) -> None:
         elif answer is not None and not isinstance(answer, ChangeArguments):
             raise _invalid_answer(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
         if answer is not None and answer.arguments is not None:
-            state.arguments, state.parsed, state.changed = answer.arguments, False, True
+            state.arguments = answer.arguments
+    return None
 
 
 def _with_reason(text: str, reason: str) -> str:

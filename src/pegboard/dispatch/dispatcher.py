@@ -19,7 +19,7 @@ from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.stages import DispatchHost, pipeline_for, run_alone, state_for
+from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError, log_failure
@@ -95,8 +95,9 @@ class Dispatcher:
             begin_operation=operations.begin,
             host=DispatchHost(operations.go_on),
             provided=provided,
+            new=CallState,
             begin=state_for,
-            run=run_alone,
+            run=run_call,
         )
         provided.run_in_thread = shared.threads.run
         return cls(shared, store, operations)
@@ -116,7 +117,6 @@ class Dispatcher:
             catalogue=catalogue,
             tools=tools,
             named={tool.name: tool for tool in tools},
-            pipeline=pipeline_for(callbacks),
         )
 
     def set_permissions(self, permissions: Permissions | None) -> None:
@@ -154,7 +154,7 @@ class Dispatcher:
         if context.message is None:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
         context = attrs.evolve(context, **own) if own else context
-        states = [state_for(call, context, services) for call in calls]
+        states = [state_of(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index
         if not options.get("sequential"):
@@ -277,7 +277,7 @@ def _added_state(
     context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler
 ) -> CallState:
     """The state of a call that is added to a batch."""
-    state = state_for(call, context, services)
+    state = state_of(call, context, services)
     state.index = scheduler.add()
     _schedule(state, scheduler)
     return state

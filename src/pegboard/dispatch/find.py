@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,8 +36,8 @@ class UnknownNameError(CallError):
         super().__init__("unknown_tool", text)
 
 
-def find(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.tool`; the returned awaitable loads a late handler.
+async def find(state: CallState) -> Tool:
+    """The called tool, with its handler loaded.
 
     Raises:
         CallError: `unknown_tool`, `not_offered`, or `tool_failure` if the tool's plugin failed; `not_executed` for a
@@ -51,15 +51,12 @@ def find(state: CallState) -> Awaitable[None] | None:
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise UnknownNameError("The call has no tool name: its name isn't a string.")
     tool = state.services.named.get(call.name) or state.services.find(call.name)
-    if isinstance(tool.handler, LateHandler):
-        return _load(state, tool, tool.handler)
-    state.tool = tool
-    return None
+    return await _load(state, tool, tool.handler) if isinstance(tool.handler, LateHandler) else tool
 
 
-async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
+async def _load(state: CallState, tool: Tool, late: LateHandler) -> Tool:
     try:
-        state.tool = late.completed(tool, await maybe_await(await state.services.threads.run(late.load)))
+        return late.completed(tool, await maybe_await(await state.services.threads.run(late.load)))
     except StaleSpecError as error:
         text = f"{state.call.name} was not run: it has changed since it was listed."
         raise CallError("tool_failure", text, detail=str(error)) from error
@@ -190,26 +187,25 @@ class RepairRequest:
     context: ReadonlyContext = EMPTY_CONTEXT
 
 
-def repair(state: CallState) -> Awaitable[None] | None:
-    """Replaces `state.call` by the repaired call, to pass the first stages again; else raises the error again.
+async def repair(state: CallState, error: CallError) -> None:
+    """Replaces the call by the repaired one, to pass the first stages again; else raises the error again.
 
     Args:
-        state: `state.error` is why the call can't run. If `state.repaired` is set, it isn't repaired again.
+        state: The call. If `state.repaired` is set, it isn't repaired again.
+        error: Why the call can't run.
 
     Raises:
         CallError: The first error, if no repairer answers; with both in its detail, if one failed; or the error of the
             repaired call.
     """
-    error = state.error
-    assert error is not None
-    if not isinstance(error, CallError) or error.kind not in _REPAIRED_KINDS:
+    if error.kind not in _REPAIRED_KINDS:
         raise error
     if state.repaired is not None:
         raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
     if repairers := state.services.callbacks.get("repair_call"):
-        return _ask(state, error, repairers)
-    _repair_name(state, error)
-    return None
+        await _ask(state, error, repairers)
+    else:
+        _repair_name(state, error)
 
 
 async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ...]) -> None:
@@ -266,11 +262,10 @@ def _is_delicate(state: CallState, tool: Tool) -> bool:
 def _take(state: CallState, call: ToolCall, done: str) -> None:
     """Resets the state to the repaired call, and emits a note."""
     from pegboard.dispatch.events import note  # imports asyncio
-    from pegboard.dispatch.state import NO_ARGUMENTS
 
     note(state, "repaired", (done,))
-    state.call, state.repaired, state.error = call, done, None
-    state.tool, state.arguments, state.parsed, state.coercions = None, NO_ARGUMENTS, False, ()
+    state.repaired = done
+    state.replace(call)
     if state.made_context is not None:
         state.made_context.tool = call.name
 

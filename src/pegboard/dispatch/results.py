@@ -6,7 +6,7 @@ import asyncio
 import enum
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MappingView, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
 from itertools import islice
 from operator import attrgetter
@@ -19,12 +19,13 @@ from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.json import MAX_DEPTH, json_problems
 from pegboard.schema.conversion import to_json_data, written_names
+from pegboard.schema.converter import foreign_writer
 from pegboard.schema.text_types import nearest_notation
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 5_000
@@ -37,6 +38,12 @@ NOTHING: Final = TextContent("{}")
 _OF_MEDIA: Final = '"mime_type"'
 """What the JSON text of data with an image, a sound or a file in it contains."""
 
+_MOST_DEPTH: Final = MAX_DEPTH - 4  # a wrapped result is one level deeper
+_WRITTEN_SO: Final = frozenset({int, float, bool, type(None)})
+_WRITTEN_OTHERWISE: Final = (
+    *(str, int, float, bytes, enum.Enum, Mapping, AbstractSet, Sequence, MappingView, ToolResult),
+    *CONTENT_TYPES,
+)
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
@@ -51,8 +58,8 @@ write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 # Return values -------------------------------------------------------------------------------------------------------
 
 
-def shape(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.result`, directly or by the returned awaitable.
+async def shape(state: CallState, tool: Tool, value: Any) -> ToolResult:
+    """The result of a call whose tool has returned this value.
 
     A `ToolResult` is used as it is; a string, bytes and content become content; other data becomes structured content
     and its JSON text; `None` becomes `{}`. A large value is converted in a thread; a long result is truncated.
@@ -61,31 +68,104 @@ def shape(state: CallState) -> Awaitable[None] | None:
         CallError: `invalid_output`: the value isn't JSON, or breaks the output schema; the error names the path.
             `limit`: it holds too many values. `timeout`: converting it took too long.
     """
-    tool, value = state.tool, state.value
-    assert tool is not None
     if values_left(value.structured_content if type(value) is ToolResult else value) < 0:
-        return _shape_off_the_loop(state, tool, value)
+        return await _shape_off_the_loop(state, tool, value)
     result = result_of(tool, value)
-    content, own_limits = result.content, tool.policy.result_limits
-    limits = state.services.limits.results if own_limits is None else own_limits
+    content, limits = result.content, limits_of(state)
     # One short text is what nearly every result is.
     is_short = len(content) == 1 and type(text := content[0]) is TextContent and len(text.text) <= limits.small
-    if is_short or is_within(result, limits):
-        state.result = result
+    return result if is_short else await hold_to_limits(state, result)
+
+
+def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
+    """What `shape` makes of a small value: weighed, copied and written in one pass; `None` if that isn't possible."""
+    try:
+        validator, own_limits, kind = tool.output_validator, tool.policy.result_limits, _type(value)
+        if kind is str and validator is None:
+            text, data = value, None
+        elif value is None and validator is None:
+            return None
+        else:
+            data = value if kind in _SCALARS or kind is float else _copied(value, MOST_AT_ONCE, 0)[0]
+            wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
+            if wraps or (validator is not None and type(data) is not dict):
+                data = {"result": data}
+            text = write_json(data)
+            if _OF_MEDIA in text or not (validator is None or validator.accepts(data)):
+                return None
+        is_short = len(text) <= (limits.results if own_limits is None else own_limits).small
+        return ToolResult.of_ascii(text, data) if is_short and text.isascii() else None
+    except Exception:  # noqa: BLE001  `shape` words it
         return None
-    return _shorten(state, result)
 
 
-async def _shorten(state: CallState, result: ToolResult) -> None:
-    state.result = await hold_to_limits(state, result)
+class _UnusualError(Exception):
+    """A value needs more than one pass."""
 
 
-async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
+def _copied(value: Any, left: int, depth: int) -> tuple[Any, int]:
+    """A copy of a value as JSON data, as `to_json_data` gives it, and the rest of a budget, as of `values_left`.
+
+    Raises:
+        Exception: The value is large, or isn't of JSON's own types and classes whose attributes are written.
+    """
+    kind = _type(value)
+    keys: Any = None
+    if kind is dict:
+        keys, items = value, value.values()
+        if any(_type(key) is not str for key in value):
+            raise _UnusualError
+    elif kind is list:
+        items = value
+    else:
+        keys, read = _fields_of(kind)
+        items = read(value)
+    left -= len(items)
+    if left < 0 or depth > _MOST_DEPTH:
+        raise _UnusualError
+    done: list[Any] = []
+    for item in items:
+        kind = _type(item)
+        if kind is str:
+            left -= len(item) >> 6
+        elif kind not in _WRITTEN_SO:
+            item, left = _copied(item, left, depth + 1)  # noqa: PLW2901
+        done.append(item)
+    if left < 0:
+        raise _UnusualError
+    return (done if keys is None else dict(zip(keys, done, strict=True))), left
+
+
+@lru_cache(1_024)
+def _fields_of(kind: type[Any]) -> tuple[Sequence[str], _Reader]:
+    """The keys and the getter of the attributes that are written of an attrs class."""
+    names = written_names(kind) if attrs.has(kind) else None
+    others = (
+        str,
+        int,
+        float,
+        bytes,
+        enum.Enum,
+        Mapping,
+        AbstractSet,
+        Sequence,
+        MappingView,
+        ToolResult,
+        *CONTENT_TYPES,
+    )
+    if not names or issubclass(kind, others) or foreign_writer(kind) or nearest_notation(kind) is not None:
+        raise _UnusualError
+    attributes = [name for name, _ in names]
+    read = attrgetter(*attributes)
+    return [key for _, key in names], read if len(names) > 1 else lambda value: (read(value),)
+
+
+async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolResult:
     services, seconds = state.services, time_limit(state, tool)
     shape_large = partial(_large_result_of, tool, value, limits_of(state), *store_access(state))
     shaping = services.threads.run_for(tool.name, shape_large)
     try:
-        state.result = await within(seconds, shaping, grace=services.limits.grace)
+        return await within(seconds, shaping, grace=services.limits.grace)
     except LimitExpiredError:
         text = f"{tool.name} ran, but its result could not be read within {seconds:g} s."
         raise CallError("timeout", text) from None

@@ -1,17 +1,18 @@
-"""The stage `run`: calls the tool's function with its locks, on the loop or in a thread, within its time limit."""
+"""Running a tool: calls the tool's function with its locks, on the loop or in a thread, within its time limit."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
+from threading import get_ident
+from time import monotonic
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again, runs_in_thread
@@ -24,7 +25,7 @@ from pegboard.dispatch.state import CallState, plain, read_only, time_limit
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
-from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, watched, within
+from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, within
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -38,52 +39,23 @@ _COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
 
-def run(state: CallState) -> Awaitable[None] | None:
-    """Fills in `state.value`, directly or by the returned awaitable.
-
-    An async function makes its first step here: one that never suspends costs no task, timer or frame.
+async def run_locked(state: CallState, tool: Tool) -> Any:
+    """Runs the tool once its locks are acquired, inside its middleware; returns the function's value.
 
     Raises:
         CallError: `not_executed` if the tool has no handler, `invalid_arguments` if structuring refuses validated
             arguments, `timeout`, `crashed`, `limit`, or `denied` if an approval no longer fits.
         BaseException: The tool's exception.
     """
-    tool, services, locks = state.tool, state.services, state.services.locks
-    assert tool is not None
-    handler = tool.handler
-    if not isinstance(handler, Handler):
-        if tool.policy.executor in _HERE:
-            state.for_host = True
-            raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
-        return _run_locked(state, tool)  # a remote executor needs no handler here
-    if (
-        not tool.runs_plainly
-        or state.scheduler is not None
-        or state.parent is not None
-        or state.asks is not None
-        or state.approval is not None
-        or services.slots is not None
-        or services.callbacks.get("wrap_tool")
-        or not locks.enter(state)
-    ):
-        return _run_locked(state, tool)
-    pending = None
-    try:
-        pending = _start(state, tool, handler)
-    finally:
-        if pending is None:
-            locks.leave(state)
-    return None if pending is None else _leave_after(pending, state)
-
-
-async def _run_locked(state: CallState, tool: Tool) -> None:
-    """Runs the tool once its locks are acquired, inside its middleware."""
+    if tool.policy.executor in _HERE and not isinstance(tool.handler, Handler):
+        state.for_host = True
+        raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
     state.lock = lock = await _acquire(state, tool)
     try:
         if state.services.callbacks.get("wrap_tool"):
-            state.value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
+            value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
-            state.value = await _attempts(state, tool)
+            value = await _attempts(state, tool)
     finally:
         if state.pending is not None and state.scheduler is not None:
             state.scheduler.suspend(state.index)
@@ -92,6 +64,7 @@ async def _run_locked(state: CallState, tool: Tool) -> None:
         else:
             _release_later(state.thread, lock, tool, time_limit(state, tool))
     state.goes_on = tool.spec.long_running
+    return value
 
 
 def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: float | None) -> None:
@@ -183,93 +156,136 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 async def _attempt(state: CallState, tool: Tool) -> Any:
     if tool.policy.executor not in _HERE:
         assert state.services.remote is not None
-        return await state.services.remote(state, _note_start(state, tool))
+        is_first = _note_start(state, tool, monotonic())
+        return await state.services.remote(state, _seconds_left(state, tool, is_first=is_first))
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
         await maybe_await(decide_again(state))
-    await maybe_await(_start(state, tool, handler))
-    return state.value
+    value, waiting = start(state, tool)
+    return value if waiting is None else await waiting
 
 
-async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
-    try:
-        await pending
-    finally:
-        state.services.locks.leave(state)
+def _note_start(state: CallState, tool: Tool, now: float) -> bool:
+    """Records the start time at the first attempt, and announces it; returns whether it is the first."""
+    if state.since is not None:
+        return False
+    state.since = now
+    if (made := state.made_context) is not None:
+        limit = time_limit(state, tool)
+        made.deadline = None if limit is None else now + limit
+    if state.services.events is not None:
+        emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
+    return True
 
 
-def _note_start(state: CallState, tool: Tool) -> float | None:
-    """Records the start time at the first attempt; returns the seconds left of the time limit."""
-    now = time.monotonic()
-    if state.since is None:
-        services, limit = state.services, time_limit(state, tool)
-        state.since = now
-        if (made := state.made_context) is not None:
-            made.deadline = None if limit is None else now + limit
-        if services.events is not None:
-            emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
-        return limit
+def _seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | None:
+    """The rest of the time limit, which is for all attempts."""
+    if is_first:
+        return time_limit(state, tool)
     deadline = state.context.deadline
-    return None if deadline is None else max(deadline - now, 0.0)
+    return None if deadline is None else max(deadline - monotonic(), 0.0)
 
 
-def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | None:
-    """Calls the handler's function, up to its first suspension."""
-    context = state.context
-    limit = _note_start(state, tool)
-    off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
-    if off_the_loop:
-        from pegboard.tools.portal import LoopPortal  # imported for plain tools only
+def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
+    state: CallState, tool: Tool, *, has_entered: bool = False
+) -> tuple[Any, Awaitable[Any] | None]:
+    """Calls the handler's function, up to its first suspension: one that never suspends costs no task, timer or frame.
 
-        context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
-        state.thread = None if state.lock is None or state.lock.is_shared else Future()
+    Args:
+        state: The call.
+        tool: Its tool.
+        has_entered: Whether to leave the lock manager at the end.
+
+    Returns:
+        The function's value and `None`, or an awaitable of the value.
+    """
+    services, began, is_first, handler = state.services, monotonic(), state.since is None, cast("Handler", tool.handler)
+    off_loop, waits = tool.runs_off_loop, False
     try:
-        args, kwargs = tool.bind(context, state.arguments)
-    except StructureError as error:
-        return refused(state, tool, (problem(error.path, error.reason),))
-    if handler.flavour is _ASYNC:
-        running = handler.function(*args, **kwargs)
-        coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
-    else:
-        threads = state.services.tool_threads if off_the_loop else None
-        coroutine = _call_plain(state, handler, args, kwargs, threads)
+        if is_first and services.events is None and state.made_context is None:
+            state.since = began
+        else:
+            _note_start(state, tool, began)
+        if off_loop:
+            _open_portal(state)
+        try:
+            args, kwargs = tool.bind(
+                cast("ToolContext", state.context if handler.takes_context else None), state.arguments
+            )
+        except StructureError as error:
+            return None, refused(state, tool, (problem(error.path, error.reason),))
+        if handler.flavour is _ASYNC:
+            coroutine: Any = handler.function(*args, **kwargs)
+            if type(coroutine) is not _COROUTINE:
+                coroutine = as_coroutine(coroutine)
+        else:
+            coroutine = _call_plain(state, handler, args, kwargs, services.tool_threads if off_loop else None)
+        try:
+            if off_loop:  # it only waits here, perhaps for the machine
+                waits_for = coroutine.send(None)
+            else:  # as `watched`, in this frame
+                watchdog, thread = services.watchdog, get_ident()
+                steps = watchdog.steps
+                outer = steps.get(thread)
+                step = steps[thread] = [state.name, monotonic(), outer]
+                if not watchdog.is_running:
+                    watchdog.start()
+                try:
+                    waits_for = coroutine.send(None)
+                finally:
+                    if outer is None:
+                        del steps[thread]
+                    else:
+                        steps[thread] = outer
+                    seconds = monotonic() - step[1]
+                    if seconds > watchdog.limit:
+                        watchdog.report_step(step, seconds)
+        except StopIteration as end:
+            return end.value, None
+        waits = True
+        return None, _finish(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
+    finally:
+        if has_entered and not waits:
+            services.locks.leave(state)
+
+
+def _open_portal(state: CallState) -> None:
+    from pegboard.tools.portal import LoopPortal  # imported for plain tools only
+
+    state.context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
+    state.thread = None if state.lock is None or state.lock.is_shared else Future()
+
+
+async def _finish(  # noqa: PLR0913
+    state: CallState,
+    tool: Tool,
+    coroutine: Coroutine[Any, Any, Any],
+    waits_for: Any,
+    *,
+    is_first: bool,
+    has_entered: bool,
+) -> Any:
     try:
-        watchdog = None if off_the_loop else state.services.watchdog  # there it only waits, perhaps for the machine
-        waits_for = watched(watchdog, state.call.name, coroutine.send, None)
-    except StopIteration as end:
-        state.value = end.value
-        return None
-    return _finish(state, tool, limit, coroutine, waits_for)
-
-
-async def _finish(
-    state: CallState, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
-) -> None:
-    deadline = deadline_of(state)
-    deadline.seconds = limit
-    in_thread = runs_in_thread(state)
-    if in_thread:
-        deadline.watchdog = None
-    try:
-        state.value = await finish_within(deadline, coroutine, waits_for)
-    except LimitExpiredError:
-        _give_up(state, deadline)
-        raise _timeout_error(tool, state) from None
-    except asyncio.CancelledError:
-        _give_up(state, deadline)
-        raise
-    if in_thread:
-        _close_portal(state)
-
-
-def _off_the_loop(tool: Tool, handler: Handler) -> bool:
-    return (
-        handler.blocking
-        and handler.flavour in (CallableKind.PLAIN, CallableKind.GENERATOR)
-        and tool.policy.executor != "loop"
-    )
+        deadline, in_thread = deadline_of(state), runs_in_thread(state)
+        deadline.seconds = _seconds_left(state, tool, is_first=is_first)
+        if in_thread:
+            deadline.watchdog = None
+        try:
+            value = await finish_within(deadline, coroutine, waits_for)
+        except LimitExpiredError:
+            _give_up(state, deadline)
+            raise _timeout_error(tool, state) from None
+        except asyncio.CancelledError:
+            _give_up(state, deadline)
+            raise
+        if in_thread:
+            _close_portal(state)
+        return value
+    finally:
+        if has_entered:
+            state.services.locks.leave(state)
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
@@ -289,8 +305,7 @@ def _timeout_error(tool: Tool, state: CallState) -> CallError:
     if may_still_run(state):
         note = still_running_note(state)
     else:
-        assert isinstance(tool.handler, Handler)
-        note = "It had not started." if _off_the_loop(tool, tool.handler) else "It was cancelled."
+        note = "It had not started." if tool.runs_off_loop else "It was cancelled."
     return CallError("timeout", f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}")
 
 
@@ -309,6 +324,9 @@ async def _call_plain(
     state: CallState, handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], threads: WorkerPool | None
 ) -> Any:
     """Calls a plain function, generator or async generator, in a thread if `threads` is given."""
+    if handler.flavour is CallableKind.PLAIN and threads is None:
+        value = handler.function(*args, **kwargs)
+        return await value if isawaitable(value) else value
     context, thread = state.context, state.thread
     if handler.flavour is CallableKind.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)

@@ -1,4 +1,4 @@
-"""The stages of one call, in order, and the loop over them."""
+"""One way through a call: its stages by name, in order."""
 
 from __future__ import annotations
 
@@ -21,57 +21,69 @@ from pegboard.dispatch.approve import (
     permit,
     suspend_inside,
 )
-from pegboard.dispatch.arguments import parse, revalidate, validate
+from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
-from pegboard.dispatch.results import failure_result, shape
-from pegboard.dispatch.run import lock_request_of, run
-from pegboard.dispatch.state import CallPipeline, CallServices, CallState, StageFunction
+from pegboard.dispatch.permissions.permissions import policy_of
+from pegboard.dispatch.results import failure_result, quick_result, shape
+from pegboard.dispatch.run import lock_request_of, run_locked, start
+from pegboard.dispatch.state import NO_ARGUMENTS, CallServices, CallState
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.handler import Handler
 
 enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
 """The call that encloses the current code, in its tool or in a callback."""
 
 
-def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
+def state_for(
+    name: Any, raw: Any, call_id: str, context: ReadonlyContext | ToolContext, services: CallServices
+) -> CallState:
     """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
-    around = enclosing_call.get()
     if isinstance(context, ToolContext):
         assert services.provided is not None
-        shared, context = context, _completed(context, call, services, services.provided.over(context.services))
+        shared, provided = context, services.provided.over(context.services)
+        context = _completed(context, name, call_id, services, provided)
         context.internals.pending_actions = shared.actions
-        if around is not None:
-            context.depth = max(context.depth, around.depth + 1)
-    state = CallState(call, context, services)
-    if around is not None:
+    state = CallState(name, raw, call_id, context, services)
+    if (around := enclosing_call.get()) is not None:
         state.around, state.depth = around, max(state.depth, around.depth + 1)
+        if state.made_context is not None:
+            state.made_context.depth = state.depth
     return state
 
 
-def nested_state(outer: CallState, call: ToolCall) -> CallState:
+def state_of(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
+    """The state of a call of a batch."""
+    state = state_for(call.name, call.arguments, call.id, context, services)
+    state.made_call = call
+    return state
+
+
+def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> CallState:
     """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
-    own = _completed(context, call, outer.services, context.services)
+    call_id = f"{context.call_id}/{outer.calls}"
+    own = _completed(context, name, call_id, outer.services, context.services)
     own.depth = outer.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
-    state = CallState(call, own, outer.services)
+    state = CallState(name, raw, call_id, own, outer.services)
     state.around = outer
     state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
     return state
 
 
-def _completed(context: ToolContext, call: ToolCall, services: CallServices, provided: object) -> ToolContext:
+def _completed(context: ToolContext, name: str, call_id: str, services: CallServices, provided: object) -> ToolContext:
     return attrs.evolve(
         context,
-        call_id=call.id or context.call_id,
-        tool=call.name,
+        call_id=call_id or context.call_id,
+        tool=name,
         services=provided,
         host=services.host,
         offered=services.tools,
@@ -80,75 +92,108 @@ def _completed(context: ToolContext, call: ToolCall, services: CallServices, pro
     )
 
 
-STAGES: tuple[StageFunction, ...] = (
-    find,
-    parse,
-    validate,
-    repair,
-    before,
-    revalidate,
-    permit,
-    approve,
-    run,
-    shape,
-    on_error,
-    after,
-)
-"""All stages, in order; each runs for the calls that have neither a result nor an error.
-
-But `repair` runs for calls with an unknown name or invalid arguments, which then pass the stages before it again;
-`on_error` for calls that failed, and `after` for every call. Both leave out a call that the host has to run or
-that waits for an answer, until there is its result. The `wrap` callbacks enclose `run`.
-"""
-
-_NEEDS: Final[Mapping[StageFunction, str]] = {
-    before: "before_tool",
-    revalidate: "before_tool",
-    on_error: "on_tool_error",
-    after: "after_tool",
-}
-"""The hook without whose callbacks a stage is left out."""
+_LATE_HOOKS: Final = frozenset({"on_tool_error", "after_tool"})
 
 
-def pipeline_for(callbacks: Mapping[str, object]) -> CallPipeline:
-    """The pipeline without stages that lack callbacks: a hook without implementations costs nothing."""
-    stages = [stage for stage in STAGES if stage not in _NEEDS or _NEEDS[stage] in callbacks]
-    middle, end = stages.index(repair), stages.index(shape) + 1
-    return CallPipeline(tuple(stages[:middle]), tuple(stages[middle + 1 : end]), tuple(stages[end:]))
+async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  in one frame: each further one costs every call
+    """One way through a call: the stages by name, in order; afterwards, `state.result` is set.
 
+    A stage is left out where a quick test says that this call doesn't need it. A call whose name or arguments are
+    wrong passes the first stages again after its repair, once. `on_error` and `after` are in `_end`. They leave out a
+    call that the host has to run or that waits for an answer, until there is its result.
 
-async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: another would cost every call
-    """Runs all stages of a call; afterwards, `state.result` is set.
+    Args:
+        state: The call.
+        is_alone: Whether it has no batch: then the last callbacks run and services are closed on cancellation.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    pipeline = state.services.pipeline
+    services, outer, listens = state.services, None, False
+    callbacks = services.callbacks
+    if is_alone:
+        outer = enclosing_call.get()
+        if outer is not None and state.around is None:
+            state.around, state.depth = outer, max(state.depth, outer.depth + 1)
+        enclosing_call.set(state)
+        listens = services.events is not None
+        if listens:
+            emit_pending(state)
     try:
+        if is_alone and state.depth and is_too_deep(state):
+            return
         try:
-            for stage in pipeline.prepare:
-                pending = stage(state)
-                if pending is not None:
-                    await pending
-        except CallError as error:
-            await _prepare_again(state, error)
-        if state.scheduler is not None:
-            assert state.tool is not None
-            lock_request_of(state, state.tool)  # known to the scheduler before later calls ask
-        for stage in pipeline.execute:
-            pending = stage(state)
-            if pending is not None:
-                await pending
-            if state.result is not None:
-                break
-    except BaseException as error:  # noqa: BLE001  SystemExit, too, fails this call only
-        _fail(state, error)
-    made = state.made_context
-    if pipeline.afterwards or state.goes_on or (made is not None and made.internals.container is not None):
-        await _end(state)
-    elif state.error is not None:
-        _settle_error(state)
-    _close(state)
+            while True:
+                try:
+                    call, name = state.made_call, state.name
+                    is_usual = type(name) is str and (call is None or not (call.error or call.provider_executed))
+                    tool = services.named.get(name) if is_usual else None
+                    if tool is None or tool.handler.__class__ is not Handler:
+                        tool = await find(state)
+                    state.tool = tool
+                    try:
+                        raw, limits = state.raw, services.limits
+                        if type(raw) is str:  # the usual case
+                            nodes, most_bytes = limits.argument_nodes, limits.argument_bytes
+                            state.arguments = parse_arguments(raw, most_bytes=most_bytes, most_nodes=nodes)
+                        else:
+                            state.arguments = parse(raw, limits)
+                    except CallError as error:
+                        state.arguments = parse_again(state, tool, error)
+                    if tool.checks is not None or not tool.validator.accepts(state.arguments):
+                        state.arguments = await validate(state, tool, state.arguments)
+                    break
+                except CallError as error:
+                    await repair(state, error)
+                    state.tool, state.arguments = None, NO_ARGUMENTS
+            if state.scheduler is not None:
+                lock_request_of(state, tool)  # known to the scheduler before later calls ask
+            if callbacks and "before_tool" in callbacks:
+                given = state.arguments
+                state.result = await before(state)
+                if state.result is None and state.arguments is not given:
+                    state.arguments = await validate(state, tool, state.arguments, parsed=False)
+            if state.result is None:
+                permissions = services.current.permissions
+                policy = permissions.policies.get(tool) or policy_of(permissions, tool)
+                if state.demands or not (policy.conditions == () or policy.runs(state.arguments)):
+                    await maybe_await(permit(state))
+                    await maybe_await(approve(state))
+                if (
+                    tool.runs_plainly
+                    and state.scheduler is state.parent is state.asks is state.approval is services.slots is None
+                    and not (callbacks and "wrap_tool" in callbacks)
+                    and services.locks.enter(state)
+                ):
+                    state.value, waiting = start(state, tool, has_entered=True)
+                else:
+                    waiting = run_locked(state, tool)
+                if waiting is not None:
+                    state.value = await waiting
+                state.result = quick_result(tool, state.value, services.limits) or await shape(state, tool, state.value)
+        except BaseException as error:  # noqa: BLE001  SystemExit, too, fails this call only
+            _fail(state, error)
+        made = state.made_context
+        if (
+            (callbacks and not _LATE_HOOKS.isdisjoint(callbacks))
+            or state.goes_on
+            or (made is not None and made.internals.container is not None)
+        ):
+            await _end(state)
+        elif state.error is not None:
+            _settle_error(state)
+        if made is not None or state.made_context is not None:
+            _close(state)
+    except asyncio.CancelledError:
+        if is_alone:
+            state.error = CallError("aborted", f"{state.name} was aborted.")
+            await finish(state)
+        raise
+    finally:
+        if is_alone:
+            enclosing_call.set(outer)  # not by a token, as the coroutine may be closed in another context
+            if listens and state.result is not None:
+                emit_end(state)
 
 
 def _close(state: CallState) -> None:
@@ -170,29 +215,6 @@ def is_too_deep(state: CallState) -> bool:
     return True
 
 
-async def run_alone(state: CallState) -> None:
-    """`run_stages` for a call without a batch: on cancellation, the last callbacks run and services are closed.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled.
-    """
-    listens, outer = state.services.events is not None, enclosing_call.get()
-    enclosing_call.set(state)
-    if listens:
-        emit_pending(state)
-    try:
-        if not (state.depth and is_too_deep(state)):
-            await run_stages(state)
-    except asyncio.CancelledError:
-        state.error = CallError("aborted", f"{state.call.name} was aborted.")
-        await finish(state)
-        raise
-    finally:
-        enclosing_call.set(outer)  # not by a token, as the coroutine may be closed in another context
-        if listens and state.result is not None:
-            emit_end(state)
-
-
 async def finish(state: CallState, result: ToolResult | None = None) -> None:
     """Runs the last stages of a call that was ended from outside: with this result, or the reason in `state.error`.
 
@@ -204,24 +226,6 @@ async def finish(state: CallState, result: ToolResult | None = None) -> None:
     _close(state)
 
 
-async def _prepare_again(state: CallState, error: CallError) -> None:
-    """Repairs a call, and runs the first stages again."""
-    await _repair(state, error)
-    try:
-        for stage in state.services.pipeline.prepare:
-            await maybe_await(stage(state))
-    except CallError as still:  # raised again by `repair`, with the repair in its detail
-        await _repair(state, still)
-
-
-async def _repair(state: CallState, error: CallError) -> None:
-    state.error = error
-    try:
-        await maybe_await(repair(state))
-    finally:
-        state.error = None
-
-
 async def _end(state: CallState) -> None:
     begin_operation = state.services.begin_operation
     if state.goes_on and begin_operation is not None and state.result is not None and not state.result.is_error:
@@ -229,17 +233,19 @@ async def _end(state: CallState) -> None:
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
-    for stage in () if state.is_seen or state.for_host or waits else state.services.pipeline.afterwards:
-        if stage is not on_error:
+    callbacks = () if state.is_seen or state.for_host or waits else state.services.callbacks
+    gave_error = state.since is not None and state.result is not None and state.result.is_error
+    try:
+        if "on_tool_error" in callbacks and not state.call.provider_executed and (failure is not None or gave_error):
+            await on_error(state)
+    except BaseException as error:  # noqa: BLE001  of a callback, as above
+        _fail(state, error)
+    try:
+        if "after_tool" in callbacks:
             _settle_error(state)
-        else:
-            gave_error = state.since is not None and state.result is not None and state.result.is_error
-            if state.call.provider_executed or not (state.error is not None or gave_error):
-                continue
-        try:
-            await maybe_await(stage(state))
-        except BaseException as error:  # noqa: BLE001  of a callback, as above
-            _fail(state, error)
+            await after(state)
+    except BaseException as error:  # noqa: BLE001  likewise
+        _fail(state, error)
     _settle_error(state)
     if (made := state.made_context) is not None:
         await made.internals.close_services(failure)
@@ -336,9 +342,9 @@ class DispatchHost:
         """
         outer = _state_of(context)
         outer.calls += 1
-        inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
+        inner = nested_state(outer, name, arguments)
         with paused_deadlines(outer):  # the inner call has its own limit, and may wait for the user
-            await run_alone(inner)
+            await run_call(inner, is_alone=True)
         if inner.fatal is not None:
             raise inner.fatal
         outer.ends = outer.ends or inner.ends

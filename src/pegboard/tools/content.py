@@ -339,6 +339,14 @@ class ToolResult(SayableRecord):
         return result
 
     @classmethod
+    def of_ascii(cls, text: str, structured_content: Any = None) -> ToolResult:
+        """The same of ASCII text, which needs no conversion."""
+        content, result = TextContent.__new__(TextContent), cls.__new__(cls)
+        object.__setattr__(content, "text", text)
+        result.__dict__.update(_OF_TEXT, content=(content,), structured_content=structured_content, metadata={})
+        return result
+
+    @classmethod
     def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
         """An error result: `text` for the model, `detail` for the operator."""
         return cls(content=text, is_error=True, kind=kind, detail=detail)  # pyright: ignore[reportArgumentType]

@@ -84,6 +84,7 @@ class Handler:
         make_binder: Makes the binder, at the first call.
         wraps_result: Whether the structured result is `{"result": value}`, because its type isn't an object.
         injects: The parameters for services, which are opened before each call and closed after it.
+        takes_context: Whether the binder needs the context: for a parameter, or for services.
     """
 
     function: Callable[..., Any]
@@ -92,6 +93,7 @@ class Handler:
     blocking: bool = True
     wraps_result: bool = False
     injects: tuple[Parameter, ...] = ()
+    takes_context: bool = True
 
 
 def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -164,13 +164,24 @@ class Tool:
     def runs_plainly(self) -> bool:
         """Whether a call only runs its handler: no wait for other calls, no retries, services or other executor."""
         policy, handler = self.policy, self.handler
-        return not (
+        return isinstance(handler, Handler) and not (
             self.spec.concurrency.mode != "shared"
             or policy.max_concurrency is not None
             or policy.executor is not None
             or policy.retries
             or self.spec.long_running
-            or (isinstance(handler, Handler) and handler.injects)
+            or handler.injects
+        )
+
+    @cached_property
+    def runs_off_loop(self) -> bool:
+        """Whether its function runs in a thread: a plain one that may block."""
+        handler = self.handler
+        return (
+            isinstance(handler, Handler)
+            and handler.blocking
+            and handler.flavour in (CallableKind.PLAIN, CallableKind.GENERATOR)
+            and self.policy.executor != "loop"
         )
 
     def concurrency(self, arguments: JsonMapping) -> Concurrency:
@@ -603,7 +614,14 @@ def _run_by(
     options: Mapping[str, Any],
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
-    return made_tool(facts, options, Handler(function, make_binder, flavour, injects=signature.injects), returned)
+    handler = Handler(
+        function,
+        make_binder,
+        flavour,
+        injects=signature.injects,
+        takes_context=any(each.is_hidden for each in signature.parameters),
+    )
+    return made_tool(facts, options, handler, returned)
 
 
 def _raw_tool(

@@ -69,7 +69,7 @@ def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_
     """The state of a call before the stage `permit`."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
-    state = CallState(ToolCall(tool.name, {}, call_id), context, services)
+    state = CallState.of(ToolCall(tool.name, {}, call_id), context, services)
     context.internals.frame = state
     state.tool, state.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
     return state

@@ -107,7 +107,8 @@ class Host(RuleBasedStateMachine):
                 with contextlib.suppress(CallError):
                     approval, _ = resumed.authorize(self.grants, context, self.tool)
                     state = self.a_call(call.arguments["path"])
-                    state.call, state.approval = call.call, approval
+                    state.replace(call.call)
+                    state.approval = approval
                     asyncio.run(approved(state))
                     self.attempt(state)
                     self.attempt(state)

@@ -18,26 +18,24 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
-from pegboard.dispatch.approve import approve, decide_again, permit
-from pegboard.dispatch.arguments import parse, refused, validate
+from pegboard.dispatch.approve import decide_again
+from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
     ExecutionResponse,
     PermissionRequired,
     emitted_from_json,
 )
-from pegboard.dispatch.find import find, not_offered, unknown
+from pegboard.dispatch.find import not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.results import shape
-from pegboard.dispatch.run import run
-from pegboard.dispatch.stages import DispatchHost, run_stages
-from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions, time_limit
+from pegboard.dispatch.stages import DispatchHost, run_call
+from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions, time_limit
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.json import StructureError, digest_of, problem
 from pegboard.schema.converter import JsonRecord, read_record
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
-from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
+from pegboard.tools.call import Actions, CallError, Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -412,7 +410,6 @@ class LocalExecutor:
             locks=LockManager(limits.max_concurrency),
             current=CurrentPermissions(permissions, are_own=True),
             remote=partial(run_remote, self._executor),
-            pipeline=CallPipeline((find, parse, validate), (permit, approve, run, shape)),
         )
 
     def tools(self) -> tuple[ToolInfo, ...]:
@@ -435,8 +432,8 @@ class LocalExecutor:
         host = _Host(approvals=request.approvals)
         context = request.context(host=host)
         services = self._services.evolve(limits=limits, longest=request.timeout, host=host, approver=host.answer)
-        state = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, services)
-        await run_stages(state)
+        state = CallState(request.tool, request.arguments, request.call_id, context, services)
+        await run_call(state)
         if state.fatal is not None:
             raise state.fatal
         if host.required is not None:
