@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, resumed
+from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, consumed, resumed
 from pegboard import (
     Always,
     Ask,
@@ -31,12 +31,8 @@ from pegboard.approval import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import Approval
 from pegboard.dispatch.approve import (
     MOST_AT_ONCE,
-    approve,
-    ask_inside,
-    confirm_inside,
-    consume_approval,
+    asking_of,
     denial,
-    permit,
 )
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
@@ -69,10 +65,20 @@ def prepared():
     threads.close()
 
 
+async def decide(state):
+    """The request that the rules leave to the user, or `None`."""
+    await asking_of(state).decide()
+    return asking_of(state).request
+
+
+def decided(state):
+    return asyncio.run(decide(state))
+
+
 def test_what_asks_is_left_to_be_asked(prepared):
     asks = prepared("git push")
-    assert permit(asks) is None
-    assert (asks.asks.permission, asks.asks.patterns, asks.asks.wider) == ("bash", ("git push",), ("git push *",))
+    request = decided(asks)
+    assert (request.permission, request.patterns, request.wider) == ("bash", ("git push",), ("git push *",))
 
 
 def test_what_is_allowed_asks_nothing(prepared):
@@ -80,20 +86,18 @@ def test_what_is_allowed_asks_nothing(prepared):
         prepared("ls", Rule("bash", "*", "allow")),
         prepared("ls", mode="bypass"),
     ):
-        assert permit(allowed) is None
-        assert allowed.asks is None
+        assert decided(allowed) is None
 
 
 def test_a_tool_without_permission_or_rule_is_not_evaluated(prepared):
     plain = prepared("ls", Rule("bash", "*", "deny"), tool=Tool(ToolSpec("plain")))
-    assert permit(plain) is None
-    assert plain.asks is None
+    assert decided(plain) is None
 
 
 @pytest.mark.parametrize("forbid", [False, True])
 def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
     with pytest.raises(CallError) as caught:
-        permit(prepared("rm /srv/vault", Rule("b*", "rm /srv/*", "deny", forbid=forbid)))
+        decided(prepared("rm /srv/vault", Rule("b*", "rm /srv/*", "deny", forbid=forbid)))
     error = caught.value
     assert error.kind == "denied"
     assert error.text == (
@@ -119,16 +123,16 @@ def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
 def test_a_refused_line_says_why_no_rule_allows_it(prepared, line, why):
     rules = [Rule("bash", "ls *", "allow"), Rule("bash", "rm *", "deny")]
     with pytest.raises(CallError, match=why):
-        permit(prepared(line, *rules, mode="never_ask"))
+        decided(prepared(line, *rules, mode="never_ask"))
 
 
 def test_a_denial_by_the_mode_says_why(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
-        permit(prepared("ls", mode="plan"))
+        decided(prepared("ls", mode="plan"))
     with pytest.raises(CallError, match="the permission 'bash' is required, and the user isn't asked in this mode"):
-        permit(prepared("ls", mode="never_ask"))
+        decided(prepared("ls", mode="never_ask"))
     with pytest.raises(CallError, match="the permission 'bash' is required, and the user isn't asked in this mode"):
-        permit(prepared("ls", Rule("bash", "*", "ask"), mode="never_ask"))
+        decided(prepared("ls", Rule("bash", "*", "ask"), mode="never_ask"))
 
 
 def test_a_denial_may_name_another_permission_than_the_tools_own():
@@ -142,15 +146,13 @@ def test_a_denial_may_name_another_permission_than_the_tools_own():
 async def test_much_is_looked_at_in_a_thread(prepared, line):
     made = prepared(line, Rule("bash", "ls *", "allow"))
     made.arguments = {"line": line, "other": 5}
-    pending = permit(made)
-    assert pending is not None
-    await pending
-    assert made.asks is None
+    await asking_of(made).decide()
+    assert asking_of(made).request is None
 
 
 def test_what_is_denied_in_a_thread_is_denied(prepared):
     async def ask():
-        await permit(prepared("rm " + "a" * MOST_AT_ONCE, Rule("bash", "rm *", "deny")))
+        await decide(prepared("rm " + "a" * MOST_AT_ONCE, Rule("bash", "rm *", "deny")))
 
     with pytest.raises(CallError, match="is denied"):
         asyncio.run(ask())
@@ -165,8 +167,7 @@ async def test_a_tools_own_predicate_is_asked_off_the_loop(prepared, answer):
         return answer
 
     made = prepared("ls", tool=Tool(ToolSpec("probe"), confirms=confirms))
-    await permit(made)
-    assert (made.asks is not None) is answer
+    assert (await decide(made) is not None) is answer
     assert asked == [False]
 
 
@@ -177,7 +178,7 @@ def test_a_predicate_that_never_answers_costs_its_own_call(prepared):
         made = prepared(
             "ls", tool=Tool(ToolSpec("probe"), confirms=lambda _: never.wait()), limits=Limits(callback_timeout=0.05)
         )
-        await permit(made)
+        await decide(made)
 
     with pytest.raises(CallError, match="probe was not run: checking whether it needs confirmation took too long"):
         asyncio.run(ask())
@@ -192,15 +193,14 @@ def sent(state):
 def not_approved(state):
     with pytest.raises(CallError) as caught:
         sent(state)
-    assert state.approval is None
+    assert asking_of(state).approval is None
     return caught.value
 
 
 def test_what_doesnt_ask_isnt_asked():
     state = a_work(call_services(ScriptedApprover([])), a_tool())
-    assert approve(state) is None
-    assert sent(state).approval is None
-    consume_approval(state)
+    assert asking_of(sent(state)).approval is None
+    asyncio.run(consumed(state))
     assert state.arguments == {"path": "a.txt"}
 
 
@@ -220,10 +220,12 @@ def test_what_asks_is_asked_and_approved(facts):
         state = sent(a_work(call_services(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
-    assert (request.digest, request.id) == (state.approval.request.digest, state.approval.request.id)
+    assert (request.digest, request.id) == (
+        asking_of(state).approval.request.digest,
+        asking_of(state).approval.request.id,
+    )
     assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
-    if judged := consume_approval(state):
-        asyncio.run(judged)
+    asyncio.run(consumed(state))
     assert state.arguments == arguments
     assert state.arguments["lines"] is not arguments["lines"]
 
@@ -233,29 +235,29 @@ def test_arguments_that_change_after_the_approval_dont_run():
     state = sent(a_work(call_services(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
-        consume_approval(state)
+        asyncio.run(consumed(state))
     assert caught.value.kind == "denied"
 
 
 def test_an_approved_call_runs_once():
     state = sent(a_work(call_services(ScriptedApprover([Once()]))))
-    consume_approval(state)
+    asyncio.run(consumed(state))
     with pytest.raises(CallError, match="its approval has been used"):
-        consume_approval(state)
+        asyncio.run(consumed(state))
 
 
 def test_nothing_that_asks_runs_without_an_approval():
     state = sent(a_work(call_services(ScriptedApprover([Once()]))))
-    state.approval = None
+    asking_of(state).approval = None
     with pytest.raises(CallError, match="it isn't approved"):
-        consume_approval(state)
+        asyncio.run(consumed(state))
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(call_services(ScriptedApprover([])))
-    state.approval = Approval(a_request(tool=state.tool, patterns=("*",)))
+    asking_of(state, approval=Approval(a_request(tool=state.tool, patterns=("*",))))
     sent(state)
-    consume_approval(state)
+    asyncio.run(consumed(state))
 
 
 def test_without_an_approver_a_call_is_denied():
@@ -297,7 +299,7 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     grants.add(session_key(ReadonlyContext(session="s")), tool_key(tool), [Rule("delete", "*", "allow")])
     around = call_services(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
     assert not_approved(a_work(around, tool)).kind == "denied"
-    assert sent(a_work(around, tool, {"path": "b"})).asks is None
+    assert sent(a_work(around, tool, {"path": "b"})).asking.request is None
 
 
 def test_an_answer_may_come_later():
@@ -310,8 +312,8 @@ def test_an_answer_may_come_later():
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
     again = a_work(call_services(ScriptedApprover([])), tool, user="ann")
-    again.approval, _ = resumed(state.pending, Once())
-    consume_approval(sent(again))
+    asking_of(again, approval=resumed(state.pending, Once())[0])
+    asyncio.run(consumed(sent(again)))
 
 
 def test_a_payload_reaches_the_tool():
@@ -325,11 +327,11 @@ def a_call(script=(), **options):
 
 
 def asks(state, permission="edit", patterns=("a.txt",), **facts):
-    return asyncio.run(ask_inside(state, Ask(permission, patterns, **facts)))
+    return asyncio.run(asking_of(state).ask("permission", Ask(permission, patterns, **facts)))
 
 
 def confirms(state, hint="Sure?", payload=None):
-    return asyncio.run(confirm_inside(state, hint, payload))
+    return asyncio.run(asking_of(state).confirm(hint, payload))
 
 
 def refused(function, *arguments, **facts):
@@ -343,7 +345,8 @@ def again_with(state, answer, script=(), **options):
     (pending,) = PendingCalls.loads(PendingCalls([state.pending]).dumps("k" * 32), "k" * 32)
     again = a_call(script, **options)
     again.replace(pending.call)
-    again.approval, again.context.confirmation = resumed(pending, answer)
+    approval, again.context.confirmation = resumed(pending, answer)
+    asking_of(again, approval=approval)
     return again
 
 
@@ -470,10 +473,10 @@ def test_answers_of_several_turns_add_up():
 
 def test_an_approved_call_stays_approved_when_it_runs_again():
     state = a_call([Later()])
-    state.approval = object()
+    asking_of(state, approval=object())
     refused(asks, state)
     assert state.pending.approved
-    assert again_with(state, Once()).approval.consume(state.tool, {"path": "a.txt"}) == {"path": "a.txt"}
+    assert asking_of(again_with(state, Once())).approval.consume(state.tool, {"path": "a.txt"}) == {"path": "a.txt"}
 
 
 @pytest.mark.parametrize(

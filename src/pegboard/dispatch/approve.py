@@ -1,4 +1,7 @@
-"""The stages `permit` and `approve`, and requests of a running call: it runs, is denied, or asks the user."""
+"""Asking: whether a call runs, is denied, or asks the user; and the requests that it makes while it runs.
+
+One flow with three verbs: `decide` by the rules, `ask` the user, `consume` the answer right before the tool runs.
+"""
 
 from __future__ import annotations
 
@@ -6,63 +9,36 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 import attrs
+from attrs import define, field
 
 from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
     PendingCall,
     RefusedError,
+    ResumedCall,
     confirmation_of,
     digest_of_call,
     rejected,
 )
-from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
+from pegboard.dispatch.approval.request import ApprovalRequest, Later, Reject, RequestKind
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
-from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import BATCH, CallState
+from pegboard.errors import log_failure
 from pegboard.json import digest_of, json_problems, json_text
 from pegboard.timeout import Deadline, running_task
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
-
-
-def permit(state: CallState) -> Awaitable[None] | None:
-    """Decides by the permission rules; fills in `state.asks` if the user has to be asked.
-
-    Raises:
-        CallError: `denied`.
-    """
-    services, tool = state.services, state.tool
-    assert tool is not None
-    permissions = services.current.permissions
-    state.judged = None
-    policy = permissions.policies.get(tool) or policy_of(permissions, tool)
-    if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
-        return None
-    if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
-        return _decide_off_loop(state, permissions, policy)
-    if _are_large(state.arguments):
-        return state.services.threads.run(_decide, state, permissions, policy)
-    _decide(state, permissions, policy)
-    return None
-
-
-async def _decide_off_loop(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    """Decides in a thread within a time limit, as the tool's own functions are called."""
-    try:
-        async with asyncio.timeout(state.services.limits.callback_timeout):
-            await state.services.threads.run(_decide, state, permissions, policy)
-    except TimeoutError:
-        text = f"{policy.spec.name} was not run: checking whether it needs confirmation took too long."
-        raise CallError("denied", text) from None
 
 
 def _are_large(arguments: Mapping[str, Any]) -> bool:
@@ -72,64 +48,6 @@ def _are_large(arguments: Mapping[str, Any]) -> bool:
         items: Sequence[Any] = cast("list[Any]", value) if isinstance(value, list) else (value,)
         left -= 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
     return left < 0
-
-
-def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    granted, arguments, context = granted_to(state), state.arguments, state.request
-    state.judged, state.access = policy.evaluation(arguments, context, granted), None
-    decision = policy.decide(arguments, context, granted, state.judged)
-    if decision.action == "deny":
-        raise denial(permissions, asking_tool(state), decision)
-    requests = [each for asked in state.demands if (each := _request_for(state, asked, granted)) is not None]
-    if decision.action == "ask":
-        facts = policy.request(state.judged, arguments, context, granted)
-        requests.append(request_of(state, reason=decision.reason, **facts))
-    if len(requests) > 1:  # named by the first, so that a grant for the call's own permission doesn't cover both
-        state.asks = attrs.evolve(
-            requests[0],
-            patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
-            always=(),
-            wider=(),
-            reason=", ".join(dict.fromkeys(each.reason for each in requests)),
-            metadata={name: value for each in requests for name, value in each.metadata.items()},
-        )
-    elif requests:
-        state.asks = requests[0]
-
-
-def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
-    """The rules' decision on an `Ask` of a call or its callback; and the text of exactly this for a grant."""
-    policy = policy_of(state.services.current.permissions, asking_tool(state))
-    folders = policy.folders(state.arguments, state.request)
-    return policy.asked(asked.permission, asked.patterns, folders, granted)
-
-
-def _request_for(
-    state: CallState, asked: Ask, granted: tuple[Rule, ...], subject: RequestKind = "call", **facts: Any
-) -> ApprovalRequest | None:
-    """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
-
-    Raises:
-        RefusedError: `denied`.
-    """
-    decision, exact = _decide_asked(state, asked, granted)
-    if decision.action == "deny":
-        raise denial(state.services.current.permissions, asking_tool(state), decision, asked.permission)
-    if decision.action == "allow":
-        return None
-    allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
-    is_enough = _decide_asked(state, asked, allowed)[0].action == "allow"
-    return request_of(
-        state,
-        permission=asked.permission,
-        patterns=asked.patterns,
-        always=() if exact is None or subject == "question" else (exact,),
-        wider=asked.always if is_enough else (),
-        reason=decision.reason,
-        metadata=asked.metadata,
-        subject=subject,
-        **facts,
-    )
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> RefusedError:
@@ -155,37 +73,6 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Continue without it, or tell the user what you need."
     return RefusedError("denied", text, detail=detail)
-
-
-def asking_tool(state: CallState) -> Tool:
-    """The call's tool, which is found before anything is asked."""
-    assert state.tool is not None
-    return state.tool
-
-
-def granted_to(state: CallState) -> tuple[Rule, ...]:
-    """The grants of this call's session, as rules."""
-    return state.services.grants.rules(session_key(state.request), tool_key(asking_tool(state)))
-
-
-def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
-    """The approval request for this call; it holds the arguments as JSON text, so that they can't change.
-
-    Args:
-        state: The call.
-        facts: The other attributes of the request, `permission` at least.
-    """
-    tool, context = asking_tool(state), state.request
-    text = str(json_text(dict(state.arguments)))
-    return ApprovalRequest(
-        attrs.evolve(state.call, name=tool.name, arguments=text),
-        digest_of_call(tool_key(tool), json.loads(text)),
-        presets=tool.presets_of(state.arguments),
-        tool=tool,
-        user=context.user,
-        session=context.session,
-        **facts,
-    )
 
 
 def deadline_of(state: CallState) -> Deadline:
@@ -223,105 +110,6 @@ def paused_deadlines(state: CallState) -> Generator[None]:
             deadline.resume()
 
 
-async def ask_person(
-    state: CallState, request: ApprovalRequest, decide: Callable[[tuple[Rule, ...]], Decision]
-) -> Answer:
-    """Asks the user; fills in `state.context.confirmation`, or `state.pending` and `state.ends`.
-
-    Args:
-        state: The call.
-        request: The request.
-        decide: Gives the rules' decision under the session's grants.
-
-    Returns:
-        `Once`, `Always`; for a question also `Reject`.
-
-    Raises:
-        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, if the answer
-            comes later.
-    """
-    if state.held is not None:
-        await state.held.wait()
-    services, own = state.services, state.services.approver
-    approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
-    before = granted_to(state), services.current.permissions
-
-    def covered() -> bool:  # by rules or grants added since the request
-        granted = granted_to(state)
-        return (granted, services.current.permissions) != before and decide(granted).action == "allow"
-
-    facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
-    emit(state, ApprovalRequested, request=request.id, **facts)
-    with paused_deadlines(state):
-        answer, shown = await services.approvals.ask(
-            request,
-            state.context,
-            (*(link.function for link in services.callbacks.get("approve_call", ())), *approvers),
-            covered=covered,
-            grants=services.grants,
-            seconds=services.limits.approval_timeout,
-        )
-    emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
-    if isinstance(answer, Later):
-        raise _suspended(state, shown)
-    if isinstance(answer, Reject) and request.subject != "question":
-        if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
-            state.ends = "rejected"
-        raise rejected(request.call.name, answer)
-    if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
-        decision = await services.threads.run(decide, granted_to(state))
-        if decision.action == "deny":
-            permissions = services.current.permissions
-            raise denial(permissions, asking_tool(state), decision, request.permission)
-    state.context.confirmation = (
-        confirmation_of(shown, answer, _history(state), _stored(state)) or state.context.confirmation
-    )
-    return answer
-
-
-def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> CallError:
-    """Fills in `state.pending`, as the answer to this request comes later.
-
-    The error isn't a `ToolError`, which tools may catch to continue without the permission.
-    """
-    state.pending = PendingCall.of(
-        request,
-        tool_key(asking_tool(state)),
-        created=time.time(),
-        approved=state.approval is not None,
-        earlier=_history(state),
-        once=_once(state, request),
-        own_rules=state.services.current.are_own,
-        kept=_stored(state) if kept is None else kept,
-    )
-    text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
-    return CallError("confirmation_required", text)
-
-
-def _stored(state: CallState) -> Any:
-    """The value that the call stored when it was suspended; it stays until the call stores another."""
-    return None if state.context.confirmation is None else state.context.confirmation.kept
-
-
-def _once(state: CallState, request: ApprovalRequest) -> str:
-    """See `PendingCall.once`: `""` if the call can't be identified, as generated ids repeat in each message.
-
-    A call without an id is identified by its place in its message.
-    """
-    context, call = state.request, state.call.id or state.index
-    message = None if (context.message or "").startswith(BATCH) else context.message
-    if message is None and (not state.call.id or _MADE_ID.fullmatch(state.call.id)):
-        return ""
-    place = [context.user, context.session, context.invocation, message, call, request.digest]
-    asked = [request.subject, request.permission, list(request.patterns), request.hint]
-    return digest_of([*place, *asked, [each.to_json() for each in _history(state)]])
-
-
-def _history(state: CallState) -> tuple[Confirmation, ...]:
-    """The answers to this call so far, the latest first."""
-    return () if state.context.confirmation is None else state.context.confirmation.history()
-
-
 _MADE_ID: Final = re.compile(r"call_\d+")
 QUESTION: Final = "confirmation"
 """The permission of a question; its pattern is the tool's name."""
@@ -329,73 +117,389 @@ QUESTION: Final = "confirmation"
 MOST_HINT: Final = 10_000
 
 
-async def ask_inside(state: CallState, asked: Ask) -> None:
-    """Returns if the rules or the user allow a running call's `Ask`.
+@define(eq=False)
+class Asking:
+    """What one call asks the rules and the user.
 
-    If the call was resumed with a later answer, that answer is used, once.
-
-    Args:
+    Attributes:
         state: The call.
-        asked: The request; without `arguments`.
-
-    Raises:
-        RefusedError: `denied` or `rejected`; a `ToolError`, so that the tool may continue without it.
-        CallError: `confirmation_required`: the answer comes later.
+        demands: The `Ask`s of callbacks.
+        request: The request that the user has to approve before the call runs; `None` if it may run.
+        evaluation: The evaluation of the rules, with the resolved paths; `None` if none was needed.
+        approval: The user's approval of exactly this call, for one run.
+        pending: The pending call, if the answer comes later.
     """
-    request = _request_for(state, asked, granted_to(state), "permission")
-    if request is not None and not _was_allowed(state, asked.permission, asked.patterns):
-        await ask_person(state, request, lambda granted: _decide_asked(state, asked, granted)[0])
+
+    state: CallState
+    demands: tuple[Ask, ...] = field(default=(), init=False)
+    request: ApprovalRequest | None = field(default=None, init=False)
+    evaluation: Evaluation | None = field(default=None, init=False)
+    approval: Approval | None = field(default=None, init=False)
+    pending: PendingCall | None = field(default=None, init=False)
+    _access: tuple[Permissions, Callable[[str, str], bool]] | None = field(default=None, init=False)
+    _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
+
+    @property
+    def tool(self) -> Tool:
+        """The call's tool, which is found before anything is asked."""
+        assert self.state.tool is not None
+        return self.state.tool
+
+    # Decide --------------------------------------------------------------------------------------------------------
+
+    async def decide(self) -> None:
+        """Decides by the permission rules; sets `request` if the user has to be asked.
+
+        Raises:
+            CallError: `denied`.
+        """
+        state, tool, services = self.state, self.tool, self.state.services
+        permissions = services.current.permissions
+        policy = policy_of(permissions, tool)
+        self.request = self.evaluation = None
+        if not self.demands and (policy.conditions == () or policy.runs(state.arguments)):
+            return
+        if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
+            try:  # in a thread and within a time limit, as the tool's own functions are called
+                async with asyncio.timeout(services.limits.callback_timeout):
+                    await services.threads.run(self._decide, permissions, policy)
+            except TimeoutError:
+                text = f"{policy.spec.name} was not run: checking whether it needs confirmation took too long."
+                raise CallError("denied", text) from None
+        elif _are_large(state.arguments):
+            await services.threads.run(self._decide, permissions, policy)
+        else:
+            self._decide(permissions, policy)
+
+    def _decide(self, permissions: Permissions, policy: ToolPolicy) -> None:
+        arguments, context, granted = self.state.arguments, self.state.request, self.grants()
+        self.evaluation, self._access = policy.evaluation(arguments, context, granted), None
+        decision = policy.decide(arguments, context, granted, self.evaluation)
+        if decision.action == "deny":
+            raise denial(permissions, self.tool, decision)
+        requests = [each for asked in self.demands if (each := self._request_for(asked, "call")) is not None]
+        if decision.action == "ask":
+            facts = policy.request(self.evaluation, arguments, context, granted)
+            requests.append(self._request(reason=decision.reason, **facts))
+        if len(requests) > 1:  # named by the first, so that a grant for the call's own permission doesn't cover both
+            self.request = attrs.evolve(
+                requests[0],
+                patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
+                always=(),
+                wider=(),
+                reason=", ".join(dict.fromkeys(each.reason for each in requests)),
+                metadata={name: value for each in requests for name, value in each.metadata.items()},
+            )
+        elif requests:
+            self.request = requests[0]
+
+    def allows(self, permission: str, subject: str) -> bool:
+        """Whether the rules let the running call access something; see `ToolContext.allows`."""
+        state, permissions = self.state, self.state.services.current.permissions
+        if self._access is None or self._access[0] is not permissions:
+            policy = policy_of(permissions, self.tool)
+            self._access = permissions, policy.access(state.arguments, state.request, self.grants(), self.evaluation)
+        return self._access[1](permission, subject)
+
+    def grants(self) -> tuple[Rule, ...]:
+        """The grants of this call's session, as rules."""
+        return self.state.services.grants.rules(session_key(self.state.request), tool_key(self.tool))
+
+    def _decide_asked(self, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
+        """The rules' decision on an `Ask` of the call or its callback; and the text of exactly this for a grant."""
+        policy = policy_of(self.state.services.current.permissions, self.tool)
+        folders = policy.folders(self.state.arguments, self.state.request)
+        return policy.asked(asked.permission, asked.patterns, folders, granted)
+
+    def _decide_call(self, arguments: Mapping[str, Any], granted: tuple[Rule, ...]) -> Decision:
+        permissions = self.state.services.current.permissions
+        own = permissions.decide(self.tool, arguments, grants=granted, context=self.state.request)
+        demanded = (self._decide_asked(each, granted)[0] for each in self.demands)
+        return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
+
+    # Ask -----------------------------------------------------------------------------------------------------------
+
+    async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> None:
+        """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
+
+        Args:
+            kind: `"call"` for the call itself, whose `approval` it sets; `"permission"` or `"question"` for what the
+                running call asks.
+            asked: The permission or question; `None` for the call.
+            facts: The other attributes of a question's request.
+
+        Raises:
+            RefusedError: `denied` or `rejected`; a `ToolError`, so that a running tool may continue without it.
+            CallError: `confirmation_required`: the answer comes later.
+        """
+        if asked is None:
+            request = self.request
+            if request is None or self.approval is not None:
+                return
+            decide = partial(self._decide_call, request.arguments)
+        else:
+            request = self._request_for(asked, kind, **facts)
+            if request is None or (kind == "permission" and self._was_allowed(asked)):
+                return
+
+            def decide(granted: tuple[Rule, ...]) -> Decision:
+                return self._decide_asked(asked, granted)[0]
+
+        await self._ask(request, decide)
+        if asked is None:
+            self.approval = Approval(request)
+
+    async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
+        """The user's answer to a question of the running call, yes or no.
+
+        If the call was resumed with a later answer, that answer is returned.
+
+        Args:
+            hint: The question; different for each question of a call.
+            payload: JSON data for the user.
+
+        Raises:
+            RefusedError: `denied`, as by a rule or without an approver.
+            CallError: `confirmation_required`: the answer comes later.
+            ValueError: An empty or very long hint, or a payload that isn't JSON.
+            TypeError: A hint that isn't a string.
+        """
+        hint, context = _checked_question(hint, payload), self.state.context
+        if known := context.confirmation and context.confirmation.to_question(hint):
+            return known
+        before = context.confirmation
+        await self.ask("question", Ask(QUESTION, (self.tool.name,)), hint=hint, payload=payload)
+        if context.confirmation is before or context.confirmation is None:  # the rules allow it
+            return Confirmation(hint, confirmed=True, payload=payload)
+        return context.confirmation
+
+    def suspend(self, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Suspends the running call until a question is answered, without asking it now; see `ToolContext.suspend`.
+
+        Raises:
+            CallError: `confirmation_required`, always.
+            ValueError, TypeError: As `confirm`.
+        """
+        hint = _checked_question(hint, {"payload": payload, "kept": kept})
+        facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
+        asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
+        raise self._suspended(asked, kept)
+
+    def _request(self, **facts: Any) -> ApprovalRequest:
+        """An approval request for this call; it holds the arguments as JSON text, so that they can't change."""
+        state, tool = self.state, self.tool
+        text = str(json_text(dict(state.arguments)))
+        return ApprovalRequest(
+            attrs.evolve(state.call, name=tool.name, arguments=text),
+            digest_of_call(tool_key(tool), json.loads(text)),
+            presets=tool.presets_of(state.arguments),
+            tool=tool,
+            user=state.request.user,
+            session=state.request.session,
+            **facts,
+        )
+
+    def _request_for(self, asked: Ask, subject: RequestKind, **facts: Any) -> ApprovalRequest | None:
+        """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
+
+        Raises:
+            RefusedError: `denied`.
+        """
+        granted = self.grants()
+        decision, exact = self._decide_asked(asked, granted)
+        if decision.action == "deny":
+            raise denial(self.state.services.current.permissions, self.tool, decision, asked.permission)
+        if decision.action == "allow":
+            return None
+        allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
+        is_enough = self._decide_asked(asked, allowed)[0].action == "allow"
+        return self._request(
+            permission=asked.permission,
+            patterns=asked.patterns,
+            always=() if exact is None or subject == "question" else (exact,),
+            wider=asked.always if is_enough else (),
+            reason=decision.reason,
+            metadata=asked.metadata,
+            subject=subject,
+            **facts,
+        )
+
+    async def _ask(self, request: ApprovalRequest, decide: Callable[[tuple[Rule, ...]], Decision]) -> None:
+        """Asks the user; sets the context's `confirmation`, or `pending` and why the turn ends.
+
+        Args:
+            request: The request.
+            decide: Gives the rules' decision under the session's grants.
+
+        Raises:
+            CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, if the answer
+                comes later.
+        """
+        state, services = self.state, self.state.services
+        if state.held is not None:
+            await state.held.wait()
+        own = services.approver
+        approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
+        before = self.grants(), services.current.permissions
+
+        def covered() -> bool:  # by rules or grants added since the request
+            granted = self.grants()
+            return (granted, services.current.permissions) != before and decide(granted).action == "allow"
+
+        facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
+        emit(state, ApprovalRequested, request=request.id, **facts)
+        with paused_deadlines(state):
+            answer, shown = await services.approvals.ask(
+                request,
+                state.context,
+                (*(link.function for link in services.callbacks.get("approve_call", ())), *approvers),
+                covered=covered,
+                grants=services.grants,
+                seconds=services.limits.approval_timeout,
+            )
+        emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
+        if isinstance(answer, Later):
+            raise self._suspended(shown)
+        if isinstance(answer, Reject) and request.subject != "question":
+            if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+                state.ends = "rejected"
+            raise rejected(request.call.name, answer)
+        if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
+            decision = await services.threads.run(decide, self.grants())
+            if decision.action == "deny":
+                raise denial(services.current.permissions, self.tool, decision, request.permission)
+        state.context.confirmation = (
+            confirmation_of(shown, answer, self._history(), self._stored()) or state.context.confirmation
+        )
+
+    def _suspended(self, request: ApprovalRequest, kept: Any = None) -> CallError:
+        """Sets `pending`, as the answer to this request comes later.
+
+        The error isn't a `ToolError`, which tools may catch to continue without the permission.
+        """
+        self.pending = PendingCall.of(
+            request,
+            tool_key(self.tool),
+            created=time.time(),
+            approved=self.approval is not None,
+            earlier=self._history(),
+            once=self._once(request),
+            own_rules=self.state.services.current.are_own,
+            kept=self._stored() if kept is None else kept,
+        )
+        text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
+        return CallError("confirmation_required", text)
+
+    def _stored(self) -> Any:
+        """The value that the call stored when it was suspended; it stays until the call stores another."""
+        confirmation = self.state.context.confirmation
+        return None if confirmation is None else confirmation.kept
+
+    def _history(self) -> tuple[Confirmation, ...]:
+        """The answers to this call so far, the latest first."""
+        confirmation = self.state.context.confirmation
+        return () if confirmation is None else confirmation.history()
+
+    def _once(self, request: ApprovalRequest) -> str:
+        """See `PendingCall.once`: `""` if the call can't be identified, as generated ids repeat in each message.
+
+        A call without an id is identified by its place in its message.
+        """
+        state, context = self.state, self.state.request
+        message = None if (context.message or "").startswith(BATCH) else context.message
+        if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
+            return ""
+        place = [context.user, context.session, context.invocation, message, state.id or state.index, request.digest]
+        asked = [request.subject, request.permission, list(request.patterns), request.hint]
+        return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
+
+    # Consume -------------------------------------------------------------------------------------------------------
+
+    def consume(self) -> Mapping[str, Any]:
+        """Consumes the approval right before the call runs; returns the arguments, those that were approved.
+
+        Then the rules have to `decide_again`.
+
+        Raises:
+            CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is
+                missing.
+        """
+        arguments = self.state.arguments
+        if self.approval is not None:
+            return self.approval.consume(self.tool, arguments)
+        if self.request is not None:
+            raise CallError("denied", f"{self.state.name} was not run: it isn't approved. Ask again.")
+        return arguments
+
+    async def decide_again(self) -> None:
+        """Repeats `decide` right before the tool runs: permissions, grants and paths may have changed since.
+
+        Raises:
+            CallError: `denied`.
+        """
+        await self.decide()
+        request, approval, name = self.request, self.approval, self.state.name
+        if request is not None and approval is None:
+            text = f"{name} was not run: it needs approval after a change of permissions or files. Call it again."
+            raise CallError("denied", text)
+        shown = () if approval is None else approval.patterns
+        if request is not None and shown and not {*request.patterns} <= {*shown}:
+            text = f"{name} was not run: its target has changed since the approval. Ask again."
+            raise CallError("denied", text)
+
+    def _was_allowed(self, asked: Ask) -> bool:
+        """Whether an answer that the call was resumed with allows this; each is used once."""
+        if self._answers is None:
+            self._answers = list(reversed(self._history()))
+        for answer in self._answers:
+            if answer.confirmed and answer.to_permission(asked.permission, asked.patterns):
+                self._answers.remove(answer)
+                return True
+        return False
+
+    # Afterwards ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Drops the ended call, which refers to this, so that no cycle is left."""
+        if hasattr(self, "state"):
+            del self.state
+
+    def stay(self, number: str | None) -> None:
+        """Leaves the call pending under this id, or (`None`) not at all."""
+        assert self.pending is not None
+        self.pending = None if number is None else attrs.evolve(self.pending, id=number)
 
 
-def allows_inside(state: CallState, permission: str, subject: str) -> bool:
-    """Whether the rules let a running call access something; see `ToolContext.allows`."""
-    permissions = state.services.current.permissions
-    if state.access is None or state.access[0] is not permissions:
-        policy = policy_of(permissions, asking_tool(state))
-        state.access = permissions, policy.access(state.arguments, state.request, granted_to(state), state.judged)
-    return state.access[1](permission, subject)
+def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None) -> Asking:
+    """What the call asks, with these demands of callbacks and this approval of an earlier turn."""
+    asking = state.asking
+    if asking is None:
+        asking = state.asking = Asking(state)
+    asking.demands += demands
+    asking.approval = approval or asking.approval
+    return asking
 
 
-async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
-    """The user's answer to a question of a running call, yes or no.
-
-    If the call was resumed with a later answer, that answer is returned.
-
-    Args:
-        state: The call.
-        hint: The question; different for each question of a call.
-        payload: JSON data for the user.
-
-    Raises:
-        RefusedError: `denied`, as by a rule or without an approver.
-        CallError: `confirmation_required`: the answer comes later.
-        ValueError: An empty or very long hint, or a payload that isn't JSON.
-        TypeError: A hint that isn't a string.
-    """
-    hint = _checked_question(hint, payload)
-    known = state.context.confirmation and state.context.confirmation.to_question(hint)
-    if known:
-        return known
-    asked = Ask(QUESTION, (asking_tool(state).name,))
-    request = _request_for(state, asked, granted_to(state), "question", hint=hint, payload=payload)
-    if request is None:
-        return Confirmation(hint, confirmed=True, payload=payload)
-    await ask_person(state, request, lambda granted: _decide_asked(state, asked, granted)[0])
-    assert state.context.confirmation is not None
-    return state.context.confirmation
-
-
-def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-    """Suspends a running call until a question is answered, without asking it now; see `ToolContext.suspend`.
-
-    Raises:
-        CallError: `confirmation_required`, always.
-        ValueError, TypeError: As `confirm_inside`.
-    """
-    hint = _checked_question(hint, {"payload": payload, "kept": kept})
-    facts = {"permission": QUESTION, "patterns": (asking_tool(state).name,), "subject": "question"}
-    asked = request_of(state, **facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
-    raise _suspended(state, asked, kept)
+async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
+    """Begins a resumed call with its answer; returns the error of one that was rejected or can't run."""
+    services = state.services
+    try:
+        tool = services.find(state.name)
+    except CallError:
+        tool = None
+    try:
+        authorized = await services.threads.run(resumed.authorize, services.grants, state.request, tool)
+    except CallError as error:
+        feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
+        if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
+            state.ends = "rejected"
+        return error
+    except Exception as error:  # noqa: BLE001  a host's store
+        log_failure("marking an approval as used", error)
+        return CallError("denied", f"{state.name} was not run: its approval can't be marked as used.")
+    approval, state.context.confirmation = authorized
+    asking_of(state, approval=approval)
+    return None
 
 
 def _checked_question(hint: str, payload: Any) -> str:
@@ -405,80 +509,3 @@ def _checked_question(hint: str, payload: Any) -> str:
     if faults := json_problems(payload):
         raise ValueError(f"the payload must be JSON: {faults[0]}")
     return hint
-
-
-def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
-    """Whether an answer that the call was resumed with allows this; each is used once."""
-    if state.answers is None:
-        state.answers = list(reversed(_history(state)))
-    for answer in state.answers:
-        if answer.confirmed and answer.to_permission(permission, patterns):
-            state.answers.remove(answer)
-            return True
-    return False
-
-
-def approve(state: CallState) -> Awaitable[None] | None:
-    """Asks the user if `permit` requires it; fills in `state.approval`, or `state.pending` and `state.ends`.
-
-    A call that was approved in an earlier turn isn't asked about again.
-
-    Raises:
-        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
-            comes later.
-    """
-    if state.asks is None or state.approval is not None:
-        return None
-    return _approve(state, state.asks)
-
-
-def consume_approval(state: CallState) -> Awaitable[None] | None:
-    """Consumes the approval right before the call runs; the arguments become the approved ones.
-
-    The rules decide again, as permissions, grants and paths may have changed while the call waited.
-
-    Raises:
-        CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is missing.
-    """
-    if state.approval is not None:
-        assert state.tool is not None
-        state.arguments = state.approval.consume(state.tool, state.arguments)
-    elif state.asks is not None:
-        raise CallError("denied", f"{state.call.name} was not run: it isn't approved. Ask again.")
-    return decide_again(state)
-
-
-def decide_again(state: CallState) -> Awaitable[None] | None:
-    """Repeats the decision of `permit` right before the tool runs, as anything may have changed since."""
-    state.asks = None
-    deciding = permit(state)
-    return _check_approved(state) if deciding is None else _check_approved_after(deciding, state)
-
-
-async def _check_approved_after(deciding: Awaitable[None], state: CallState) -> None:
-    await deciding
-    _check_approved(state)
-
-
-def _check_approved(state: CallState) -> None:
-    name, approval = state.call.name, state.approval
-    if state.asks is not None and approval is None:
-        text = f"{name} was not run: it needs approval after a change of permissions or files. Call it again."
-        raise CallError("denied", text)
-    shown = () if approval is None else approval.patterns
-    if state.asks is not None and shown and not {*state.asks.patterns} <= {*shown}:
-        text = f"{name} was not run: its target has changed since the approval. Ask again."
-        raise CallError("denied", text)
-
-
-async def _approve(state: CallState, request: ApprovalRequest) -> None:
-    tool, context = asking_tool(state), state.request
-    arguments = request.arguments
-
-    def decide(granted: tuple[Rule, ...]) -> Decision:
-        own = state.services.current.permissions.decide(tool, arguments, grants=granted, context=context)
-        demanded = (_decide_asked(state, each, granted)[0] for each in state.demands)
-        return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
-
-    await ask_person(state, request, decide)
-    state.approval = Approval(request)

@@ -160,6 +160,7 @@ class Batch:
         cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
         left: For a resumption: the calls that still wait.
         ignored: For a resumption: answers without a pending call.
+        refused: For a resumption: the errors of the calls that were rejected or can't run.
         listener: Gets each event, besides the registry's observers, on the event loop; its errors are logged.
         early: The calls that were started before their answer was complete, as the answer has them.
         outcome: The outcome, once every call has its result, even if `run` was cancelled; before, `None`.
@@ -174,6 +175,7 @@ class Batch:
     left: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
     listener: Callable[[CallEvent], None] | None = None
+    refused: dict[CallState, CallError] = field(factory=dict[CallState, CallError], init=False)
     early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
     outcome: Outcome | None = field(default=None, init=False)
     _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
@@ -270,8 +272,9 @@ class Batch:
             await asyncio.wait(tasks)
         for state in others:
             del self.early[state]
-            if state.pending is not None:  # not resumed, as no answer has the call
-                state.pending, state.result = None, failure_result(state, self._interrupted(state))
+            if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
+                state.asking.stay(None)
+                state.result = failure_result(state, self._interrupted(state))
             self._settle(state)
         return self._result(others) if others else None
 
@@ -384,8 +387,8 @@ class Batch:
             state.error = CallError("cut_off", text)
         elif self._stopped:
             state.error = self._interrupted(state)
-        elif state.error is not None:
-            pass  # a resumed call that was rejected
+        elif state in self.refused:
+            state.error = self.refused[state]
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
             state.error = overtaking_error(state)
         else:
@@ -451,14 +454,17 @@ class Batch:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""
         taken = {call.id for call in self.left}
         for state in states:
-            if state.pending is not None and len(taken) >= MOST_CALLS:
+            if state.asking is None or state.pending is None:
+                continue
+            if len(taken) >= MOST_CALLS:
                 text = (
                     f"{state.call.name} was not run: {MOST_CALLS:,} calls are waiting for answers. Call it again later."
                 )
-                state.pending, state.result = None, ToolResult.error("denied", text)
-            elif state.pending is not None:
+                state.asking.stay(None)
+                state.result = ToolResult.error("denied", text)
+            else:
                 if state.pending.id in taken:
-                    state.pending = attrs.evolve(state.pending, id=new_id())
+                    state.asking.stay(new_id())
                 taken.add(state.pending.id)
         return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left))
 

@@ -316,29 +316,32 @@ BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | No
 """The possible answers of a before callback."""
 
 
-async def before(state: CallState) -> ToolResult | None:
-    """Calls each callback; returns the result if one answers. Sets `state.arguments` if one changes them.
+async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
+    """Calls each callback; sets `state.arguments` if one changes them.
+
+    Returns:
+        The result, if one answers it, and the permissions that they ask for.
 
     Raises:
         CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
     """
-    chain = _chain_of(state, "before_tool")
+    chain, demands = _chain_of(state, "before_tool"), list[Ask]()
     for link in chain:
         answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
         if isinstance(answer, ToolResult):
-            return await hold_to_limits(state, answer)
+            return await hold_to_limits(state, answer), ()
         if isinstance(answer, Abort):
             state.fatal = state.fatal or TurnAbortedError(answer.reason)
-            return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason))
+            return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason)), ()
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
         if isinstance(answer, Ask):
-            state.demands += (answer,)
+            demands.append(answer)
         elif answer is not None and not isinstance(answer, ChangeArguments):
             raise _invalid_answer(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
         if answer is not None and answer.arguments is not None:
             state.arguments = answer.arguments
-    return None
+    return None, tuple(demands)
 
 
 def _with_reason(text: str, reason: str) -> str:

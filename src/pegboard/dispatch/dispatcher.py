@@ -12,8 +12,8 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
-from pegboard.dispatch.approval.request import Reject
+from pegboard.dispatch.approval.pending import PendingCalls, Resumption
+from pegboard.dispatch.approve import resume
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
@@ -22,7 +22,7 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
-from pegboard.errors import PendingError, log_failure
+from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -192,27 +192,9 @@ class Dispatcher:
         batch = self.batch(resumption.calls, context, services, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
         for state, resumed in zip(batch.states, resumption.resumed, strict=True):
-            await self._authorize(state, resumed)
+            if (error := await resume(state, resumed)) is not None:
+                batch.refused[state] = error
         return batch
-
-    async def _authorize(self, state: CallState, resumed: ResumedCall) -> None:
-        services = state.services
-        try:
-            tool = services.find(state.call.name)
-        except CallError:
-            tool = None
-        try:
-            authorized = await services.threads.run(resumed.authorize, services.grants, state.request, tool)
-        except CallError as error:
-            state.error = error
-            feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
-            if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
-                state.ends = "rejected"
-        except Exception as error:  # noqa: BLE001  a host's store
-            state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be marked as used.")
-            log_failure("marking an approval as used", error)
-        else:
-            state.approval, state.context.confirmation = authorized
 
 
 def _defer_conflicting(

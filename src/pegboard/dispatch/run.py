@@ -14,8 +14,8 @@ from time import monotonic
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.callbacks import CallableKind, maybe_await
-from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again, runs_in_thread
+from pegboard.callbacks import CallableKind
+from pegboard.dispatch.approve import asking_of, deadline_of, runs_in_thread
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
@@ -129,7 +129,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     if given is not None:
         state.arguments = plain(given)
-    await maybe_await(consume_approval(state))
+    asking = asking_of(state)
+    state.arguments = asking.consume()
+    await asking.decide_again()
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)
@@ -138,7 +140,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     async def attempt() -> Any:
         state.arguments = plain(pristine)
         if state.since is not None:
-            await maybe_await(decide_again(state))
+            await asking.decide_again()
         return await _attempt(state, tool)
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
@@ -162,7 +164,7 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
-        await maybe_await(decide_again(state))
+        await asking_of(state).decide_again()
     value, waiting = start(state, tool)
     return value if waiting is None else await waiting
 

@@ -11,16 +11,7 @@ from typing import Any, Final, NoReturn
 import attrs
 from attrs import define
 
-from pegboard.callbacks import maybe_await
-from pegboard.dispatch.approve import (
-    allows_inside,
-    approve,
-    ask_inside,
-    confirm_inside,
-    paused_deadlines,
-    permit,
-    suspend_inside,
-)
+from pegboard.dispatch.approve import asking_of, paused_deadlines
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
@@ -150,18 +141,23 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                 lock_request_of(state, tool)  # known to the scheduler before later calls ask
             if callbacks and "before_tool" in callbacks:
                 given = state.arguments
-                state.result = await before(state)
+                state.result, demands = await before(state)
+                if demands:
+                    asking_of(state, demands=demands)
                 if state.result is None and state.arguments is not given:
                     state.arguments = await validate(state, tool, state.arguments, parsed=False)
             if state.result is None:
                 permissions = services.current.permissions
                 policy = permissions.policies.get(tool) or policy_of(permissions, tool)
-                if state.demands or not (policy.conditions == () or policy.runs(state.arguments)):
-                    await maybe_await(permit(state))
-                    await maybe_await(approve(state))
+                asking = state.asking
+                if asking is not None or not (policy.conditions == () or policy.runs(state.arguments)):
+                    asking = asking_of(state)
+                    await asking.decide()
+                    await asking.ask("call")
                 if (
                     tool.runs_plainly
-                    and state.scheduler is state.parent is state.asks is state.approval is services.slots is None
+                    and state.scheduler is state.parent is services.slots is None
+                    and (asking is None or asking.approval is None)
                     and not (callbacks and "wrap_tool" in callbacks)
                     and services.locks.enter(state)
                 ):
@@ -182,7 +178,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
             await _end(state)
         elif state.error is not None:
             _settle_error(state)
-        if made is not None or state.made_context is not None:
+        if made is not None or state.made_context is not None or state.asking is not None:
             _close(state)
     except asyncio.CancelledError:
         if is_alone:
@@ -198,6 +194,8 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
 
 def _close(state: CallState) -> None:
     """Ends the use of the call's context, if it has one, and adds what the call has set there to its result."""
+    if state.asking is not None:
+        state.asking.close()
     made = state.made_context
     if made is not None:
         made.internals.frame = made.listener = None  # the context can't be used any more
@@ -310,19 +308,19 @@ class DispatchHost:
         metadata: Mapping[str, Any],
     ) -> None:
         """Returns if the rules or the user allow it."""
-        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
+        await asking_of(_state_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
         """Whether the rules let the call access this."""
-        return allows_inside(_state_of(context), permission, subject)
+        return asking_of(_state_of(context)).allows(permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to a question of the tool."""
-        return await confirm_inside(_state_of(context), hint, payload)
+        return await asking_of(_state_of(context)).confirm(hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
         """Suspends the call until a question is answered."""
-        suspend_inside(_state_of(context), hint, payload, kept, request)
+        asking_of(_state_of(context)).suspend(hint, payload, kept, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""

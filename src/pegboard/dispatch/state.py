@@ -16,7 +16,7 @@ from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, Loc
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import CallHost, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
-    from pegboard.dispatch.approval.pending import Approval, PendingCall
+    from pegboard.dispatch.approval.pending import PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.request import ApprovalRequest
-    from pegboard.dispatch.permissions.evaluation import Evaluation
+    from pegboard.dispatch.approve import Asking
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
     from pegboard.tools.services import Services
@@ -214,21 +213,14 @@ class CallState:
         coercions: By `validate`: what was converted, `"path: from -> to"` each.
         repaired: By `repair`: a description of the repair, or `None`.
         shown: By the callbacks' stages: the arguments, and their read-only view.
-        asks: By `permit`: the request that the user has to approve, or `None`.
-        judged: By `permit`: the evaluation of the rules, with the resolved paths; `None` if none was needed.
-        access: By the running tool: the permissions, and the function that checks each access by them.
-        approval: By `approve`: the user's approval of exactly this call, for one run.
+        asking: By `approve.py`: what it asks the rules and the user; `None` until it has to.
         held: For a call that was started before its answer was complete: set when the user may be asked; else `None`.
-        pending: By `approve`: the pending call, if the answer comes later.
-        answers: By `approve`: the unused answers that a call was resumed with, the oldest first; `None` before its
-            first ask.
         calls: Number of nested calls that its tool has made.
         ends: Why the turn should end after this call, or `None`.
         locks_wanted: By `run`: the arguments, and the lock request for them.
         lock: By `run`: the handle of the call's locks, if it has one.
         around: The enclosing call, in whose tool or callback this one was made, or `None`.
         callback: The time limit of the running callback, or `None`.
-        demands: By `before`: the `Ask`s of callbacks.
         thread: By `run`: done when the thread of a tool with an exclusive lock or key has ended, or `None`.
         deadline: By `run`: the time limit; paused while the user is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
@@ -250,20 +242,14 @@ class CallState:
     coercions: tuple[str, ...] = ()
     repaired: str | None = None
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asks: ApprovalRequest | None = None
-    judged: Evaluation | None = None
-    access: tuple[Permissions, Callable[[str, str], bool]] | None = None
-    approval: Approval | None = None
+    asking: Asking | None = None
     held: asyncio.Event | None = None
-    pending: PendingCall | None = None
-    answers: list[Confirmation] | None = None
     calls: int = 0
     ends: str | None = None
     locks_wanted: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
     around: CallState | None = None
     callback: Deadline | None = None
-    demands: tuple[Any, ...] = ()
     thread: Future[None] | None = None
     deadline: Deadline | None = None
     since: float | None = None
@@ -283,8 +269,7 @@ class CallState:
         self.id = call_id
         self.services = services
         self.made_call: ToolCall | None = None
-        self.result = self.error = self.since = self.around = self.scheduler = self.parent = self.approval = None
-        self.demands = ()
+        self.result = self.error = self.since = self.around = self.scheduler = self.parent = self.asking = None
         if isinstance(context, ToolContext):
             self.request, self.made_context, self.depth = context.request, context, context.depth
             context.internals.frame = self
@@ -308,6 +293,11 @@ class CallState:
         if self.made_call is None:
             self.made_call = ToolCall(self.name, self.raw, self.id)
         return self.made_call
+
+    @property
+    def pending(self) -> PendingCall | None:
+        """The pending call, if the user's answer comes later."""
+        return None if self.asking is None else self.asking.pending
 
     @property
     def context(self) -> ToolContext:

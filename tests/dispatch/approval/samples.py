@@ -17,7 +17,7 @@ from pegboard import (
 from pegboard.approval import MemoryGrants, PendingCall, tool_key
 from pegboard.dispatch.approval.pending import ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import approve, permit
+from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.json import json_text
 from pegboard.threads import WorkerPool
@@ -66,7 +66,7 @@ def call_services(approver=None, *, seconds=60.0, grants=None, approvals=None, r
 
 
 def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
-    """The state of a call before the stage `permit`."""
+    """The state of a call before the rules decide."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
     state = CallState.of(ToolCall(tool.name, {}, call_id), context, services)
@@ -76,9 +76,14 @@ def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_
 
 
 async def approved(state):
-    """Takes a call through `permit` and `approve`."""
-    for stage in (permit, approve):
-        pending = stage(state)
-        if pending is not None:
-            await pending
+    """Lets the rules decide on a call, and asks the user if they don't allow it."""
+    asking = asking_of(state)
+    await asking.decide()
+    await asking.ask("call")
     return state
+
+
+async def consumed(state):
+    """Consumes the approval, right before the tool would run."""
+    state.arguments = asking_of(state).consume()
+    await asking_of(state).decide_again()

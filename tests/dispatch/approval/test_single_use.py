@@ -15,11 +15,11 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from dispatch.approval.samples import a_tool, a_work, approved, call_services
+from dispatch.approval.samples import a_tool, a_work, approved, call_services, consumed
 from pegboard import CallError, Later, Once, PendingCalls, ReadonlyContext, Reject
 from pegboard.approval import MemoryGrants
 from pegboard.dispatch.approval.pending import match_answers
-from pegboard.dispatch.approve import consume_approval
+from pegboard.dispatch.approve import asking_of
 from pegboard.errors import PendingError
 
 KEY = b"a key of sixteen bytes or more"
@@ -54,15 +54,15 @@ class Host(RuleBasedStateMachine):
     def attempt(self, state):
         """As the stage `run`: the last check, then the handler."""
         with contextlib.suppress(CallError):
-            consume_approval(state)
-            self.run.append((state.approval.request.id, state.arguments["path"]))
+            asyncio.run(consumed(state))
+            self.run.append((asking_of(state).approval.request.id, state.arguments["path"]))
 
     @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=states)
     def ask(self, path, answer):
         state = self.a_call(path, self.answered(answer))
         with contextlib.suppress(CallError):
             asyncio.run(approved(state))
-        assert (state.approval is not None) is isinstance(answer, Once)
+        assert (asking_of(state).approval is not None) is isinstance(answer, Once)
         return state
 
     @rule(paths=st.lists(ARGUMENTS, min_size=1, max_size=3), target=texts)
@@ -87,7 +87,8 @@ class Host(RuleBasedStateMachine):
 
     @rule(state=states, other=states)
     def swap_approvals(self, state, other):
-        state.approval, other.approval = other.approval, state.approval
+        one, another = asking_of(state), asking_of(other)
+        one.approval, another.approval = another.approval, one.approval
 
     @rule(
         text=texts,
@@ -108,7 +109,7 @@ class Host(RuleBasedStateMachine):
                     approval, _ = resumed.authorize(self.grants, context, self.tool)
                     state = self.a_call(call.arguments["path"])
                     state.replace(call.call)
-                    state.approval = approval
+                    asking_of(state, approval=approval)
                     asyncio.run(approved(state))
                     self.attempt(state)
                     self.attempt(state)

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
-from pegboard.dispatch.approve import decide_again
+from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -125,7 +125,7 @@ class ExecutorCall:
             CallError: `denied`: rules or symbolic links have changed since.
         """
         if isinstance(state := self.context.internals.frame, CallState):
-            await maybe_await(decide_again(state))
+            await asking_of(state).decide_again()
 
     def emit(self, event: JsonObject) -> None:
         """Passes an event of the tool to the listener.
