@@ -55,6 +55,48 @@ def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
     assert (state.result.is_error, state.tool) == (True, None)
 
 
+def fail_at_once(*_given, **_named):
+    raise ValueError("broken")
+
+
+async def exit_later(*_given, **_named):
+    await asyncio.sleep(0)
+    raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("stage", "function"),
+    [
+        ("find", exit_later),
+        ("parse", fail_at_once),
+        ("validate", exit_later),
+        ("start", fail_at_once),
+        ("shape", exit_later),
+        ("on_error", exit_later),
+        ("after", exit_later),
+    ],
+)
+def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepare, monkeypatch, stage, function):
+    seen = []
+    state = prepare(
+        make(print, schema={"type": "array"} if stage == "validate" else {"type": "object"}),
+        after=[lambda context, tool, arguments, result: seen.append(result.kind)],
+        on_error=[lambda *_: None],
+    )
+    monkeypatch.setattr(stages, stage, function)
+    asyncio.run(stages.run_call(state))
+    assert (state.result is not None, state.error, len(seen)) == (True, None, stage != "after")
+    assert stage == "on_error" or state.result.kind == "tool_failure"
+
+
+def test_a_hook_without_implementations_costs_nothing(make, send, monkeypatch):
+    """Its stage isn't entered at all."""
+    for stage in ("before", "on_error", "after", "_end"):
+        monkeypatch.setattr(stages, stage, lambda *_: pytest.fail("it was entered"))
+    assert not send(make(lambda: "done")).result.is_error
+    assert send(make(fail)).result.kind == "tool_failure"
+
+
 # One way, however a call comes ------------------------------------------------------------------------------------
 
 

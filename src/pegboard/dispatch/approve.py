@@ -89,6 +89,12 @@ def runs_in_thread(state: CallState) -> bool:
     return made is not None and made.internals.portal is not None
 
 
+def new_deadline(state: CallState, name: str, seconds: float | None, grace: float) -> Deadline:
+    """A deadline of a call that runs elsewhere, under no watchdog; it replaces that of an earlier attempt."""
+    state.deadline = Deadline(running_task(), seconds, grace, None, name, state.context)
+    return state.deadline
+
+
 @contextmanager
 def paused_deadlines(state: CallState) -> Generator[None]:
     """Context that pauses the time limits of a call, its callback and its enclosing calls.
@@ -362,7 +368,7 @@ class Asking:
             raise self._suspended(shown)
         if isinstance(answer, Reject) and request.subject != "question":
             if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
-                state.ends = "rejected"
+                state.end_turn("rejected")
             raise rejected(request.call.name, answer)
         if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
             decision = await services.threads.run(decide, self.grants())
@@ -415,8 +421,8 @@ class Asking:
 
     # Consume -------------------------------------------------------------------------------------------------------
 
-    def consume(self) -> Mapping[str, Any]:
-        """Consumes the approval right before the call runs; returns the arguments, those that were approved.
+    def consume(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Consumes the approval right before the call runs; returns the arguments, as they were approved.
 
         Then the rules have to `decide_again`.
 
@@ -424,7 +430,6 @@ class Asking:
             CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is
                 missing.
         """
-        arguments = self.state.arguments
         if self.approval is not None:
             return self.approval.consume(self.tool, arguments)
         if self.request is not None:
@@ -492,7 +497,7 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     except CallError as error:
         feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
         if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
-            state.ends = "rejected"
+            state.end_turn("rejected")
         return error
     except Exception as error:  # noqa: BLE001  a host's store
         log_failure("marking an approval as used", error)

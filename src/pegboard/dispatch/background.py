@@ -20,7 +20,7 @@ from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
 from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
-from pegboard.dispatch.stages import finish
+from pegboard.dispatch.stages import conclude, finish
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
@@ -108,7 +108,7 @@ def later_result(state: CallState, value: object) -> ToolResult:
 async def deliver(state: CallState, value: object) -> None:
     """Sets the result of a call that its host has run, as the after callbacks leave it."""
     with suppress(CallError):
-        state.arguments = parse(state.raw, state.services.limits)
+        state.change(parse(state.raw, state.services.limits))
     await finish(state, await state.services.threads.run(later_result, state, value))
 
 
@@ -181,12 +181,14 @@ class Operations:
             known = self._pending.get(id_)
             ended = self._completed.pop(id_, None)
         if ended is not None:
-            state.result, state.fatal, state.is_seen = ended.result, ended.fatal, True
+            state.is_seen = True
+            state.end_turn(error=ended.fatal)
+            conclude(state, ended.result)
             return None
         try:
             operation = self._add(state) if known is None else known[0]
         except CallError:
-            state.result = ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}")
+            conclude(state, ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}"))
             return None
         first = state.result or ToolResult()
         note = (
@@ -194,7 +196,7 @@ class Operations:
             f"Don't call {operation.tool} again for it."
         )
         metadata = {**first.metadata, "pending": True, "operation": operation.id}
-        state.result = attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
+        conclude(state, attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata))
         return operation
 
     def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:

@@ -20,7 +20,7 @@ from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_still_run, overtaking_error, still_running_note
-from pegboard.dispatch.stages import enclosing_call, finish, is_too_deep, run_call
+from pegboard.dispatch.stages import conclude, enclosing_call, finish, is_too_deep, run_call
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
@@ -266,15 +266,13 @@ class Batch:
         for state in others:
             if state in self._started and state.result is None:
                 self._tasks[state].cancel()
-            elif state.result is None:
-                state.error = self._interrupted(state)
         if tasks := [self._tasks[state] for state in others if state in self._tasks]:
             await asyncio.wait(tasks)
         for state in others:
             del self.early[state]
             if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
                 state.asking.stay(None)
-                state.result = failure_result(state, self._interrupted(state))
+                conclude(state, failure_result(state, self._interrupted(state)))
             self._settle(state)
         return self._result(others) if others else None
 
@@ -357,8 +355,7 @@ class Batch:
             await asyncio.wait(list(self._tasks.values()))
         for state in self.states:
             if state not in self._settled:
-                state.error = self._interrupted(state)
-                await finish(state)
+                await finish(state, error=self._interrupted(state))
                 self._settle(state)
 
     async def _run_one(self, state: CallState) -> None:
@@ -371,8 +368,7 @@ class Batch:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
-            state.error = self._interrupted(state)
-            await finish(state)
+            await finish(state, error=self._interrupted(state))
         finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)
@@ -384,16 +380,16 @@ class Batch:
     async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
             text = f"{state.call.name} was not run: your message was cut off in this call. Make the whole call again."
-            state.error = CallError("cut_off", text)
+            error = CallError("cut_off", text)
         elif self._stopped:
-            state.error = self._interrupted(state)
+            error = self._interrupted(state)
         elif state in self.refused:
-            state.error = self.refused[state]
+            error = self.refused[state]
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
-            state.error = overtaking_error(state)
+            error = overtaking_error(state)
         else:
             return await run_call(state)
-        return await finish(state)
+        return await finish(state, error=error)
 
     def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")
@@ -413,7 +409,7 @@ class Batch:
                 state.scheduler.suspend(state.index)
             state.scheduler.passed(state.index)
         if state.result is None:
-            state.result = failure_result(state, state.error or self._interrupted(state))
+            conclude(state, failure_result(state, state.error or self._interrupted(state)))
         if state.services.events is not None:
             emit_end(state)
         if state.fatal is not None:
@@ -461,7 +457,7 @@ class Batch:
                     f"{state.call.name} was not run: {MOST_CALLS:,} calls are waiting for answers. Call it again later."
                 )
                 state.asking.stay(None)
-                state.result = ToolResult.error("denied", text)
+                conclude(state, ToolResult.error("denied", text))
             else:
                 if state.pending.id in taken:
                     state.asking.stay(new_id())

@@ -82,7 +82,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
         return error  # an error for the model, or a denied request of the callback
     log_failure(_title_of(link), error)
     if isinstance(state.error, FatalToolError):
-        state.fatal = state.error
+        state.end_turn(error=state.error)
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
     if state.error is not None:
         detail += f"\nIt was handling:\n{detail_of(state.error)}"
@@ -331,7 +331,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
         if isinstance(answer, ToolResult):
             return await hold_to_limits(state, answer), ()
         if isinstance(answer, Abort):
-            state.fatal = state.fatal or TurnAbortedError(answer.reason)
+            state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
             return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason)), ()
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
@@ -340,7 +340,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
         elif answer is not None and not isinstance(answer, ChangeArguments):
             raise _invalid_answer(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
         if answer is not None and answer.arguments is not None:
-            state.arguments = answer.arguments
+            state.change(answer.arguments)
     return None, tuple(demands)
 
 
@@ -348,8 +348,8 @@ def _with_reason(text: str, reason: str) -> str:
     return f"{text}: {reason}" if reason else f"{text}."
 
 
-async def on_error(state: CallState) -> None:
-    """Calls each callback; the first result clears the error, `Abort` leaves it and ends the turn.
+async def on_error(state: CallState) -> ToolResult | None:
+    """Calls each callback; returns the first result, which clears the error. `Abort` leaves it and ends the turn.
 
     Raises:
         CallError: `callback_failure`, which replaces the error.
@@ -358,33 +358,33 @@ async def on_error(state: CallState) -> None:
     if error is None and given is not None:  # the tool returned an error result
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
     answered = await _chain_of(state, "on_tool_error").answers(state.context, state.tool, arguments_of(state), error)
-    if answered is not None:
-        await _apply(state, *answered)
+    return None if answered is None else await _apply(state, *answered)
 
 
-async def after(state: CallState) -> None:
-    """Passes the result through each callback, which may replace it or end the turn.
+async def after(state: CallState) -> ToolResult | None:
+    """Passes the result through each callback, which may replace it or end the turn; returns the last one.
 
     A failure of one becomes the result, which the others see.
     """
-    chain = _chain_of(state, "after_tool")
+    chain, result = _chain_of(state, "after_tool"), state.result
     for link in chain:
         try:
-            answer = await chain.ask(link, state.context, state.tool, arguments_of(state), state.result)
+            answer = await chain.ask(link, state.context, state.tool, arguments_of(state), result)
             if answer is not None:
-                await _apply(state, answer, link)
+                result = await _apply(state, answer, link) or result
         except (CallError, ToolError) as error:
-            state.result = failure_result(state, error)
+            result = failure_result(state, error)
+    return result
 
 
-async def _apply(state: CallState, answer: object, link: Callback) -> None:
-    """Applies an answer: replaces the result, or ends the turn."""
+async def _apply(state: CallState, answer: object, link: Callback) -> ToolResult | None:
+    """The result by which an answer replaces the present one; `None` if it ends the turn."""
     if isinstance(answer, Abort):
-        state.fatal = state.fatal or TurnAbortedError(answer.reason)
-    elif isinstance(answer, ToolResult):
-        state.result, state.error = await hold_to_limits(state, answer), None
-    else:
-        raise _invalid_answer(state, link, answer, "ToolResult, Abort")
+        state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
+        return None
+    if isinstance(answer, ToolResult):
+        return await hold_to_limits(state, answer)
+    raise _invalid_answer(state, link, answer, "ToolResult, Abort")
 
 
 def _invalid_answer(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:

@@ -154,9 +154,7 @@ class Dispatcher:
         if context.message is None:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
         context = attrs.evolve(context, **own) if own else context
-        states = [state_of(call, context, services) for call in calls]
-        for index, state in enumerate(states):
-            state.index = index
+        states = [state_of(call, context, services, index) for index, call in enumerate(calls)]
         if not options.get("sequential"):
             _schedule_all(states)
         return Batch(
@@ -218,11 +216,13 @@ def _defer_conflicting(
     return Resumption(tuple(answered.values()), left, (*resumption.ignored, *early)) if early else resumption
 
 
-async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
+async def _run_remote(
+    executor: Callable[[str], Awaitable[Any]], state: CallState, arguments: Mapping[str, Any], limit: float | None
+) -> ToolResult:
     """`run_remote`, imported at the first call that needs it."""
     from pegboard.dispatch.executors.executor import run_remote
 
-    return await run_remote(executor, state, limit)
+    return await run_remote(executor, state, arguments, limit)
 
 
 def _with_options(services: CallServices, options: BatchOptions) -> CallServices:
@@ -259,8 +259,7 @@ def _added_state(
     context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler
 ) -> CallState:
     """The state of a call that is added to a batch."""
-    state = state_of(call, context, services)
-    state.index = scheduler.add()
+    state = state_of(call, context, services, scheduler.add())
     _schedule(state, scheduler)
     return state
 

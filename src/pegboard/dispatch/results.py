@@ -419,7 +419,7 @@ _FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
 def failure_result(state: CallState, error: BaseException) -> ToolResult:
     """The error result for an exception that ended a call. Never raises."""
     if isinstance(error, FatalToolError):
-        state.fatal = error
+        state.end_turn(error=error)
     elif not isinstance(error, _FORESEEN):
         log_failure(state.call.name, error)
     policy = None if state.tool is None else state.tool.policy.expose_errors

@@ -127,21 +127,18 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
         tool: The tool.
         given: The arguments, if a wrapper may run it again; `None` takes those of the call.
     """
-    if given is not None:
-        state.arguments = plain(given)
     asking = asking_of(state)
-    state.arguments = asking.consume()
+    arguments = asking.consume(state.arguments if given is None else plain(given))
     await asking.decide_again()
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
-        return await _attempt(state, tool)
-    pristine = plain(state.arguments)
+        return await _attempt(state, tool, arguments)
+    pristine = plain(arguments)
 
     async def attempt() -> Any:
-        state.arguments = plain(pristine)
         if state.since is not None:
             await asking.decide_again()
-        return await _attempt(state, tool)
+        return await _attempt(state, tool, plain(pristine))
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
         emit(state, CallUpdated, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
@@ -155,17 +152,17 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     )
 
 
-async def _attempt(state: CallState, tool: Tool) -> Any:
+async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -> Any:
     if tool.policy.executor not in _HERE:
         assert state.services.remote is not None
         is_first = _note_start(state, tool, monotonic())
-        return await state.services.remote(state, _seconds_left(state, tool, is_first=is_first))
+        return await state.services.remote(state, arguments, _seconds_left(state, tool, is_first=is_first))
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
         await asking_of(state).decide_again()
-    value, waiting = start(state, tool)
+    value, waiting = start(state, tool, arguments)
     return value if waiting is None else await waiting
 
 
@@ -191,13 +188,14 @@ def _seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | No
 
 
 def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
-    state: CallState, tool: Tool, *, has_entered: bool = False
+    state: CallState, tool: Tool, arguments: Mapping[str, Any], *, has_entered: bool = False
 ) -> tuple[Any, Awaitable[Any] | None]:
     """Calls the handler's function, up to its first suspension: one that never suspends costs no task, timer or frame.
 
     Args:
         state: The call.
         tool: Its tool.
+        arguments: Those of this attempt.
         has_entered: Whether to leave the lock manager at the end.
 
     Returns:
@@ -213,9 +211,7 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
         if off_loop:
             _open_portal(state)
         try:
-            args, kwargs = tool.bind(
-                cast("ToolContext", state.context if handler.takes_context else None), state.arguments
-            )
+            args, kwargs = tool.bind(cast("ToolContext", state.context if handler.takes_context else None), arguments)
         except StructureError as error:
             return None, refused(state, tool, (problem(error.path, error.reason),))
         if handler.flavour is _ASYNC:

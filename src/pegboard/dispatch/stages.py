@@ -48,10 +48,11 @@ def state_for(
     return state
 
 
-def state_of(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
-    """The state of a call of a batch."""
+def state_of(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices, index: int) -> CallState:
+    """The state of a call at this place of a batch."""
     state = state_for(call.name, call.arguments, call.id, context, services)
-    state.made_call = call
+    state.replace(call)
+    state.index = index
     return state
 
 
@@ -161,7 +162,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                     and not (callbacks and "wrap_tool" in callbacks)
                     and services.locks.enter(state)
                 ):
-                    state.value, waiting = start(state, tool, has_entered=True)
+                    state.value, waiting = start(state, tool, state.arguments, has_entered=True)
                 else:
                     waiting = run_locked(state, tool)
                 if waiting is not None:
@@ -182,8 +183,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
             _close(state)
     except asyncio.CancelledError:
         if is_alone:
-            state.error = CallError("aborted", f"{state.name} was aborted.")
-            await finish(state)
+            await finish(state, error=CallError("aborted", f"{state.name} was aborted."))
         raise
     finally:
         if is_alone:
@@ -213,13 +213,18 @@ def is_too_deep(state: CallState) -> bool:
     return True
 
 
-async def finish(state: CallState, result: ToolResult | None = None) -> None:
-    """Runs the last stages of a call that was ended from outside: with this result, or the reason in `state.error`.
+def conclude(state: CallState, result: ToolResult) -> None:
+    """Sets the result of a call that never ran, or whose result isn't the last one."""
+    state.result = result
+
+
+async def finish(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
+    """Runs the last stages of a call that was ended from outside, with this result or error.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled again.
     """
-    state.result = result
+    state.result, state.error = result, error
     await _end(state)
     _close(state)
 
@@ -233,15 +238,16 @@ async def _end(state: CallState) -> None:
     waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
     callbacks = () if state.is_seen or state.for_host or waits else state.services.callbacks
     gave_error = state.since is not None and state.result is not None and state.result.is_error
+    has_failed = (failure is not None or gave_error) and not state.call.provider_executed
     try:
-        if "on_tool_error" in callbacks and not state.call.provider_executed and (failure is not None or gave_error):
-            await on_error(state)
+        if has_failed and "on_tool_error" in callbacks and (result := await on_error(state)) is not None:
+            state.result, state.error = result, None
     except BaseException as error:  # noqa: BLE001  of a callback, as above
         _fail(state, error)
     try:
         if "after_tool" in callbacks:
             _settle_error(state)
-            await after(state)
+            state.result = await after(state)
     except BaseException as error:  # noqa: BLE001  likewise
         _fail(state, error)
     _settle_error(state)
@@ -345,7 +351,7 @@ class DispatchHost:
             await run_call(inner, is_alone=True)
         if inner.fatal is not None:
             raise inner.fatal
-        outer.ends = outer.ends or inner.ends
+        outer.end_turn(outer.ends or inner.ends)
         if (asked := inner.context.internals.pending_actions) is not None:
             context.actions.add(asked.actions, asked.state)
         assert inner.result is not None

@@ -137,7 +137,7 @@ class CallServices:
         grants: Approvals for longer than one call.
         approvals: Queue of requests that wait for the user.
         approver: Asks the user; `None` if that isn't possible.
-        remote: Runs a call in its tool's executor, with a time limit; `None` if tools run here only.
+        remote: Runs a call in its tool's executor, with arguments and a time limit; `None` if tools run here only.
         events: Gets each `CallEvent`, or `None`.
         result_store: Stores the full text of truncated results, or `None`.
         begin_operation: Marks the result of a long-running tool as pending; `None` if that isn't possible.
@@ -165,7 +165,7 @@ class CallServices:
     grants: Grants = field(factory=MemoryGrants)
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
     approver: AnyApprover | None = None
-    remote: Callable[[CallState, float | None], Awaitable[ToolResult]] | None = None
+    remote: Callable[[CallState, Mapping[str, Any], float | None], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
     result_store: ResultStore | None = None
     begin_operation: Callable[[CallState], object] | None = None
@@ -286,6 +286,14 @@ class CallState:
     def replace(self, call: ToolCall) -> None:
         """Replaces the call, such as by its repair."""
         self.made_call, self.name, self.raw, self.id, self.coercions = call, call.name, call.arguments, call.id, ()
+
+    def change(self, arguments: Mapping[str, Any]) -> None:
+        """Changes the arguments, as a callback answers; the next callbacks see them."""
+        self.arguments = arguments
+
+    def end_turn(self, reason: str | None = None, error: BaseException | None = None) -> None:
+        """Ends the turn once every call has its result: for a reason, or by an error."""
+        self.ends, self.fatal = reason or self.ends, error or self.fatal
 
     @property
     def call(self) -> ToolCall:

@@ -85,5 +85,5 @@ async def approved(state):
 
 async def consumed(state):
     """Consumes the approval, right before the tool would run."""
-    state.arguments = asking_of(state).consume()
+    state.arguments = asking_of(state).consume(state.arguments)
     await asking_of(state).decide_again()

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
-from pegboard.dispatch.approve import asking_of
+from pegboard.dispatch.approve import asking_of, new_deadline
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -34,7 +34,7 @@ from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions,
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.json import StructureError, digest_of, problem
 from pegboard.schema.converter import JsonRecord, read_record
-from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
+from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import Actions, CallError, Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
@@ -239,7 +239,9 @@ def _as_json(answer: Any) -> Any:
 # One call ------------------------------------------------------------------------------------------------------------
 
 
-async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
+async def run_remote(
+    find: Callable[[str], Awaitable[Any]], state: CallState, arguments: Mapping[str, Any], limit: float | None
+) -> ToolResult:
     """Runs a call in its tool's executor, within its time limit, and returns the tool's result.
 
     The executor may come from a plugin and isn't trusted.
@@ -248,6 +250,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, li
         find: Returns the executor of a name, loading its plugin first. Raises `LookupError` with a hint if there is
             none.
         state: The call: found, validated and permitted.
+        arguments: Those of this attempt.
         limit: The seconds that the call may take; a retry gets what earlier attempts have left.
 
     Raises:
@@ -263,7 +266,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, li
     policy, limits = tool.policy, state.services.limits
     request = ExecutionRequest.of_call(
         tool.name,
-        state.arguments,
+        arguments,
         state.context,
         timeout=limit,
         memory_limit=policy.memory_limit,
@@ -320,9 +323,8 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
         answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + starting
     else:
         answering, longest = _asked(call, executor), None if seconds is None else seconds + grace
-    state.deadline = Deadline(running_task(), longest, _CLEANUP_SECONDS, None, call.tool.name, call.context)
     try:
-        return await within(state.deadline, answering)
+        return await within(new_deadline(state, call.tool.name, longest, _CLEANUP_SECONDS), answering)
     except LimitExpiredError:
         text = f"{call.tool.name} gave no result within {whole:g} s. It may still be running."
         raise CallError("timeout", text) from None
