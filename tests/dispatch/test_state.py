@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import pickle
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given, strategies as st
 
+import pegboard.dispatch
 from pegboard.dispatch.state import plain, read_only
 
 values = st.recursive(
@@ -103,3 +106,33 @@ def test_what_is_shared_without_end_is_copied_once():
 def test_a_tuple_is_an_array_and_anything_else_stays_what_it_is():
     thing = object()
     assert plain({"a": ({"b": thing},)}) == {"a": [{"b": thing}]}
+
+
+# Writers --------------------------------------------------------------------------------------------------------------
+
+STATES = ("state", "outer", "inner", "early", "earlier", "later")
+"""What variables of a call's state are called."""
+
+A_COPY = "background.py"  # it fills in a new state, for the result that follows
+
+
+def writers(names):
+    """The files of dispatch that assign each attribute of a variable with one of these names."""
+    files = {}
+    for path in Path(pegboard.dispatch.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in (part for each in targets for part in getattr(each, "elts", [each])):
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value).split(".")[-1] in names:
+                    files.setdefault(target.attr, set()).add(path.name)
+    return files
+
+
+def test_each_attribute_of_a_call_is_written_by_one_file():
+    """Others return what they have made, or call a method of the state."""
+    several = {name: files - {A_COPY} for name, files in writers(STATES).items()}
+    assert {name: files for name, files in several.items() if len(files) > 1} == {}
+
+
+def test_what_a_call_asks_is_written_by_its_own_file_only():
+    assert {file for files in writers(("asking",)).values() for file in files} == {"approve.py"}
