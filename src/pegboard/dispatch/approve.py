@@ -20,6 +20,7 @@ from attrs import define, field
 from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
+    Asked,
     PendingCall,
     RefusedError,
     ResumedCall,
@@ -124,24 +125,18 @@ MOST_HINT: Final = 10_000
 
 
 @define(eq=False)
-class Asking:
+class Asking(Asked):
     """What one call asks the rules and the user.
 
     Attributes:
         state: The call.
         demands: The `Ask`s of callbacks.
-        request: The request that the user has to approve before the call runs; `None` if it may run.
         evaluation: The evaluation of the rules, with the resolved paths; `None` if none was needed.
-        approval: The user's approval of exactly this call, for one run.
-        pending: The pending call, if the answer comes later.
     """
 
     state: CallState
     demands: tuple[Ask, ...] = field(default=(), init=False)
-    request: ApprovalRequest | None = field(default=None, init=False)
     evaluation: Evaluation | None = field(default=None, init=False)
-    approval: Approval | None = field(default=None, init=False)
-    pending: PendingCall | None = field(default=None, init=False)
     _access: tuple[Permissions, Callable[[str, str], bool]] | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
 
@@ -469,15 +464,10 @@ class Asking:
         if hasattr(self, "state"):
             del self.state
 
-    def stay(self, number: str | None) -> None:
-        """Leaves the call pending under this id, or (`None`) not at all."""
-        assert self.pending is not None
-        self.pending = None if number is None else attrs.evolve(self.pending, id=number)
-
 
 def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None) -> Asking:
     """What the call asks, with these demands of callbacks and this approval of an earlier turn."""
-    asking = state.asking
+    asking = cast("Asking | None", state.asking)
     if asking is None:
         asking = state.asking = Asking(state)
     asking.demands += demands

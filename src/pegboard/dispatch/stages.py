@@ -150,15 +150,14 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
             if state.result is None:
                 permissions = services.current.permissions
                 policy = permissions.policies.get(tool) or policy_of(permissions, tool)
-                asking = state.asking
-                if asking is not None or not (policy.conditions == () or policy.runs(state.arguments)):
+                if state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments)):
                     asking = asking_of(state)
                     await asking.decide()
                     await asking.ask("call")
                 if (
                     tool.runs_plainly
                     and state.scheduler is state.parent is services.slots is None
-                    and (asking is None or asking.approval is None)
+                    and (state.asking is None or state.asking.approval is None)
                     and not (callbacks and "wrap_tool" in callbacks)
                     and services.locks.enter(state)
                 ):
@@ -195,7 +194,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
 def _close(state: CallState) -> None:
     """Ends the use of the call's context, if it has one, and adds what the call has set there to its result."""
     if state.asking is not None:
-        state.asking.close()
+        asking_of(state).close()
     made = state.made_context
     if made is not None:
         made.internals.frame = made.listener = None  # the context can't be used any more

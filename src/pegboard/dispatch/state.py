@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
-    from pegboard.dispatch.approval.pending import PendingCall
+    from pegboard.dispatch.approval.pending import Asked, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approve import Asking
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
     from pegboard.tools.services import Services
@@ -242,7 +241,7 @@ class CallState:
     coercions: tuple[str, ...] = ()
     repaired: str | None = None
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asking: Asking | None = None
+    asking: Asked | None = None
     held: asyncio.Event | None = None
     calls: int = 0
     ends: str | None = None

@@ -93,8 +93,7 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
         if hook is None:
             _pending[adapter] = lambda value, _: structure_hook(adapter)(value, None)
             try:
-                make = partial(_STRUCTURE[type(adapter)], adapter)
-                hook = straight_hook(adapter, make, structure_hook, same)
+                hook = straight_hook(adapter, partial(_STRUCTURE[type(adapter)], adapter), structure_hook, same)
             finally:
                 del _pending[adapter]
             if len(_hooks) >= _MOST_HOOKS:
@@ -360,8 +359,7 @@ def _first_accepting(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter,
 def _acceptance(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """A check by schema whether a value is of a type; `exact` includes formats and ranges."""
     writer = SchemaWriter(exact=exact)
-    text = json_text(root_schema(adapter, writer))
-    return compiled(text, writer.formats if exact else None).is_valid
+    return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
 
 
 def _combined_error(hooks: Iterable[StructureHook], value: str) -> StructureError:

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.request import (
@@ -275,6 +275,26 @@ class PendingCalls(SignedRecord):
         if facts.keys() - {"version", "calls", "signature"} or not isinstance(calls, list):
             raise PendingError("not pending calls: there must be 'version', 'calls' (a list), and nothing else")
         return cls(PendingCall.from_json(call) for call in calls)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+@define(eq=False)
+class Asked:
+    """What a call has asked the user.
+
+    Attributes:
+        request: The request that the user has to approve before the call runs; `None` if it may run.
+        approval: The user's approval of exactly this call, for one run.
+        pending: The pending call, if the answer comes later.
+    """
+
+    request: ApprovalRequest | None = field(default=None, init=False)
+    approval: Approval | None = field(default=None, init=False)
+    pending: PendingCall | None = field(default=None, init=False)
+
+    def stay(self, number: str | None) -> None:
+        """Leaves the call pending under this id, or (`None`) not at all."""
+        assert self.pending is not None
+        self.pending = None if number is None else attrs.evolve(self.pending, id=number)
 
 
 class RefusedError(CallError, ToolError):
