@@ -12,6 +12,7 @@ import pytest
 
 from installed import GREETER, SECONDS
 from pegboard.plugins import discovery, probe as probe_module
+from pegboard.programs import tree
 from pegboard.testing import probe_plugins
 
 
@@ -163,8 +164,8 @@ def test_processes_and_threads_that_a_plugin_starts_dont_block(site, code) -> No
 )
 def test_processes_that_a_plugin_has_started_are_killed(site, tmp_path, monkeypatch, session) -> None:
     """Also one that has left the child's session, has another parent, and forked while it was looked for."""
-    looks, real = count(), probe_module._marked
-    monkeypatch.setattr(probe_module, "_marked", lambda mark: [] if next(looks) == 1 else real(mark))
+    looks, real = count(), tree._find_marked
+    monkeypatch.setattr(tree, "_find_marked", lambda *of: [] if next(looks) == 1 else real(*of))
     lock = tmp_path / "lock"
     lock.touch()
     code = f"""

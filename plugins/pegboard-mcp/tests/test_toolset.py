@@ -29,7 +29,7 @@ from pegboard import (
     ToolCall,
     ToolRegistry,
 )
-from pegboard.plugins.side_effects import JOB
+from pegboard.programs import JOB
 from pegboard.testing import ScriptedModel
 from pegboard_mcp import mcp_toolset
 from pegboard_mcp.settings import ServerError

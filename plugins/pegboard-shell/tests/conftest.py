@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from pegboard import Limits, Permissions, ToolRegistry, ToolResult, register_plugin
-from pegboard_shell import Plugin, process, sandbox, sessions
+from pegboard.programs import running
+from pegboard_shell import Plugin, sandbox, sessions
 
 sandbox._PROBE_SECONDS = 120.0  # on a busy machine, too, all workers have to collect the same tests
 collect_ignore = ["test_bubblewrap.py"] if sandbox.Sandbox("workspace-write").lack else []
@@ -68,7 +69,7 @@ def fifo(tmp_path) -> Callable[[], Path]:
 @pytest.fixture(autouse=True)
 def no_running_commands(monkeypatch) -> Iterator[None]:
     """Fails a test that leaves a command running, however long it takes to end on a busy machine."""
-    monkeypatch.setattr(process, "_DEATH_SECONDS", 60.0)
+    monkeypatch.setattr(running, "_DEATH_SECONDS", 60.0)
     monkeypatch.setattr(sessions, "_END_SECONDS", 60.0)
     yield
     for _ in range(300):
@@ -82,7 +83,7 @@ def no_running_commands(monkeypatch) -> Iterator[None]:
 
 def command_threads() -> list[threading.Thread]:
     """The threads of running commands."""
-    return [each for each in threading.enumerate() if each.name.startswith("pegboard-shell ")]
+    return [each for each in threading.enumerate() if each.name.startswith("pegboard-program ")]
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from time import process_time
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard_shell.output import MOST_SHOWN, OutputBuffer, readable
+from pegboard_shell.output import MOST_SHOWN, TextBuffer, readable
 
 PIECES = st.lists(st.binary(max_size=200), max_size=30)
 
 
 @given(PIECES)
 def test_short_output_is_stored_completely(pieces):
-    buffer, data = OutputBuffer(1 << 16), b"".join(pieces)
+    buffer, data = TextBuffer(1 << 16), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
     output = buffer.take()
@@ -26,7 +26,7 @@ def test_short_output_is_stored_completely(pieces):
 
 @given(PIECES, st.integers(2, 60))
 def test_of_long_output_the_beginning_and_the_end_are_stored(pieces, most):
-    buffer, data = OutputBuffer(most), b"".join(pieces)
+    buffer, data = TextBuffer(most), b"".join(pieces)
     for piece in pieces:
         buffer.add(piece)
     output = buffer.take()
@@ -39,7 +39,7 @@ def test_of_long_output_the_beginning_and_the_end_are_stored(pieces, most):
 def test_characters_are_not_split(text, data):
     written = text.encode()
     place = data.draw(st.integers(0, len(written)))
-    buffer = OutputBuffer(1 << 16)
+    buffer = TextBuffer(1 << 16)
     shown = []
     for piece in (written[:place], written[place:]):
         buffer.add(piece)
@@ -49,7 +49,7 @@ def test_characters_are_not_split(text, data):
 
 
 def test_of_very_long_output_only_the_beginning_is_emitted():
-    buffer = OutputBuffer(8 << 20)
+    buffer = TextBuffer(8 << 20)
     for _ in range(3):
         buffer.add(b"x" * MOST_SHOWN)
     assert len(buffer.new_text()) == MOST_SHOWN
@@ -57,7 +57,7 @@ def test_of_very_long_output_only_the_beginning_is_emitted():
 
 
 def test_a_text_is_found_near_the_end_of_what_was_written():
-    buffer = OutputBuffer(1 << 16)
+    buffer = TextBuffer(1 << 16)
     buffer.add(b"rea")
     buffer.add(b"dy\n")
     assert buffer.holds(b"ready")

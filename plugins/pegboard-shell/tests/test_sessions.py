@@ -10,7 +10,7 @@ import pytest
 
 from pegboard import Once, Permissions, ReadonlyContext, Reject, Rule
 from pegboard.testing import ScriptedApprover
-from pegboard_shell.output import OutputBuffer
+from pegboard_shell.output import TextBuffer
 
 
 @pytest.fixture
@@ -120,13 +120,13 @@ async def test_output_of_a_session_between_two_polls_is_limited(make_registry):
 
 @pytest.mark.parametrize(("size", "on_the_loop"), [(1_000, True), (2_000_000, False)])
 async def test_long_output_is_converted_off_the_loop(run, monkeypatch, size, on_the_loop):
-    threads, taken = [], OutputBuffer.take
+    threads, taken = [], TextBuffer.take
 
     def recording(buffer):
         threads.append(threading.current_thread())
         return taken(buffer)
 
-    monkeypatch.setattr(OutputBuffer, "take", recording)
+    monkeypatch.setattr(TextBuffer, "take", recording)
     assert (await run(f"yes | head -c {size}")).metadata["output_bytes"] == size
     assert [each is threading.main_thread() for each in threads] == [on_the_loop]
 

@@ -25,7 +25,7 @@ PUBLIC: Final = (
     *("pegboard.toolsets.predicates", "pegboard.toolsets.expression", "pegboard.request"),
     *("pegboard.schema", "pegboard.schema.converter", "pegboard.schema.structure", "pegboard.cli", "pegboard.config"),
     *("pegboard.testing", "pegboard.callbacks", "pegboard.threads"),
-    *("pegboard.json", "pegboard.text", "pegboard.files", "pegboard.lazy", "pegboard.typing"),
+    *("pegboard.programs", "pegboard.json", "pegboard.text", "pegboard.files", "pegboard.lazy", "pegboard.typing"),
 )
 """The modules that packages may import; the architecture page says what each is for."""
 _CORE: Final = Path(__file__).parents[1]

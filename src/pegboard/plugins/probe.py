@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
-from pathlib import Path
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -31,8 +28,9 @@ from pegboard.errors import ManifestError, cause_of, hide, operator_log
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import LoadedPlugin, gathered
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
-from pegboard.plugins.side_effects import JOB, LOAD_SECONDS
+from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
+from pegboard.programs import ProcessTree
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
 
@@ -46,7 +44,6 @@ _TOGETHER: Final = 20
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
 _SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
-_PASSES: Final = 10
 MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
 
@@ -183,30 +180,26 @@ class _Child:
 
     process: subprocess.Popen[bytes]
     answer: IO[bytes]
-    mark: str
+    tree: ProcessTree
     started: float = field(factory=monotonic)
 
     @classmethod
     def start(cls, job: Job) -> _Child:
-        mark = f"{JOB}={secrets.token_hex()}"
+        tree, path = ProcessTree(), os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
         answer = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         with tempfile.TemporaryFile() as jobs:
             jobs.write(json.dumps(job.facts, default=str).encode())  # TOML has dates
             jobs.seek(0)
-            process = subprocess.Popen(  # noqa: S603  this interpreter, a module of ours
+            process = subprocess.Popen[bytes](
                 [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
                 stdin=jobs,
                 stdout=answer,
                 stderr=subprocess.DEVNULL,
                 cwd=job.folder,
-                env={
-                    **(os.environ if job.environ is None else job.environ),
-                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
-                    **dict([mark.split("=")]),
-                },
-                start_new_session=True,
+                **tree.options({**(os.environ if job.environ is None else job.environ), "PYTHONPATH": path}),
             )
-        return cls(process, answer, mark)
+        tree.add(process.pid)
+        return cls(process, answer, tree)
 
     def done(self, seconds: float) -> Done:
         """Its result, at most so many seconds after its start: the last answer that it wrote in full."""
@@ -225,36 +218,10 @@ class _Child:
 
     def end(self) -> int:
         """Kills the child and the processes that its plugin has started; returns the number of those."""
-        own, left = self.process.pid, set(_marked(self.mark)) - {self.process.pid}
-        with suppress(OSError):  # its process group may have ended
-            if hasattr(os, "killpg"):
-                os.killpg(own, signal.SIGKILL)
-            else:
-                self.process.kill()
+        left = self.tree.kill()
         self.process.wait()
         self.answer.close()
-        empty = 0  # passes: one misses a process that forks and ends between the listing and the reading
-        for _ in range(_PASSES):  # those in sessions of their own, which may start others before they are killed
-            marked = _marked(self.mark)
-            left |= {*marked}
-            for pid in marked:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            empty = 0 if marked else empty + 1
-            if empty == 2:
-                break
-        return len(left)
-
-
-def _marked(mark: str) -> list[int]:
-    """The processes that were started with this in their environment; only Linux shows it."""
-    found: list[int] = []
-    with suppress(OSError):
-        for name in os.listdir("/proc"):  # noqa: PTH208  texts
-            with suppress(OSError):
-                if name.isdecimal() and mark.encode() in Path("/proc", name, "environ").read_bytes():
-                    found.append(int(name))
-    return found
+        return left.ended + len(left.running)
 
 
 # In the child process -------------------------------------------------------------------------------------------------

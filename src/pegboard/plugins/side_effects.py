@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from pegboard.errors import cause_of
 
 LOAD_SECONDS: Final = 10.0
-JOB: Final = "PEGBOARD_JOB"  # the variable by which processes are found that a load in a child process has started
 LOADING: Final = "pegboard-load"  # the name of the threads in which plugins are loaded
 MOST_PRINTED: Final = 10_000
 _MODULES: Final = (  # of the standard library: replacing functions in these affects all other code

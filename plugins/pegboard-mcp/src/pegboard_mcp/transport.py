@@ -33,7 +33,7 @@ from mcp_types import (
 from pydantic_core import from_json
 
 from pegboard.errors import cause_of, operator_log
-from pegboard.plugins.side_effects import JOB
+from pegboard.programs import JOB
 from pegboard_mcp.definitions import object_schema
 from pegboard_mcp.settings import ServerSettings
 

@@ -1,17 +1,19 @@
-"""Output of a command: a bounded buffer, and the conversion to readable text."""
+"""Output of a command, as readable text."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
-from attrs import Factory, define, field, frozen
+from attrs import define, field, frozen
+
+from pegboard.programs import OutputBuffer, RunningProgram
 
 MOST_SHOWN: Final = 1 << 20
 """Bytes of the output that are emitted as it comes; after that only its length is reported."""
 
-_SLACK: Final = 1 << 20
+_RECENT: Final = 1 << 20  # bytes at the end in which texts are searched
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Escape sequences, which move the cursor or set colours of a terminal."""
 
@@ -39,68 +41,43 @@ class Output:
 
 
 @define(eq=False)
-class OutputBuffer:
-    """Buffer of the beginning and the end of what is written to it; the owner locks it.
+class TextBuffer(OutputBuffer):
+    """Buffer of a command's output, for the user while it runs and for the model later."""
 
-    Attributes:
-        most: How many bytes it stores.
-        size: How many bytes were written.
-    """
-
-    most: int
-    size: int = 0
-    _head: bytearray = field(factory=bytearray, init=False)
-    _tail: bytearray = field(factory=bytearray, init=False)
     _handed_out: int = field(default=0, init=False)
     _decoder: codecs.IncrementalDecoder = field(
         factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
     )
-    _half: int = field(default=Factory(lambda self: self.most // 2, takes_self=True), init=False)
-
-    def add(self, data: bytes) -> None:
-        """Appends output."""
-        self.size += len(data)
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._tail += data
-            if len(self._tail) > self._half + _SLACK:
-                del self._tail[: -self._half]
 
     def new_text(self) -> str:
         """The text that wasn't returned by an earlier call, without splitting characters; for the user."""
-        end = min(len(self._head), MOST_SHOWN)
-        data = bytes(self._head[self._handed_out : end])
-        self._handed_out = end
-        return readable(self._decoder.decode(data))[0]
+        with self.lock:
+            data = bytes(self.head[self._handed_out : MOST_SHOWN])
+            self._handed_out += len(data)
+            return readable(self._decoder.decode(data))[0]
 
     def holds(self, text: bytes) -> bool:
         """Whether this text is in the last part of the output."""
-        recent = bytes((self._tail or self._head)[-(_SLACK + len(text)) :])
-        return text in recent
+        with self.lock:
+            return text in (self.tail or self.head)[-(_RECENT + len(text)) :]
 
     def take(self) -> Output:
         """Returns the output and empties the buffer."""
-        del self._tail[: -self._half]
-        lost = self.size - len(self._head) - len(self._tail)
+        with self.lock:
+            size, (head, lost, tail) = self.size, self.parts()
+            self.clear()
+            self._handed_out = 0
         if lost:
-            head, tail = bytes(self._head), bytes(self._tail)
             # Whole lines if there are any.
             head = head[: head.rfind(b"\n") + 1] or head
             tail = tail[tail.find(b"\n") + 1 :] or tail
-            lost = self.size - len(head) - len(tail)
-            parts = [head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")]
-        else:
-            parts = [(self._head + self._tail).decode("utf-8", "replace")]
-        made = [readable(part) for part in parts]
+            lost = size - len(head) - len(tail)
+        made = [readable(part.decode("utf-8", "replace")) for part in ((head, tail) if lost else (head + tail,))]
         between = f"\n[{lost:,} bytes were dropped here.]\n"
-        output = Output(between.join(text for text, _ in made), self.size, lost, sum(odd for _, odd in made))
-        self.size = self._handed_out = 0
-        self._head.clear()
-        self._tail.clear()
-        return output
+        return Output(between.join(text for text, _ in made), size, lost, sum(odd for _, odd in made))
+
+
+RunningCommand: TypeAlias = RunningProgram[TextBuffer]
 
 
 def readable(text: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from attrs import define, field
 
 from pegboard import ToolContext, ToolError
-from pegboard_shell.process import RunningCommand
+from pegboard_shell.output import RunningCommand
 
 Owner: TypeAlias = tuple[str | None, str | None]
 """The user and the conversation."""

@@ -27,10 +27,10 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
+from pegboard.programs import RunningProgram
 from pegboard.threads import run_in_thread
 from pegboard_shell.effects import destroys, only_reads, overwrites
-from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
-from pegboard_shell.process import TIMED_OUT, RunningCommand
+from pegboard_shell.output import MOST_SHOWN, Output, RunningCommand, TextBuffer
 from pegboard_shell.sandbox import Sandbox, may_be_refused
 from pegboard_shell.sessions import Session, Sessions, owner_of, unended
 from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, root_place, shell_by
@@ -53,6 +53,7 @@ _NO_COMMAND: Final = (
 )
 _START: Final = "start it as a command of its own with background=true"
 _NOT_FOUND: Final = 127
+_TIMED_OUT: Final = 124  # the exit code of a command that was ended at its time limit, as in `timeout`
 
 
 def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
@@ -275,7 +276,7 @@ class ShellTools:
         running.start()
         if wanted.background:
             return await self._begin(call, wanted, running, inside=inside)
-        await running.follow(None if call.listener is None else partial(_show, call))
+        await running.wait(None if call.listener is None else partial(_show, call, running.output))
         return self._result(running, await _take_output(running), [], inside=inside, most=most)
 
     async def _lack(self) -> str | None:
@@ -297,10 +298,15 @@ class ShellTools:
             if inside:
                 reads = not background and only_reads({"command": command})
                 argv, entry = self.sandbox.wrap(argv, opened.root, opened.path, reads=reads), "/"
-            output = OutputBuffer(settings.output_limit)
-            holds = opened.descriptor
-            return RunningCommand(
-                argv, environment, entry, output, settings.grace, limit, has_input=background, holds=holds
+            return RunningProgram(
+                argv,
+                TextBuffer(settings.output_limit),
+                env=environment,
+                folder=entry,
+                stdin=None if background else b"",
+                limit=limit,
+                grace=settings.grace,
+                holds=opened.descriptor,
             )
         except BaseException:
             os.close(opened.descriptor)
@@ -328,7 +334,7 @@ class ShellTools:
         command = session.command
         if call.remaining is not None:
             wait = max(min(wait, call.remaining - _LEAST_LEFT), 0.0)
-        await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
+        await command.until(None if until is None else partial(command.output.holds, until.encode()), wait)
         if command.is_over:
             self.sessions.remove(session)
             return self._result(command, await _take_output(command), notes, inside=session.in_sandbox)
@@ -355,8 +361,8 @@ class ShellTools:
         if left.holds_output:
             notes.append("A process that it started is still running and can't be killed. Tell the user.")
         in_time = command.is_over and not command.timed_out
-        code = command.exit_code if in_time else TIMED_OUT
-        notes.insert(0, f"Exit code {code}{_by_signal(command.exit_code) if in_time else ''}, {command.seconds:.1f} s.")
+        code = _exit_code(command) if in_time else _TIMED_OUT
+        notes.insert(0, f"Exit code {code}{_by_signal(code) if in_time else ''}, {command.seconds:.1f} s.")
         if not in_time:
             limit = command.limit or 0.0
             notes.insert(1, f"It was killed at its time limit of {limit:g} s.")
@@ -399,17 +405,18 @@ def _find_program(argv: Sequence[str], path: str, folder: str) -> list[str]:
     return [found, *argv[1:]]
 
 
-def _show(call: ToolContext, text: str, size: int) -> None:
+def _show(call: ToolContext, output: TextBuffer) -> None:
     """Emits new output, or, for very long output, only its length."""
-    if text:
+    if text := output.new_text():
         call.emit(text)
-    elif size > MOST_SHOWN:
+    elif (size := output.size) > MOST_SHOWN:
         call.report(size, None, f"{size:,} bytes of output")
 
 
 async def _take_output(command: RunningCommand) -> Output:
     """The output of a command; if it is long, it is converted off the loop."""
-    return command.take() if command.output.size <= MOST_SHOWN else await run_in_thread(command.take)
+    output = command.output
+    return output.take() if output.size <= MOST_SHOWN else await run_in_thread(output.take)
 
 
 def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
@@ -425,8 +432,14 @@ def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) 
     return ToolResult(TextContent(text), metadata={**facts, "output_bytes": output.size, **lost})
 
 
+def _exit_code(command: RunningCommand) -> int | None:
+    """The exit code as a shell reports it: 128 plus the number of the signal that ended the command."""
+    code = command.code
+    return 128 - code if code is not None and code < 0 else code
+
+
 def _by_signal(code: int | None) -> str:
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError):
         return f" ({signal.Signals((code or 0) - 128).name})"
     return ""
 

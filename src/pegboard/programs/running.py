@@ -1,0 +1,392 @@
+"""A program that runs within limits: its output, its time limit, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any, Final, Generic, TypeAlias, TypeVar
+
+from attrs import Factory, define, evolve, field
+
+from pegboard.programs.tree import KILL, POLL_SECONDS, Leftovers, ProcessTree, pidfd
+
+_CHUNK: Final = 1 << 16
+_SLACK: Final = 1 << 20  # bytes that the end of a buffer may have too many, as removing them takes time
+_DRAIN_SECONDS: Final = 1.0  # how long the output may stay open once everything was killed
+_DEATH_SECONDS: Final = 5.0  # how long a killed program may take to exit
+_PAUSE: Final = 0.05  # between two events of output
+
+_Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]
+"""An event loop, an event to set in it, and whether only the program's end sets it."""
+
+
+@define(eq=False)
+class OutputBuffer:
+    """Buffer of the beginning and the end of what is written to it; for any thread.
+
+    Attributes:
+        most: How many bytes it stores.
+        most_head: How many of them are of the beginning; half of them by default.
+        size: How many bytes were written.
+        lock: Held while it changes.
+        head: The beginning.
+        tail: What came last after that, not yet cut to length.
+    """
+
+    most: int
+    most_head: int = Factory(lambda self: self.most // 2, takes_self=True)
+    size: int = field(default=0, init=False)
+    lock: threading.RLock = field(factory=threading.RLock, init=False)
+    head: bytearray = field(factory=bytearray, init=False)
+    tail: bytearray = field(factory=bytearray, init=False)
+
+    def add(self, data: bytes) -> None:
+        """Appends output."""
+        with self.lock:
+            self.size += len(data)
+            room = self.most_head - len(self.head)
+            if room > 0:
+                self.head += data[:room]
+                data = data[room:]
+            self.tail += data
+            if len(self.tail) > self.most - self.most_head + _SLACK:
+                self._cut()
+
+    def parts(self) -> tuple[bytes, int, bytes]:
+        """The beginning, how many bytes after it were dropped, and the end."""
+        with self.lock:
+            self._cut()
+            return bytes(self.head), self.size - len(self.head) - len(self.tail), bytes(self.tail)
+
+    def clear(self) -> None:
+        """Removes everything."""
+        with self.lock:
+            self.size = 0
+            self.head.clear()
+            self.tail.clear()
+
+    def _cut(self) -> None:
+        del self.tail[: max(len(self.tail) - self.most + self.most_head, 0)]
+
+
+Buffer = TypeVar("Buffer", bound=OutputBuffer)
+
+
+@define(eq=False)
+class RunningProgram(Generic[Buffer]):
+    """A program that a thread of its own starts, reads, waits for and ends, with all processes that it starts.
+
+    Attributes:
+        argv: Program and arguments.
+        output: The buffer of its standard output.
+        errors: The buffer of its standard error; `None` is that of `output`, where both are interleaved.
+        env: Its complete environment; this process's by default.
+        folder: Its working folder; this process's by default.
+        stdin: Its input; with `None` it is what `write` sends.
+        limit: Time limit in seconds, or `None`.
+        grace: Seconds between `SIGTERM` and `SIGKILL`.
+        linger: Seconds that other processes may hold its output open once it has exited, before they are killed.
+        ends_floods: Whether it is ended as soon as it writes more than a buffer stores; else the middle is dropped.
+        tree: Its processes.
+        holds: A descriptor that holds its folder open, or `None`; closed once it has started.
+        pid: The id of its process and group; `None` until it was started.
+        code: Once it has ended: its exit code, or minus the number of the signal that ended it.
+        failure: The exception of starting or reading it, or `None`.
+        leftovers: The processes that it left running, once it has ended.
+        started: Start time, as of `time.monotonic()`.
+        seconds: Run time, once it has ended.
+        timed_out: Whether it was ended at its limit.
+        flooded: Whether it was ended for its output.
+        is_over: Whether it has ended and everything is cleaned up.
+    """
+
+    argv: Sequence[str]
+    output: Buffer
+    errors: OutputBuffer | None = field(default=None, kw_only=True)
+    env: Mapping[str, str] | None = field(default=None, kw_only=True)
+    folder: str | None = field(default=None, kw_only=True)
+    stdin: bytes | None = field(default=b"", kw_only=True)
+    limit: float | None = field(default=None, kw_only=True)
+    grace: float = field(default=2.0, kw_only=True)
+    linger: float = field(default=0.0, kw_only=True)
+    ends_floods: bool = field(default=False, kw_only=True)
+    tree: ProcessTree = field(factory=ProcessTree, kw_only=True)
+    holds: int | None = field(default=None, kw_only=True)
+    pid: int | None = field(default=None, init=False)
+    code: int | None = field(default=None, init=False)
+    failure: BaseException | None = field(default=None, init=False)
+    leftovers: Leftovers = field(factory=Leftovers, init=False)
+    started: float = field(factory=time.monotonic, init=False)
+    seconds: float = field(default=0.0, init=False)
+    timed_out: bool = field(default=False, init=False)
+    flooded: bool = field(default=False, init=False)
+    is_over: bool = field(default=False, init=False)
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)  # conditions are evaluated while it is held
+    _orders: tuple[int, int] = field(factory=os.pipe, init=False)
+    _input: IO[bytes] | None = field(default=None, init=False)
+    _unwritten: bytes = field(default=b"", init=False)
+    _selector: selectors.BaseSelector = field(factory=selectors.DefaultSelector, init=False)
+    _actions: dict[Callable[[], None], float] = field(factory=dict[Any, float], init=False)  # and when they are due
+    _open: dict[int, OutputBuffer] = field(factory=dict[int, OutputBuffer], init=False)  # buffers by descriptor
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _exited: bool = field(default=False, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _changes: int = field(default=0, init=False)
+    _waiting: list[_Waiter] = field(factory=list[Any], init=False)
+
+    def start(self) -> None:
+        """Starts it in a thread; it has succeeded once there is a `pid`, and failed if it is over without one."""
+        self._thread = threading.Thread(target=self._run, name=f"pegboard-program {self.argv[0]:.40}", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # too many threads
+            self.failure = error
+            self._release_folder()
+            self._finish(None)
+
+    # From outside, in any thread ---------------------------------------------------------------------------------
+
+    def end(self, *, now: bool = False) -> None:
+        """Terminates it, and kills it after the grace; or kills it now."""
+        with self._lock:
+            if not self.is_over:
+                os.write(self._orders[1], b"k" if now else b"t")
+
+    def write(self, data: bytes) -> int:
+        """Writes to its input without blocking; returns how many bytes were written.
+
+        Raises:
+            BrokenPipeError: It has closed its input, or has ended.
+        """
+        with self._lock:
+            if self._input is None:
+                raise BrokenPipeError
+            try:
+                return os.write(self._input.fileno(), data)
+            except BlockingIOError:
+                return 0
+
+    def close_input(self) -> None:
+        """Closes its input."""
+        with self._lock:
+            if self._input is not None:
+                self._input.close()
+                self._input = None
+
+    def join(self, seconds: float) -> None:
+        """Blocks until it has ended, for at most so long."""
+        if self._thread is not None:
+            self._thread.join(max(seconds, 0.0))
+
+    async def until(self, condition: Callable[[], bool] | None, seconds: float | None = None) -> bool:
+        """Waits for a condition, evaluated at each output and at the end, or for the end if there is none.
+
+        Returns:
+            Whether it became true within so many seconds.
+        """
+        loop, holds = asyncio.get_running_loop(), condition or (lambda: self.is_over)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    waiter = (loop, asyncio.Event(), condition is None)
+                    with self._lock:
+                        if holds() or self.is_over:
+                            break
+                        self._waiting.append(waiter)
+                    try:
+                        await waiter[1].wait()
+                    finally:
+                        with self._lock, suppress(ValueError):
+                            self._waiting.remove(waiter)
+        return holds()
+
+    async def wait(self, on_output: Callable[[], None] | None = None) -> None:
+        """Waits until it has ended, or for its limit and the time to end it; kills it if the caller is cancelled.
+
+        Args:
+            on_output: Called after new output.
+        """
+        seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace
+        try:
+            while not self.is_over:
+                left = None if last is None else last - time.monotonic()
+                if left is not None and left <= 0:  # perhaps long ago, if this process was stopped meanwhile
+                    await self.until(None, _DEATH_SECONDS)
+                    break
+                if on_output is None:
+                    await self.until(None, left)
+                    continue
+                await self.until(lambda seen=seen: self._changes != seen, left)
+                seen = self._changes
+                on_output()
+                await self.until(None, _PAUSE)
+        except BaseException as error:
+            self.end(now=True)
+            if isinstance(error, asyncio.CancelledError):
+                await self.until(None, _DEATH_SECONDS)
+            raise
+
+    # In its thread ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            try:
+                process = self._start()
+            finally:
+                self._release_folder()
+            self._follow(lambda: self._exited)
+            self._actions.pop(self._time_out, None)
+            self._follow(lambda: not self._open, self.linger)
+        except BaseException as error:  # noqa: BLE001  it is reported to the caller
+            self.failure = error
+        finally:
+            self._finish(process)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen[bytes](
+            self.argv,
+            stdin=subprocess.DEVNULL if self.stdin == b"" else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if self.errors is None else subprocess.PIPE,
+            bufsize=0,
+            cwd=self.folder,
+            **self.tree.options(self.env),
+        )
+        self.tree.add(process.pid)
+        register, reads = self._selector.register, selectors.EVENT_READ
+        register(self._orders[0], reads, self._obey)
+        for stream, buffer in ((process.stdout, self.output), (process.stderr, self.errors)):
+            if stream is not None and buffer is not None:
+                self._open[stream.fileno()] = buffer
+                register(stream, reads, self._read)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            if self.stdin:
+                self._unwritten = self.stdin
+                register(process.stdin, selectors.EVENT_WRITE, self._feed)
+        if (ended := pidfd(process.pid)) is not None:
+            register(ended, reads, self._exit)
+        else:
+            self._actions[self._poll] = 0.0
+        if self.limit is not None:
+            self._actions[self._time_out] = self.started + self.limit
+        with self._lock:
+            self._process, self._input, self.pid = process, process.stdin, process.pid
+        self._notify()
+        return process
+
+    def _follow(self, is_done: Callable[[], bool], seconds: float = math.inf) -> None:
+        """Reads, writes and does what is due until a condition holds, for at most so long."""
+        last = time.monotonic() + seconds
+        while not is_done() and (now := time.monotonic()) < last:
+            for action in [each for each, at in self._actions.items() if at <= now]:
+                del self._actions[action]
+                action()
+            wait = min(last, *self._actions.values(), math.inf) - now
+            for key, _ in self._selector.select(None if wait == math.inf else wait):
+                key.data(key.fd)
+
+    def _read(self, descriptor: int) -> None:
+        data, buffer = os.read(descriptor, _CHUNK), self._open[descriptor]
+        if not data:
+            del self._open[descriptor]
+            self._selector.unregister(descriptor)
+        buffer.add(data)
+        if self.ends_floods and not self.flooded and buffer.size > buffer.most:
+            self.flooded = True
+            self._terminate()
+        self._notify()
+
+    def _feed(self, descriptor: int) -> None:
+        """Writes what its input takes, and closes it after the last of it, or if the program has."""
+        try:
+            self._unwritten = self._unwritten[self.write(self._unwritten[:_CHUNK]) :]
+        except BrokenPipeError:
+            self._unwritten = b""
+        if not self._unwritten:
+            self._selector.unregister(descriptor)
+            self.close_input()
+
+    def _obey(self, descriptor: int) -> None:
+        if b"k" in os.read(descriptor, 64):
+            self._kill()
+        else:
+            self._terminate()
+
+    def _exit(self, descriptor: int) -> None:
+        self._exited = True
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+
+    def _poll(self) -> None:
+        """Looks whether it has exited, where a descriptor doesn't tell."""
+        assert self._process is not None
+        self._exited = self._process.poll() is not None
+        self._actions[self._poll] = time.monotonic() + POLL_SECONDS
+
+    def _time_out(self) -> None:
+        self.timed_out = True
+        self._terminate()
+
+    def _terminate(self) -> None:
+        if self._kill not in self._actions:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
+            self._actions[self._kill] = time.monotonic() + self.grace
+
+    def _kill(self) -> None:
+        self._signal(KILL)
+
+    def _signal(self, number: int) -> None:
+        if self.code is None:  # after that, the group's number may be another's
+            self.tree.signal(number)
+
+    def _release_folder(self) -> None:
+        if self.holds is not None:
+            os.close(self.holds)
+            self.holds = None
+
+    def _finish(self, process: subprocess.Popen[bytes] | None) -> None:
+        """Cleans up after it, and wakes the waiters."""
+        if process is not None:
+            try:
+                self._clean_up(process)
+            except OSError as error:
+                self.failure = self.failure or error
+        self.seconds = time.monotonic() - self.started
+        with self._lock:
+            for descriptor in self._orders:
+                os.close(descriptor)
+            self._selector.close()
+            self.close_input()
+            self.is_over = True
+        self._notify()
+
+    def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
+        left = self.tree.kill()
+        self.code = process.wait()
+        self._actions.clear()
+        self._follow(lambda: not self._open, _DRAIN_SECONDS)
+        self.leftovers = evolve(left, holds_output=bool(self._open) and not left.running)
+        for stream in filter(None, (process.stdout, process.stderr)):
+            stream.close()
+
+    def _notify(self) -> None:
+        """Wakes the waiters for output, and at the end all waiters."""
+        with self._lock:
+            self._changes += 1
+            waiters = [each for each in self._waiting if self.is_over or not each[2]]
+            for each in waiters:
+                self._waiting.remove(each)
+        for loop, event, _ in waiters:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(event.set)

@@ -1,0 +1,252 @@
+"""The processes of a program, and their end.
+
+A program has a session and a process group of its own, so that one signal reaches its processes. Those that leave the
+group (`setsid`, a daemon) are found on Linux by a variable in their environment.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+JOB: Final = "PEGBOARD_JOB"
+"""Environment variable of the marks of all trees that a process belongs to; `ProcessTree.options` adds to it."""
+
+_DEATH_SECONDS: Final = 5.0  # how long a killed process may take to exit
+POLL_SECONDS: Final = 0.02  # interval of polling for the end of a process, without pidfd
+_MOST_PROBED: Final = 512  # process ids that are tried one by one; for more, the system's list is read
+_ROUNDS: Final = 10
+_EXEC_PAUSES: Final = (0.0, 0.001, 0.004, 0.015)  # before each reading of processes whose environment was empty
+_LONG_EXEC_PAUSES: Final = (0.06, 0.25, 1.0)  # further ones, for those that are still within `execve`
+_SIZE_AT: Final = 20  # index of `vsize` in `/proc/PID/stat`, after the name
+_ENVIRONMENT_END_AT: Final = 48  # index of `env_end`
+KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows, the latter kills
+
+
+@frozen
+class Leftovers:
+    """Processes that a program has left running.
+
+    Attributes:
+        ended: How many were killed.
+        running: The ids of those that couldn't be killed.
+        holds_output: Whether an unknown process still holds the output open.
+    """
+
+    ended: int = 0
+    running: tuple[int, ...] = ()
+    holds_output: bool = False
+
+
+@define(eq=False)
+class ProcessTree:
+    """A program's process and those that it starts, for a program that is started in any way.
+
+    `options` are for its start, `add` comes right after it, and `kill` ends all. If this program ends before, even by
+    `SIGKILL`, the process group is killed.
+
+    Attributes:
+        finds_daemons: Whether processes that leave the group are killed too; only Linux shows them.
+        pid: The id of the program's process and group; `None` until it was started.
+    """
+
+    finds_daemons: bool = True
+    pid: int | None = field(default=None, init=False)
+    _mark: str = field(factory=lambda: secrets.token_hex(8), init=False)
+
+    def options(self, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The options `env` and `start_new_session` for `subprocess.Popen`, or for asyncio.
+
+        Args:
+            env: The program's environment; this process's by default.
+        """
+        marks = [os.environ.get(JOB, ""), self._mark if self.finds_daemons else ""]
+        marked = {JOB: " ".join(filter(None, marks))} if any(marks) else {}
+        return {"env": {**(os.environ if env is None else env), **marked}, "start_new_session": True}
+
+    def add(self, pid: int) -> None:
+        """Sets the id of the process that was started."""
+        self.pid = pid
+        GUARD.add(pid)
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process group, if there still is one."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):  # it is empty, or the rest belongs to another user
+                getattr(os, "killpg", os.kill)(self.pid, number)
+
+    def kill(self) -> Leftovers:
+        """Kills all processes; best before the program's own is waited for, as its number can be reused after that."""
+        left = self._find()
+        self.signal(KILL)
+        if self.pid is not None:
+            GUARD.remove(self.pid)
+        found, running, empty = left, set[int](), 0
+        for _ in range(_ROUNDS):
+            running |= _outliving(found)
+            found = self._find() - running
+            left = left | found
+            empty = 0 if found else empty + 1
+            if empty == 2:  # one search misses a process that forks and ends between the listing and the reading
+                break
+        running |= found
+        return Leftovers(len(left) - len(running), tuple(sorted(running)))
+
+    def _find(self) -> set[int]:
+        if self.pid is None or not self.finds_daemons:
+            return set()
+        return set(_find_marked(self.pid, self._mark)) - {self.pid}
+
+
+def _outliving(pids: Iterable[int]) -> set[int]:
+    """Kills processes and waits until they have ended; returns those that still run.
+
+    It waits since a dying process releases its memory, and with that its mark, before it has ended.
+    """
+    limit, descriptors = time.monotonic() + _DEATH_SECONDS, dict[int, int]()
+    for pid in pids:
+        with suppress(OSError):  # it is gone
+            os.kill(pid, KILL)
+            if (descriptor := pidfd(pid)) is None:
+                time.sleep(POLL_SECONDS)
+            else:
+                descriptors[descriptor] = pid
+    running = set[int]()
+    for descriptor, pid in descriptors.items():
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        if not poller.poll(max(limit - time.monotonic(), 0.0) * 1_000):
+            running.add(pid)
+        os.close(descriptor)
+    return running
+
+
+def pidfd(pid: int) -> int | None:
+    """A descriptor that can be read once a process has ended, if the system has them."""
+    with suppress(OSError, AttributeError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _find_marked(first: int, mark: str) -> Iterator[int]:
+    """The processes since `first` that have the mark in their environment; none if the system doesn't show them.
+
+    Ids are assigned in turn, so only those since `first` have to be searched. Within `execve`, a process has no
+    environment for a moment, so those without one are read again; on a busy machine that moment may be long.
+    """
+    try:
+        last = int(Path("/proc/loadavg").read_bytes().split()[-1])
+        names = range(first, last + 1) if 0 <= last - first <= _MOST_PROBED else os.listdir("/proc")  # noqa: PTH208
+    except (OSError, ValueError, IndexError):
+        return
+    wanted, candidates = mark.encode(), [pid for name in names if str(name).isdigit() and (pid := int(name))]
+    for pause in (*_EXEC_PAUSES, *_LONG_EXEC_PAUSES):
+        time.sleep(pause)
+        empty = list[int]()
+        for pid in candidates:
+            with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123  twice as fast as a Path
+                environment = file.read()
+                if wanted in environment:
+                    yield pid
+                elif not environment and _may_be_in_execve(pid, surely=pause >= _EXEC_PAUSES[-1]):
+                    empty.append(pid)
+        if not (candidates := empty):
+            return
+
+
+def _may_be_in_execve(pid: int, *, surely: bool) -> bool:
+    """Whether a process without environment has memory, unlike a zombie; `surely`: and not even an empty one yet."""
+    facts = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return facts[_SIZE_AT] != b"0" and (not surely or facts[_ENVIRONMENT_END_AT] == b"0")
+
+
+_SCRIPT: Final = r"""
+trap '' HUP INT TERM
+groups=' '
+while read -r word group; do
+  case $word in
+    +) groups="$groups$group " ;;
+    -) groups="${groups%% $group *} ${groups#* $group }" ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+"""
+
+
+@define(eq=False)
+class _Guard:
+    """Guard process, started with the first program, that kills those that run when this process ends, however.
+
+    It is a small shell that reads process groups from a pipe. Only this process holds the pipe's other end: once it is
+    closed, this process has ended. (`PR_SET_PDEATHSIG` doesn't work: it fires when a thread ends, and only on Linux.)
+    """
+
+    _groups: set[int] = field(factory=set[int], init=False)
+    _pipe: int | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def add(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            self._write(f"+ {group}\n")
+
+    def remove(self, group: int) -> None:
+        """Removes a group that has ended, as its number may be reused; does nothing in a fork, which has none."""
+        with self._lock:
+            if group in self._groups:
+                self._groups.remove(group)
+                self._write(f"- {group}\n")
+
+    def forget(self) -> None:
+        """Resets the guard in a fork, whose parent owns the programs."""
+        self._lock = threading.Lock()
+        self._groups.clear()
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def _write(self, line: str) -> None:
+        if self._pipe is not None:
+            try:
+                os.write(self._pipe, line.encode())
+            except OSError:  # it was killed
+                os.close(self._pipe)
+                self._pipe = None
+            else:
+                return
+        with suppress(OSError, ValueError):  # without a shell, or on Windows, there is no guard
+            self._pipe = _start_guard()
+            os.write(self._pipe, "".join(f"+ {group}\n" for group in self._groups).encode())
+
+
+def _start_guard() -> int:
+    """Starts a guard process, and returns the writing end of its pipe."""
+    reading, writing = os.pipe()
+    null, env = subprocess.DEVNULL, {"PATH": "/usr/bin:/bin"}
+    try:
+        guard = subprocess.Popen(  # noqa: S603  our own script
+            ["/bin/sh", "-c", _SCRIPT], stdin=reading, stdout=null, stderr=null, env=env, process_group=0
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    guard.returncode = 0  # it outlives this process, and is never waited for
+    return writing
+
+
+GUARD: Final = _Guard()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=GUARD.forget)
