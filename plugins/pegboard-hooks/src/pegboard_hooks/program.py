@@ -1,23 +1,20 @@
-"""Runs a program: never by a shell, bounded in time and output, and ended with all processes of its group."""
+"""Runs a program: never by a shell, with named variables only, and as it was trusted."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shlex
 import shutil
-import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config import may_bind, trust_file
+from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
 from pegboard.toolsets import ToolsetProblem, ToolsetResult
 from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
@@ -152,56 +149,6 @@ class Finished:
     ended: str | None = None
 
 
-def _future() -> asyncio.Future[None]:
-    return asyncio.get_running_loop().create_future()
-
-
-@define(eq=False)
-class _Watcher(asyncio.SubprocessProtocol):
-    """Protocol of a running program.
-
-    Attributes:
-        most: How many bytes it may write to each output.
-        output: Its output, by file descriptor.
-        over: Done once it has exited, or has written too much.
-        exited: Done once it has exited.
-        closed: Done once it has exited and its output is closed.
-    """
-
-    most: int
-    output: dict[int, bytearray] = field(factory=lambda: {1: bytearray(), 2: bytearray()})
-    over: asyncio.Future[None] = field(factory=_future)
-    exited: asyncio.Future[None] = field(factory=_future)
-    closed: asyncio.Future[None] = field(factory=_future)
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Stores output, up to the limit."""
-        taken = self.output[fd]
-        taken += data[: self.most + 1 - len(taken)]
-        if self.floods:
-            _set(self.over)
-
-    def process_exited(self) -> None:
-        """Marks it as exited."""
-        _set(self.over)
-        _set(self.exited)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Marks its output as closed."""
-        del exc
-        _set(self.closed)
-
-    @property
-    def floods(self) -> bool:
-        """Whether it has written too much."""
-        return any(len(taken) > self.most for taken in self.output.values())
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
 async def run_program(  # noqa: PLR0913  one a fact
     words: Sequence[str],
     *,
@@ -227,59 +174,28 @@ async def run_program(  # noqa: PLR0913  one a fact
         OSError: It can't be started.
         ValueError: An argument has a NUL character.
     """
-    starting = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            partial(_Watcher, most),
-            program_path(words[0]),
-            *words[1:],
-            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
+    output, errors = OutputBuffer(most, most), OutputBuffer(most, most)
+    program = RunningProgram(
+        [program_path(words[0]), *words[1:]],
+        output,
+        errors=errors,
+        env=env,
+        folder=cwd,
+        stdin=given or b"",
+        limit=seconds,
+        grace=TERMINATE_SECONDS,
+        linger=DRAIN_SECONDS,
+        ends_floods=True,
+        tree=ProcessTree(finds_daemons=False),
     )
-    try:
-        transport, watcher = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await asyncio.wait([starting])  # asyncio itself would end the program, but not its process group
-        if starting.exception() is None:
-            await _end(*starting.result())
-        raise
-    try:
-        if given is not None:
-            stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
-            stdin.write(given)
-            stdin.close()
-        await asyncio.wait([watcher.over], timeout=seconds)
-        ended = None if watcher.over.done() else f"took more than {seconds:g} s"
-        if watcher.exited.done():
-            await asyncio.wait([watcher.closed], timeout=DRAIN_SECONDS)
-    finally:
-        await _end(transport, watcher)
-    if watcher.floods:
+    program.start()
+    await program.wait()
+    if program.pid is None and program.failure is not None:
+        raise program.failure
+    ended = None if program.is_over and not program.timed_out else f"took more than {seconds:g} s"
+    if program.flooded:
         ended = f"wrote more than {most:,} bytes"
-    stdout, stderr = (bytes(watcher.output[fd][:most]) for fd in (1, 2))
-    return Finished(transport.get_returncode(), stdout, stderr, ended)
-
-
-async def _end(transport: asyncio.SubprocessTransport, watcher: _Watcher) -> None:
-    """Ends a program, if it still runs, and its process group."""
-    group = transport.get_pid()
-    try:
-        if not watcher.exited.done():
-            _kill(group, signal.SIGTERM)
-            await asyncio.wait([watcher.exited], timeout=TERMINATE_SECONDS)
-    finally:
-        _kill(group, signal.SIGKILL)
-        try:
-            await asyncio.wait([watcher.closed], timeout=TERMINATE_SECONDS)
-        finally:
-            transport.close()
-
-
-def _kill(group: int, number: int) -> None:
-    with suppress(OSError):  # it is gone
-        os.killpg(group, number)
+    return Finished(program.code, bytes(output.head), bytes(errors.head), ended)
 
 
 class Programs(ToolsetBase):
