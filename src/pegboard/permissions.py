@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pegboard.dispatch.permissions.commands import (
+    LANGUAGES as LANGUAGES,
+    SHELLS as SHELLS,
     program_of as program_of,
+    programs_run as programs_run,
     read_line as read_line,
     wrapped_commands as wrapped_commands,
 )
@@ -14,5 +17,6 @@ from pegboard.dispatch.permissions.options import (
     options_used as options_used,
 )
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
-from pegboard.dispatch.permissions.rule import Rule as Rule
+from pegboard.dispatch.permissions.rule import HOLE as HOLE, Rule as Rule, UnreadableError as UnreadableError
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
+from pegboard.dispatch.permissions.shell import Command as Command, Line as Line

@@ -11,8 +11,17 @@ from typing import Final
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, programs_run
-from pegboard.permissions import RUN, options_used, program_of, wrapped_commands
+from pegboard.permissions import (
+    HOLE,
+    LANGUAGES,
+    RUN,
+    SHELLS,
+    Command,
+    options_used,
+    program_of,
+    programs_run,
+    wrapped_commands,
+)
 
 __all__ = [
     "HOLE",

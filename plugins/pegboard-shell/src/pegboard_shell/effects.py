@@ -13,8 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
-from pegboard.dispatch.permissions.commands import HOLE, UnreadableError
-from pegboard.permissions import may_run_or_write, read_line
+from pegboard.permissions import HOLE, UnreadableError, may_run_or_write, read_line
 
 READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold
