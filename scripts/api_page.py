@@ -91,7 +91,7 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Plugins and configuration": (
         "See [Hooks](hooks.md), [Configuration](configuration.md) and [Test a plugin](../how-to/test-a-plugin.md).",
-        "hookimpl register_plugin Config load_config",
+        "hookimpl register_plugin unload_plugin Config load_config",
     ),
     "Errors": (
         "[Errors](errors.md) draws their tree and has their facts.",

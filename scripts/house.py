@@ -52,7 +52,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     "pegboard": {
         "files": Limit(141),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
-        "lines": Limit(45_600, goal=41_500),
+        "lines": Limit(45_580, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -72,7 +72,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "upward by a string": Limit(0),
         "root names": Limit(110),
         "tests' public, %": Limit(100, least=66),  # goal 70
-        "registry's members": Limit(42, goal=32),
+        "registry's members": Limit(32),
         "writers of a state": Limit(5, goal=1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.

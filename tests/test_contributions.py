@@ -32,7 +32,7 @@ def registry():
 
 def test_a_subscriber_is_called_for_each_change_of_the_tools_until_it_is_disposed(registry):
     calls = []
-    with registry.on_change(lambda: calls.append(registry.catalogue.digest)):
+    with registry.contributions.on_change(lambda: calls.append(registry.contributions.catalogue.digest)):
         handle = registry.register(add)
         registry.add("predicates", "mine", lambda tool, context: True)  # no tool changes by it
         registry.register(Server())
@@ -47,7 +47,7 @@ def test_a_subscriber_is_called_for_each_change_of_the_tools_until_it_is_dispose
 def test_a_toolset_reports_that_its_tools_have_changed(registry, wrapped):
     calls, server = [], Server()
     registry.register(server.prefixed("a").filtered("read_only") if wrapped else server)
-    registry.on_change(lambda: calls.append(1))
+    registry.contributions.on_change(lambda: calls.append(1))
     server.changed()
     assert calls == [1]
 
@@ -61,8 +61,8 @@ def test_a_failing_subscriber_or_toolset_is_logged_and_the_others_work(registry,
         raise RuntimeError("nor this")
 
     calls = []
-    registry.on_change(fail)
-    registry.on_change(lambda: calls.append(1))
+    registry.contributions.on_change(fail)
+    registry.contributions.on_change(lambda: calls.append(1))
     registry.register(Broken())
     assert calls == [1]
     assert [record.getMessage() for record in caplog.records] == [

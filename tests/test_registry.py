@@ -77,7 +77,7 @@ def test_a_handle_removes_exactly_what_it_registered(registry):
     assert [each.name for each in handle.tools] == ["greet"]
     handle.dispose()
     assert names(registry) == ["add"]
-    assert registry.catalogue.toolsets == ()
+    assert registry.contributions.catalogue.toolsets == ()
 
 
 def test_disposing_twice_removes_nothing_more(registry):
@@ -95,7 +95,7 @@ def test_a_refused_registration_changes_nothing(registry):
     with pytest.raises(DuplicateToolError, match="'add' from the host can't be registered"):
         registry.register(greet, StaticToolset("source", []), add)
     assert names(registry) == ["add"]
-    assert registry.catalogue.toolsets == ()
+    assert registry.contributions.catalogue.toolsets == ()
 
 
 def test_the_conflict_policy_is_the_registrys_unless_the_registration_says_otherwise():
@@ -119,9 +119,9 @@ def test_unregister_removes_a_tool_or_a_toolset_by_name(registry):
     registry.register(add, named("both"), StaticToolset("source", []), StaticToolset("both", []))
     assert [registry.unregister(name) for name in ("source", "both", "nosuch")] == [True, True, False]
     assert names(registry) == ["add"]
-    assert [each.name for each in registry.catalogue.toolsets] == ["both"]
+    assert [each.name for each in registry.contributions.catalogue.toolsets] == ["both"]
     assert registry.unregister("both") is True
-    assert registry.catalogue.toolsets == ()
+    assert registry.contributions.catalogue.toolsets == ()
 
 
 def test_a_toolset_has_the_time_limit_of_the_registry():
@@ -146,11 +146,11 @@ def test_notebooks_show_tools_as_a_table(registry):
 
 def test_extras_are_added_by_kind_and_name(registry):
     handle = registry.add("exporters", "openai", "an exporter")
-    assert registry.catalogue.extras["exporters"] == {"openai": "an exporter"}
+    assert registry.contributions.catalogue.extras["exporters"] == {"openai": "an exporter"}
     with pytest.raises(RegistrationError, match="exporter 'openai' is already registered"):
         registry.add("exporters", "openai", "another")
     handle.dispose()
-    assert registry.catalogue.extras["exporters"] == {}
+    assert registry.contributions.catalogue.extras["exporters"] == {}
     with pytest.raises(RegistrationError, match="'tools' can't be registered by add; use one of predicates"):
         registry.add("tools", "x", "y")
 
@@ -306,17 +306,17 @@ def test_validate_lists_every_problem_without_running_anything(registry):
         raise AssertionError
 
     registry.register(explode)
-    problems = registry.validate("explode", {"a": "x", "c": 1})
+    problems = registry.get("explode").check({"a": "x", "c": 1})
     assert [problem.split(":")[0] for problem in problems] == ["a", "b", "c"]
-    assert registry.validate("explode", {"a": 1, "b": 2}) == ()
+    assert registry.get("explode").check({"a": 1, "b": 2}) == ()
     with pytest.raises(UnknownToolError):
-        registry.validate("explod", {})
+        registry.get("explod").check({})
 
 
 def test_validate_loads_a_lazy_tool(registry):
     live = Tool.from_function(lambda a: a, name="late", input_schema={"type": "object", "required": ["a"]})
     registry.register(live.evolve(handler=LateHandler(lambda: live)))
-    assert [problem.split(":")[0] for problem in registry.validate("late", {})] == ["a"]
+    assert [problem.split(":")[0] for problem in registry.get("late").check({})] == ["a"]
 
 
 # Calls of what a request offered --------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_the_problem_of_a_held_back_tool_is_removed_with_it(registry):
     held = registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
     assert held.tools == ()
     assert len(registry.problems()) == 1
-    assert "held back" in str(asyncio.run(registry.explain("same")))
+    assert "held back" in str(asyncio.run(registry.resolve()).explain("same"))
     held.dispose()
     assert registry.problems() == ()
     assert registry.call_sync("same").text == "1"
@@ -393,7 +393,7 @@ def test_where_may_be_a_function_or_several_predicates_that_all_have_to_match():
         registry.register(Tool.from_function(lambda: 1, name=name))
     assert asyncio.run(registry.resolve()).names == ("a",)
     assert asyncio.run(registry.resolve(where=lambda tool, context: False)).names == ()
-    assert not asyncio.run(registry.explain("b")).offered
+    assert not asyncio.run(registry.resolve()).explain("b").offered
 
 
 def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
@@ -410,10 +410,10 @@ def list_plugin(registry, hook, *things, log):
     def load():
         log.append(threading.current_thread() is threading.main_thread())
         registry.register(*things, origin=FILES)
-        registry.change(lambda catalogue: catalogue.without_lazy("files"))
+        registry.contributions.change(lambda catalogue: catalogue.without_lazy("files"))
 
     lazy = LazyPlugin(frozenset({hook}), load)
-    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"files": lazy}))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"files": lazy}))
 
 
 @pytest.mark.parametrize(("hook", "expected"), [("before_tool", [False]), ("register_tools", [])])

@@ -185,8 +185,8 @@ def test_only_plugins_with_processors_are_loaded_for_the_pipeline(registry):
     loads = []
     hooks = {"steps": "register_processors", "others": "before_turn"}
     lazy = {name: LazyPlugin(frozenset({hook}), partial(loads.append, name)) for name, hook in hooks.items()}
-    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins=lazy))
-    assert asyncio.run(registry.processors()).names == BUILT_IN
+    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins=lazy))
+    assert registry.pipeline.names == BUILT_IN
     assert loads == ["steps"]
 
 

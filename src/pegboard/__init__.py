@@ -112,6 +112,7 @@ _MODULES = {
     "stream_turn": "turn.loop",
     "tool": "tools.tool",
     "tool_of": "tools.typed",
+    "unload_plugin": "plugins.manager",
     "wrap": "toolsets.wrappers",
 }
 """Public name -> its module, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""

@@ -44,7 +44,7 @@ from pegboard.errors import ModelError as ModelError, PegboardError as PegboardE
 from pegboard.messages import Message as Message, ModelResponse as ModelResponse
 from pegboard.plugins.hookspecs import hookimpl as hookimpl
 from pegboard.plugins.load import load as load
-from pegboard.plugins.manager import register_plugin as register_plugin
+from pegboard.plugins.manager import register_plugin as register_plugin, unload_plugin as unload_plugin
 from pegboard.registry import ToolRegistry as ToolRegistry
 from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
 from pegboard.request.model_request import (

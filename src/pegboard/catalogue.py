@@ -21,7 +21,7 @@ from pegboard.toolsets.toolset import Toolset
 if TYPE_CHECKING:
     from typing import Self
 
-    from pegboard.toolsets.predicates import Predicate, Where
+    from pegboard.toolsets.predicates import Predicate, PredicateFunction, Where
 
 
 class Handle:
@@ -224,6 +224,16 @@ class Catalogue:
             for of_kind, name in plugin.offers
             if of_kind == kind
         }
+
+    def predicate(self, where: Predicate | PredicateFunction | str) -> Predicate:
+        """A predicate from one, from a function, or from a text, which may name registered predicates.
+
+        Raises:
+            ExpressionError: The text doesn't parse.
+        """
+        from pegboard.toolsets.expression import as_predicate
+
+        return as_predicate(where, self.extras.get("predicates", {}))
 
     @property
     def contested(self) -> frozenset[str]:

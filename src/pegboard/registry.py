@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pegboard.catalogue import TOOL_STAGES
+from pegboard.catalogue import TOOL_STAGES, Handle
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     ExportError,
     ModelError,
     RunningLoopError,
+    UnknownToolError,
     checked,
     log_failure,
     not_provided,
     operator_log,
+    suggest,
     tuple_of,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin
+from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
+    from pegboard.catalogue import PluginRecord, Problem
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.background import Completion, Operation
+    from pegboard.dispatch.background import Operations
     from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health
@@ -49,15 +52,16 @@ if TYPE_CHECKING:
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
+    from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.predicates import Predicate
-    from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
+    from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
 _MOST_UNDER_WAY: Final = 256
 _NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
 
 
-class ToolRegistry(Contributions):
+class ToolRegistry:
     """Registry of tools, toolsets and what else hosts and plugins contribute; resolves tools and runs calls.
 
     Readers see one consistent catalogue, before or after a change; only writers take a lock. It may be used from any
@@ -84,7 +88,8 @@ class ToolRegistry(Contributions):
         approver: AnyApprover | None = None,
         grants: Grants | None = None,
     ) -> None:
-        super().__init__(on_conflict)
+        self.contributions: Final = Contributions(self, on_conflict)
+        self._lock = self.contributions.lock
         self.limits: Final[Limits] = checked("limits", limits, Limits)
         self._permissions = permissions
         self._checked_permissions: Permissions | None = None
@@ -97,7 +102,101 @@ class ToolRegistry(Contributions):
         self._pipeline: Pipeline | None = None
         self._under_way: Final[Counter[str]] = Counter()
 
-    # Around calls ------------------------------------------------------------------------------------------------
+    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
+        """Registers tools and toolsets: all of them, or none if one can't be registered.
+
+        Args:
+            things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
+                or toolsets.
+            origin: Where they come from.
+            on_conflict: What happens when a name is taken; the registry's policy by default.
+
+        Returns:
+            A handle whose `dispose()` removes them.
+
+        Raises:
+            DefinitionError: A function can't become a tool.
+            DuplicateToolError: A name is taken.
+        """
+        return self.contributions.register(*things, origin=origin, on_conflict=on_conflict)
+
+    def unregister(self, name: str) -> bool:
+        """Removes the static tool of this name, or else the toolset; returns whether there was one."""
+        return self.contributions.unregister(name)
+
+    def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
+        """Registers a predicate, processor, exporter, executor or provider of models.
+
+        Args:
+            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
+            name: Its name.
+            thing: The predicate function, processor, exporter or executor, or a function that makes models by name.
+            origin: Where it comes from.
+
+        Raises:
+            RegistrationError: The kind is unknown, or the name is taken.
+        """
+        return self.contributions.add(kind, name, thing, origin=origin)
+
+    def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
+        """Adds a callback of the host, called after those of plugins and earlier ones.
+
+        Args:
+            stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
+                `"approve_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`;
+                around a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
+            function: Plain or async; takes some or all arguments of the hook of that name, by name.
+            where: A predicate on tools, or its text: the function is called for calls of these tools only.
+
+        Raises:
+            RegistrationError: There is no such stage, `where` is given and the stage has no tool, or the function
+                takes other arguments.
+        """
+        return self.contributions.add_callback(stage, function, where=where)
+
+    def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
+        """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.
+
+        Args:
+            service: A class or protocol.
+            value: A value of it, or a factory: plain, async, a generator that yields the value and then closes it, or
+                a function that returns a context manager. See `services.provide`.
+            scope: How long a factory's value is cached: `"call"`, by default, or `"registry"`.
+        """
+        given = self.services.provide(service, value, scope=scope)
+        return Handle(lambda: self.services.withdraw(given))
+
+    @property
+    def services(self) -> Services:
+        """The services provided to tools and toolsets, by type; the registry itself is one."""
+        return self.contributions.services
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The static tools, sorted by name."""
+        return self.contributions.catalogue.ordered
+
+    def get(self, name: str) -> Tool:
+        """The static tool of this name.
+
+        Raises:
+            UnknownToolError: There is none; with near misses.
+        """
+        tools = self.contributions.catalogue.tools
+        if name not in tools:
+            raise UnknownToolError(name, suggest(name, tools))
+        return tools[name]
+
+    def plugins(self) -> tuple[PluginRecord, ...]:
+        """Every known plugin, in load order."""
+        return tuple(self.contributions.catalogue.plugins.values())
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What went wrong with plugins."""
+        return self.contributions.catalogue.problems
+
+    def _repr_html_(self) -> str:
+        """A table of the static tools, for notebooks."""
+        return tools_html(self.tools())
 
     async def chain(self, stage: str) -> Chain:
         """The callbacks of a stage, plugins' first, ready to be called; imports the plugins that have some.
@@ -107,12 +206,12 @@ class ToolRegistry(Contributions):
         """
         from pegboard.dispatch.callbacks import Chain
 
-        await self._load_plugins(stage)
-        return Chain(self._catalogue.callbacks(stage), self._services_of_calls())
+        await self._load(stage)
+        return Chain(self.contributions.catalogue.callbacks(stage), self._services_of_calls())
 
     @property
-    def kept(self) -> ResultStore:
-        """The full texts of truncated results; `kept_result_tool(registry.kept)` lets a model read the rest."""
+    def results(self) -> ResultStore:
+        """The full texts of truncated results; `kept_result_tool(registry.results)` lets a model read the rest."""
         return self._get_dispatcher().result_store
 
     @property
@@ -126,7 +225,7 @@ class ToolRegistry(Contributions):
             self._permissions, self._call_services = permissions, None
             if self._dispatcher is not None:
                 self._dispatcher.set_permissions(permissions)
-        if self._catalogue.tools:
+        if self.contributions.catalogue.tools:
             self._check_rules()
 
     @property
@@ -146,21 +245,22 @@ class ToolRegistry(Contributions):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The steps that prepare requests: pegboard's, and the processors registered so far.
+        """The steps that prepare requests: pegboard's, and the processors that hosts and plugins register.
 
+        Reading it imports the plugins that have some.
         Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
         Processors that plugins register later are still added; a step that was removed stays removed.
         """
         from pegboard.request.processors import DEFAULT_PIPELINE
 
+        for plugin in self.contributions.unloaded("register_processors"):
+            plugin.load()
         own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
-        return own.with_brought(self._catalogue.processors)
+        return own.with_brought(self.contributions.catalogue.processors)
 
     @pipeline.setter
     def pipeline(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-
-    # Resolving and calling ---------------------------------------------------------------------------------------
 
     async def resolve(  # noqa: PLR0913  what a request may settle, all by name
         self,
@@ -187,16 +287,18 @@ class ToolRegistry(Contributions):
             ToolsetError: A toolset failed and `on_toolset_error` is `"fail"`.
         """
         checked("context", context, ReadonlyContext, ToolContext)
-        await self._load_plugins("register_toolsets", "register_predicates")
-        asked = self._catalogue.toolsets
+        await self._load("register_toolsets", "register_predicates")
+        catalogue = self.contributions.catalogue
+        asked = catalogue.toolsets
         if toolsets is not None:
             wanted = toolsets if callable(toolsets) else tuple_of("toolsets", str)(toolsets)
             asked = [each for each in asked if (wanted(each) if callable(wanted) else each.name in wanted)]
-        predicate = self._predicate(where)
+        predicate = None if where is None else catalogue.predicate(where)
         resolved = await self._resolved(
             asked, context, where=predicate, active=active, order=order, on_toolset_error=on_toolset_error
         )
-        return attrs.evolve(resolved, registry=self)
+        held_back = tuple((problem.tool, problem.cause) for problem in catalogue.problems if problem.tool)
+        return attrs.evolve(resolved, registry=self, held_back=held_back)
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
         """Prepares a request for a model by the steps of `pipeline`; its `problems` are what went wrong.
@@ -209,25 +311,13 @@ class ToolRegistry(Contributions):
             ProcessorError: A step of the host failed; a plugin's failing step is left out.
             ValueError: Another registry has resolved its tools.
         """
-        pipeline = await self.processors()
+        await self._load("register_processors")
         if request.tools is None:
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
         run = self._get_dispatcher().shared.threads.run
-        return await pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
-
-    async def processors(self) -> Pipeline:
-        """`pipeline`, after importing the plugins that have steps for it."""
-        await self._load_plugins("register_processors")
-        return self.pipeline
-
-    async def explain(self, name: str, context: ReadonlyContext = EMPTY_CONTEXT, *, where: Where = None) -> Explanation:
-        """Why a tool is offered or not, step by step."""
-        resolved = await self.resolve(context, where=where)
-        explanation = resolved.explain(name)
-        held = [problem.cause for problem in self._catalogue.problems if problem.tool == name]
-        return attrs.evolve(explanation, notes=(*explanation.notes, *held)) if held else explanation
+        return await self.pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     def exporter(self, name: str) -> Exporter:
         """The exporter of this name: a registered one, else that of the installed plugin whose manifest offers it.
@@ -238,9 +328,9 @@ class ToolRegistry(Contributions):
         """
         from pegboard.request.exporter import checked_exporter
 
-        found = self._provided("exporters", checked("an exporter's name", name, str))
+        found = self.contributions.find("exporters", checked("an exporter's name", name, str))
         if found is None:
-            raise ExportError(not_provided("exporters", name, self.known("exporters")))
+            raise ExportError(not_provided("exporters", name, self.contributions.names("exporters")))
         return checked_exporter(name, found)
 
     def model(self, name: str, **options: Any) -> Model:
@@ -258,27 +348,11 @@ class ToolRegistry(Contributions):
         from pegboard.request.model_request import made_model
 
         provider, _, _ = checked("a model's name", name, str).partition("/")
-        make = self._provided("models", provider)
+        make = self.contributions.find("models", provider)
         if make is None:
-            why = not_provided("models", provider, self.known("models"))
+            why = not_provided("models", provider, self.contributions.names("models"))
             raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
         return made_model(name, make, options)
-
-    def validate(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Every problem of these arguments for this tool, as `"path: reason"`; empty if they are valid.
-
-        Raises:
-            UnknownToolError: No static tool of this name.
-            PluginError: The tool's plugin had to be imported, and failed.
-        """
-        tool = self.get(name)
-        if isinstance(tool.handler, LateHandler):
-            loaded = tool.handler.load()
-            if isinstance(loaded, Coroutine):
-                loaded.close()  # only an event loop can load it; the listed schema is enough here
-            else:
-                tool = tool.handler.completed(tool, loaded)
-        return tool.check(arguments)
 
     async def call(  # noqa: PLR0913  all but two by name
         self,
@@ -308,12 +382,13 @@ class ToolRegistry(Contributions):
         """
         if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
             raise TypeError(_NO_NAME)
-        if self._catalogue.has_lazy_callbacks:
-            await self._load_plugins(*TOOL_STAGES)
-        if resolved is None and (self._where or type(name) is not str or name not in self._catalogue.tools):
+        if self.contributions.catalogue.has_lazy_callbacks:
+            await self._load(*TOOL_STAGES)
+        catalogue = self.contributions.catalogue
+        if resolved is None and (self._where or type(name) is not str or name not in catalogue.tools):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         services = self._call_services
-        if services is None or services.catalogue is not self._catalogue:
+        if services is None or services.catalogue is not self.contributions.catalogue:
             services = self._services_of_calls()
         if resolved is not None:
             services = self._services_for(resolved)
@@ -371,17 +446,26 @@ class ToolRegistry(Contributions):
 
     async def batch(
         self,
-        calls: Iterable[ToolCall],
+        calls: Iterable[ToolCall] | PendingCalls,
         resolved: ResolvedTools | None = None,
         context: ReadonlyContext = EMPTY_CONTEXT,
+        *,
+        answers: Answers | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """A batch of calls, to run by `run()` or `events()`; `interrupt()` ends it early.
 
-        Arguments as for `dispatch`.
+        Arguments as for `dispatch`; or pending calls and `answers`, which it consumes, as for `resume`.
         """
-        services, calls = await self._ready(calls, resolved, context)
-        return self._get_dispatcher().batch(calls, context, services, **options)
+        if answers is None:
+            services, calls = await self._ready(calls, resolved, context)
+            return self._get_dispatcher().batch(calls, context, services, **options)
+        from pegboard.dispatch.approval.pending import PendingCalls, match_answers
+
+        pending = checked("calls", calls, PendingCalls)
+        resumption = match_answers(pending, answers, context)
+        services, _ = await self._ready(resumption.calls, resolved, context)
+        return await self._get_dispatcher().resumed(pending, resumption, context, services, **options)
 
     async def resume(
         self,
@@ -407,25 +491,7 @@ class ToolRegistry(Contributions):
         Raises:
             PendingError: Its batch had permissions of its own, and this one has none.
         """
-        return await (await self.resumed_batch(pending, answers, resolved, context, **options)).run()
-
-    async def resumed_batch(
-        self,
-        pending: PendingCalls,
-        answers: Answers,
-        resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = EMPTY_CONTEXT,
-        **options: Unpack[BatchOptions],
-    ) -> Batch:
-        """`resume` as a batch, which has its results even if the caller is cancelled.
-
-        It consumes the answers. Arguments as for `resume`.
-        """
-        from pegboard.dispatch.approval.pending import match_answers
-
-        resumption = match_answers(pending, answers, context)
-        services, _ = await self._ready(resumption.calls, resolved, context)
-        return await self._get_dispatcher().resumed(pending, resumption, context, services, **options)
+        return await (await self.batch(pending, resolved, context, answers=answers, **options)).run()
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """Parses a call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
@@ -437,36 +503,12 @@ class ToolRegistry(Contributions):
         """
         from pegboard.dispatch.arguments import parse_call
 
-        find = self._find if resolved is None else partial(self._offered, resolved)
-        return parse_call(raw, find, self.limits)
+        return parse_call(raw, partial(self._find, resolved=resolved), self.limits)
 
-    def complete(self, call_id: str, value: Any) -> Completion:
-        """Sets the final result of a long-running call, once; it replaces the pending one.
-
-        It runs the `after_tool` callbacks and may block.
-        In an event loop, `await asyncio.to_thread(registry.complete, call_id, value)`.
-
-        Args:
-            call_id: The call's id, or that of the operation.
-            value: A `ToolResult`, or what the tool would have returned.
-
-        Raises:
-            OperationError: No such call is pending, or it has its result already.
-        """
-        return self._get_dispatcher().operations.complete(call_id, value)
-
-    def completions(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
-        """The final results of a session's long-running calls, each returned once.
-
-        Args:
-            session: The conversation's id; `None`: calls made without one.
-            calls: Only those of calls with these ids; the others stay queued. `None`: all.
-        """
-        return () if self._dispatcher is None else self._dispatcher.operations.take(session, calls)
-
-    def operations(self) -> tuple[Operation, ...]:
-        """The operations that continue after the first result of their call, oldest first."""
-        return () if self._dispatcher is None else self._dispatcher.operations.pending
+    @property
+    def operations(self) -> Operations:
+        """The operations that continue after the first result of their call, and their final results."""
+        return self._get_dispatcher().operations
 
     @property
     def health(self) -> Health:
@@ -519,36 +561,12 @@ class ToolRegistry(Contributions):
                 if not self._under_way[key]:
                     del self._under_way[key]
 
-    async def unload(self, plugin: str) -> bool:
-        """Removes a plugin and what it registered, and closes that; returns whether there was such a plugin.
-
-        Running calls continue, and requests that were resolved before still run its tools. Tools that its own
-        shadowed are restored. Its modules stay imported, and another plugin of its name may be registered.
-        """
-        with self._lock:
-            before, manager = self._catalogue, cast("Any", self.plugin_manager)
-            if plugin not in before.plugins:
-                return False
-            callbacks = before.plugin_callbacks if manager is None else manager.forget(plugin)
-            self._swap(before.without_plugin(plugin).evolve(plugin_callbacks=callbacks))
-        own = {
-            kind: [thing for name, thing in things.items() if before.owners[f"{kind}:{name}"].plugin == plugin]
-            for kind, things in before.extras.items()
-        }
-        if self._provided_services is not None:
-            await self._provided_services.aclose(own.get("services", ()))
-        executors = own.get("executors", ())
-        for failure in (*await close_all(before.toolsets_of(plugin)), *await close_all(executors, "aclose")):
-            log_failure(f"closing what plugin {plugin!r} has brought", failure)
-        return True
-
     async def aclose(self) -> None:
         """Ends background work and closes executors, services and toolsets; failures are logged."""
         if self._dispatcher is not None:
-            await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
-        if self._provided_services is not None:
-            await self._provided_services.aclose()
-        for failure in await close_all(self._catalogue.toolsets):
+            await self._dispatcher.aclose(self.contributions.catalogue.extras.get("executors", {}))
+        await self.services.aclose()
+        for failure in await close_all(self.contributions.catalogue.toolsets):
             log_failure("closing a toolset", failure)
 
     async def __aenter__(self) -> Self:
@@ -557,40 +575,26 @@ class ToolRegistry(Contributions):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    # Internals ---------------------------------------------------------------------------------------------------
-
-    def _predicate(self, where: Where) -> Predicate | None:
-        if where is None:
-            return None
-        from pegboard.toolsets.expression import as_predicate
-
-        return as_predicate(where, self._catalogue.extras.get("predicates", {}))
-
     def _default(self) -> Predicate | None:
         """The predicate that every resolution starts with; parsed each time, as plugins may have added predicates."""
-        parts = [part for each in self._where if (part := self._predicate(each)) is not None]
+        catalogue = self.contributions.catalogue
+        parts = [catalogue.predicate(each) for each in self._where if each is not None]
         if (permissions := self._permissions) is not None:
             parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
         return all_of(*parts) if parts else None
 
-    async def _load_plugins(self, *hooks: str) -> None:
+    async def _load(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
-        for plugin in self._catalogue.lazy_plugins.values():
-            if not plugin.hooks.isdisjoint(hooks):
-                await self._get_dispatcher().shared.threads.run(plugin.load)
+        for plugin in self.contributions.unloaded(*hooks):
+            await self._get_dispatcher().shared.threads.run(plugin.load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
-        """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
-
-        Raises:
-            LookupError: There is none; with the package to install or near misses.
-            PluginError: The plugin that offers it failed.
-        """
-        executor = self._catalogue.extras.get("executors", {}).get(name)
+        """The executor of this name, as `exporter` finds one; a `LookupError` or `PluginError` if there is none."""
+        executor = self.contributions.catalogue.extras.get("executors", {}).get(name)
         if executor is None:
-            executor = await self._get_dispatcher().shared.threads.run(self._provided, "executors", name)
+            executor = await self._get_dispatcher().shared.threads.run(self.contributions.find, "executors", name)
         if executor is None:
-            raise LookupError(not_provided("executors", name, self.known("executors")))
+            raise LookupError(not_provided("executors", name, self.contributions.names("executors")))
         return executor
 
     def _get_dispatcher(self) -> Dispatcher:
@@ -608,10 +612,10 @@ class ToolRegistry(Contributions):
         """The services that calls share, prepared once per catalogue."""
         with self._lock:
             services = self._call_services
-            if services is None or services.catalogue is not self._catalogue:
+            if services is None or services.catalogue is not self.contributions.catalogue:
                 self._check_rules()
                 self._call_services = services = self._get_dispatcher().prepare(
-                    self._catalogue, self._permissions, self._approver
+                    self.contributions.catalogue, self._permissions, self._approver
                 )
         return services
 
@@ -622,33 +626,30 @@ class ToolRegistry(Contributions):
             from pegboard.dispatch.permissions.permissions import Permissions
             from pegboard.dispatch.permissions.rules_file import rule_problems
 
+            catalogue = self.contributions.catalogue
             checked("permissions", permissions, Permissions)
             self._checked_permissions = permissions
             brought = any("pegboard_register_toolsets" in each.hooks for each in self.plugins())  # maybe not loaded yet
-            complete = not (brought or self._catalogue.toolsets)
-            for problem in rule_problems(permissions, self._catalogue.tools.values(), complete=complete):
+            complete = not (brought or catalogue.toolsets)
+            for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
                 operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:
-        """The same for the calls of one request.
-
-        Raises:
-            ValueError: Another registry has resolved its tools.
-        """
+        """The services for calls to these tools; a `ValueError` if another registry has resolved them."""
         self._check_own(resolved)
         tools = (*resolved.tools, *resolved.findable)
-        return self._services_of_calls().evolve(find=partial(self._offered, resolved), named={}, tools=tools)
+        return self._services_of_calls().evolve(find=partial(self._find, resolved=resolved), named={}, tools=tools)
 
     async def _ready(
-        self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
+        self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
     ) -> tuple[CallServices, tuple[ToolCall, ...]]:
         """The services to run these calls with, and the calls; imports the plugins that they need."""
         calls = tuple(calls)
         for call in calls:
-            if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+            if not isinstance(call, ToolCall):
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
         checked("context", context, ReadonlyContext, ToolContext)
-        await self._load_plugins(*TOOL_STAGES)
+        await self._load(*TOOL_STAGES)
         if resolved is None and calls:
             resolved = await self._callable([str(call.name) for call in calls], context)
         return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
@@ -657,17 +658,14 @@ class ToolRegistry(Contributions):
         if resolved.registry not in (None, self):
             raise ValueError("these tools were resolved by another registry, by its rules; resolve them with this one")
 
-    def _find(self, name: str) -> Tool:
-        tool = self._catalogue.tools.get(name)
+    def _find(self, name: str, resolved: ResolvedTools | None = None) -> Tool:
+        """The tool that a call of this name runs: a resolved one, or any static one."""
+        static = self.contributions.catalogue
+        tool = static.tools.get(name) if resolved is None else resolved.get(name)
         if tool is None or not tool.offered:
-            raise refusal(name, self._catalogue.ordered, exists=tool is not None)
-        return tool
-
-    def _offered(self, resolved: ResolvedTools, name: str) -> Tool:
-        tool = resolved.get(name)
-        if tool is None or not tool.offered:
-            exists = tool is not None or name in self._catalogue.tools or resolved.was_held_back(name)
-            raise refusal(name, resolved, exists=exists)
+            is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
+            among = static.ordered if resolved is None else resolved
+            raise refusal(name, among, exists=tool is not None or is_left_out)
         return tool
 
     async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
@@ -676,11 +674,11 @@ class ToolRegistry(Contributions):
         Toolsets are queried for the names that no static tool has.
         """
         texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        if texts - self._catalogue.tools.keys():
-            await self._load_plugins("register_toolsets")
-        await self._load_plugins("register_predicates")
-        missing = texts - self._catalogue.tools.keys()
-        toolsets = [each for each in self._catalogue.toolsets if may_have(each, missing)]
+        if texts - self.contributions.catalogue.tools.keys():
+            await self._load("register_toolsets")
+        await self._load("register_predicates")
+        missing = texts - self.contributions.catalogue.tools.keys()
+        toolsets = [each for each in self.contributions.catalogue.toolsets if may_have(each, missing)]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
@@ -690,11 +688,11 @@ class ToolRegistry(Contributions):
         from pegboard.toolsets.resolve import resolve_tools
 
         return await resolve_tools(
-            self._catalogue.ordered,
+            self.contributions.catalogue.ordered,
             toolsets,
             context,
             default=self._default(),
-            contested=self._catalogue.contested,
+            contested=self.contributions.catalogue.contested,
             toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
             **options,

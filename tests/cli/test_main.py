@@ -107,7 +107,7 @@ def test_characters_missing_in_the_encoding_are_escaped(home, monkeypatch):
     from pegboard import Tool, ToolSpec
 
     bare = ToolRegistry()
-    bare.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("x", "Grüße…"))], "error")[0])
+    bare.contributions.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("x", "Grüße…"))], "error")[0])
     monkeypatch.setattr(session, "load_registry", lambda *_: bare)
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", out)

@@ -187,8 +187,8 @@ class TestCompletion:
     )
     def test_completions(self, run, registry, home, monkeypatch, *, line, answers):
         tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
-        registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
-        registry.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
+        registry.contributions.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
+        registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
         write(home / "config/pegboard/pegboard.toml", '[plugins.demo]\nroot = "/"')
         (home / "here" / "new").mkdir()
         (home / "here" / "notes.txt").write_text("")

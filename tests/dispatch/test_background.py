@@ -395,24 +395,24 @@ def test_one_that_fails_at_once_isnt_pending(registry):
     result = asyncio.run(registry.call("refuses"))
     assert "pending" not in result.metadata
     with pytest.raises(OperationError):
-        registry.complete("", "late")
+        registry.operations.complete("", "late")
 
 
 def test_the_later_result_replaces_the_pending_one_once(registry):
     ordered(registry)
-    completion = registry.complete("1", "it has arrived")
+    completion = registry.operations.complete("1", "it has arrived")
     assert (completion.call_id, completion.tool, completion.result.text) == ("1", "order", "it has arrived")
     with pytest.raises(OperationError, match="may have its result already"):
-        registry.complete("1", "again")
-    assert [each.result.text for each in registry.completions()] == ["it has arrived"]
+        registry.operations.complete("1", "again")
+    assert [each.result.text for each in registry.operations.take()] == ["it has arrived"]
 
 
 def test_two_pending_calls_of_one_id_have_to_be_distinguished(registry):
     first, second = ordered(registry).metadata["operation"], ordered(registry).metadata["operation"]
     with pytest.raises(OperationError, match="name the operation"):
-        registry.complete("1", "done")
-    registry.complete(second, "second")
-    assert registry.complete("1", "first").operation.id == first
+        registry.operations.complete("1", "done")
+    registry.operations.complete(second, "second")
+    assert registry.operations.complete("1", "first").operation.id == first
 
 
 def test_what_has_come_is_taken_by_session_once(registry):
@@ -420,11 +420,11 @@ def test_what_has_come_is_taken_by_session_once(registry):
     ordered(registry, "2", "b")
     ordered(registry, "3", "a")
     for call_id in ("3", "2", "1"):
-        registry.complete(call_id, "done")
-    assert [each.call_id for each in registry.completions("a")] == ["3", "1"]
-    assert registry.completions("a") == ()
-    assert registry.completions(None) == ()
-    assert [each.call_id for each in registry.completions("b")] == ["2"]
+        registry.operations.complete(call_id, "done")
+    assert [each.call_id for each in registry.operations.take("a")] == ["3", "1"]
+    assert registry.operations.take("a") == ()
+    assert registry.operations.take(None) == ()
+    assert [each.call_id for each in registry.operations.take("b")] == ["2"]
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_a_later_result_is_shaped_as_any(registry, value, kind, text):
 
     ordered(registry)
     asyncio.run(registry.call("typed", call_id="2"))
-    result = registry.complete("2" if kind == "invalid_output" else "1", value).result
+    result = registry.operations.complete("2" if kind == "invalid_output" else "1", value).result
     assert result.kind == kind
     assert text in result.text
 
@@ -469,22 +469,22 @@ def seen(registry):
 @pytest.mark.parametrize("value", ["it has arrived", ToolError("lost")])
 def test_a_later_result_passes_the_after_callbacks_once(registry, seen, value, in_loop):
     async def complete():
-        return registry.complete("1", value)
+        return registry.operations.complete("1", value)
 
     ordered(registry, session="s")
-    completion = asyncio.run(complete()) if in_loop else registry.complete("1", value)
+    completion = asyncio.run(complete()) if in_loop else registry.operations.complete("1", value)
     facts = ("1", "s", "order", {"item": "tea"})
     assert [each[:-1] for each in seen] == [facts] * 2
     assert seen[1][-1] == str(value)
     assert (completion.result.text, completion.result.is_error) == ("hidden", isinstance(value, Exception))
-    assert [each.result.text for each in registry.completions("s")] == ["hidden"]
+    assert [each.result.text for each in registry.operations.take("s")] == ["hidden"]
 
 
 @pytest.mark.parametrize("long_running", [False, True])
 @pytest.mark.parametrize("early", [False, True], ids=["after its call", "before the end of its call"])
 async def test_a_result_of_background_work_passes_the_after_callbacks_once(registry, seen, early, long_running):
     async def ended():
-        while registry.operations():  # noqa: ASYNC110  what ends it emits no event
+        while registry.operations.pending:  # noqa: ASYNC110  what ends it emits no event
             await asyncio.sleep(0)
 
     @registry.register
@@ -504,7 +504,7 @@ async def test_a_result_of_background_work_passes_the_after_callbacks_once(regis
     await ended()
     assert first.text == "hidden"
     assert [each[-1] for each in seen].count("the later result") == 1
-    assert [each.result.text for each in registry.completions()] == ([] if early and long_running else ["hidden"])
+    assert [each.result.text for each in registry.operations.take()] == ([] if early and long_running else ["hidden"])
 
 
 def test_an_operation_that_is_given_up_passes_the_after_callbacks(registry, seen):
@@ -535,7 +535,7 @@ async def test_a_tool_may_go_on_after_its_first_result(doing, in_thread):
 
     registry.register(Tool.from_function(start_plainly if in_thread else start, name="start"))
     first = await registry.call("start", call_id="1")
-    while not (later := registry.completions()):  # noqa: ASYNC110  what ends it emits no event
+    while not (later := registry.operations.take()):  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0)
     await registry.aclose()
     (completion,) = later
@@ -552,12 +552,12 @@ def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry
     ordered(registry, "0")
     registry._dispatcher.operations.most = 1
     assert ordered(registry, "1").metadata["pending"] is True
-    (given_up,) = registry.completions()
+    (given_up,) = registry.operations.take()
     assert (given_up.call_id, given_up.result.kind) == ("0", "unknown_outcome")
     assert given_up.result.text.startswith("order ran, but operation op_")
-    assert [each.call_id for each in registry.operations()] == ["1"]
+    assert [each.call_id for each in registry.operations.pending] == ["1"]
     with pytest.raises(OperationError, match="may have its result already"):
-        registry.complete("0", "too late")
+        registry.operations.complete("0", "too late")
 
 
 async def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):

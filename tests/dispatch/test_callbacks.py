@@ -624,7 +624,7 @@ async def test_tell_calls_all_callbacks_and_logs_failures(registry, caplog):
 def test_a_lazy_plugin_is_not_loaded_for_hooks_that_it_lacks(registry):
     woken = []
     lazy = LazyPlugin(frozenset({"register_tools"}), lambda: woken.append(1))
-    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"sleepy": lazy}))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"sleepy": lazy}))
     asyncio.run(registry.chain("before_model"))
     assert woken == []
 

@@ -722,7 +722,7 @@ ANN = ReadonlyContext(session="ann")
 def reading(texts):
     """A registry with a tool of long results, the reader tool, and a persistent store."""
     registry = ToolRegistry(limits=Limits(results=THREE_LINES))
-    registry.register(Tool.from_function(lambda: NUMBERS, name="count"), kept_result_tool(registry.kept))
+    registry.register(Tool.from_function(lambda: NUMBERS, name="count"), kept_result_tool(registry.results))
     registry.provide(ResultTexts, texts)
     return registry
 

@@ -6,7 +6,7 @@ import pytest
 
 import pegboard
 from installed import GREETER, install, write
-from pegboard import ToolRegistry, hookimpl, register_plugin, tool
+from pegboard import ToolRegistry, hookimpl, register_plugin, tool, unload_plugin
 from pegboard.plugins.manifest import PluginManifest, manifest_text
 
 SETTINGS = {"guard": {"limit": 1}}
@@ -89,5 +89,5 @@ async def test_an_unloaded_guard_denies_nothing() -> None:
     registry.register(look)
     register_plugin(registry, Guard, "guard", settings=SETTINGS["guard"])
     assert (await registry.call("look")).kind == "denied"
-    assert await registry.unload("guard")
+    assert await unload_plugin(registry, "guard")
     assert (await registry.call("look")).text == "seen"

@@ -351,7 +351,7 @@ def test_tools_of_an_untrusted_plugin_need_approval_and_their_hints_dont_count(s
     site("one", GREETER.format(name="greet_one") + TOOLSET)
     site("two")
     registry = pegboard.load(config=Config(untrusted=(named,)), live=live)
-    published = [tool.origin.trusted for of in registry.catalogue.published.values() for tool in of.tools]
+    published = [tool.origin.trusted for of in registry.contributions.catalogue.published.values() for tool in of.tools]
     assert published == ([] if live else [False])
     assert asyncio.run(registry.resolve(where="read_only")).names == ("greet_two",)
     for name in ("greet_one", "greet_live"):
@@ -468,8 +468,8 @@ class TestInstalled:
         registry.exporter("openai")
 
         assert registry.plugins() == ()
-        assert registry.catalogue.extras["exporters"].keys() == {"openai"}
-        assert "models" not in registry.catalogue.extras
+        assert registry.contributions.catalogue.extras["exporters"].keys() == {"openai"}
+        assert "models" not in registry.contributions.catalogue.extras
 
     def test_a_bare_registry_gets_the_models_of_the_package_that_offers_them(self):
         assert ToolRegistry().model("openai/gpt-5", api_key="x").name == "gpt-5"
@@ -483,8 +483,8 @@ class TestInstalled:
         assert not loaded & {"openai", "google", "bedrock", "ollama"}
 
     def test_every_name_is_known_without_an_import(self):
-        assert set(EXPORTERS) - {"mcp"} <= set(ToolRegistry().known("exporters"))
-        assert {"openai", "anthropic"} <= set(load().known("models"))
+        assert set(EXPORTERS) - {"mcp"} <= set(ToolRegistry().contributions.names("exporters"))
+        assert {"openai", "anthropic"} <= set(load().contributions.names("models"))
 
     def test_no_sdk_and_no_other_wire_is_imported(self):
         code = (
@@ -507,7 +507,7 @@ class TestInstalled:
 
     def test_without_autoload_none_offers_anything(self, monkeypatch):
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
-        assert ToolRegistry().known("exporters") == ()
+        assert ToolRegistry().contributions.names("exporters") == ()
 
     def test_of_two_plugins_that_offer_one_name_the_accepted_one_is_chosen(self, monkeypatch, tmp_path, site):
         """Otherwise none, and none in place of one that is left out."""
@@ -665,11 +665,11 @@ class TestListed:
             loaded.append("plugin")
             registry.add("exporters", "mine", MCP())
             registry.add("models", "mine", lambda model: ScriptedModel([], name=model))
-            registry.change(lambda catalogue: catalogue.without_lazy("plugin"))
+            registry.contributions.change(lambda catalogue: catalogue.without_lazy("plugin"))
 
         offered = frozenset({("exporters", "mine"), ("models", "mine")})
         lazy = LazyPlugin(frozenset(["register_exporters"]), load, offered)
-        registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"plugin": lazy}))
+        registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"plugin": lazy}))
         return registry, loaded
 
     def test_the_plugin_that_offers_a_name_is_loaded_once(self, listed):

@@ -27,6 +27,7 @@ from pegboard import (
     hookimpl,
     register_plugin,
     tool,
+    unload_plugin,
     when,
 )
 from pegboard.config import Config
@@ -177,7 +178,7 @@ def test_predicates_and_exporters_have_their_owner(registry, manager) -> None:
     record = manager.register(brings, Origin("second"))
     manager.register(bringing("a", "longer"), Origin("tools"))
     assert asyncio.run(registry.resolve(where="short")).names == ("a",)
-    assert registry.catalogue.owners["exporters:mine"].plugin == "first"
+    assert registry.contributions.catalogue.owners["exporters:mine"].plugin == "first"
     assert record.name == "second"
     assert any("'mine' is already registered" in problem.cause for problem in registry.problems())
 
@@ -305,7 +306,7 @@ def test_a_toolset_whose_name_raises_later_is_named_by_its_class() -> None:
     toolset = Hostile.Toolset()
     plugin = implementing(register_toolsets=lambda register: register(toolset))
     assert PluginManager(registry).register(plugin, Origin("hostile")).status == "loaded"
-    assert [each.name for each in registry.catalogue.toolsets] == ["Toolset"]
+    assert [each.name for each in registry.contributions.catalogue.toolsets] == ["Toolset"]
 
 
 def _signed():
@@ -431,18 +432,18 @@ class Everything:
 def test_an_unloaded_plugin_leaves_nothing_and_can_be_registered_again(registry) -> None:
     log: list[str] = []
     registry.register(Tool.from_function(lambda: "the host's", name="taken"))
-    before, changes = registry.catalogue, []
-    registry.on_change(lambda: changes.append(1))
+    before, changes = registry.contributions.catalogue, []
+    registry.contributions.on_change(lambda: changes.append(1))
     for _ in range(2):
         record = register_plugin(registry, Everything(log), "every")
         assert (record.status, record.cause) == ("loaded", None)
         resolved = asyncio.run(registry.resolve())
         assert registry.call_sync("static").text == "static"
         assert ToolContext(services=registry.services).service(Memory).log is log
-        assert asyncio.run(registry.unload("every")) is True
+        assert asyncio.run(unload_plugin(registry, "every")) is True
         assert log == ["static", "service closed", "toolset closed", "executor closed"]
         log.clear()
-        after = registry.catalogue
+        after = registry.contributions.catalogue
         assert (after.tools, after.toolsets, after.problems) == (before.tools, before.toolsets, before.problems)
         assert (after.plugins, after.plugin_callbacks, after.owners) == ({}, {}, {})
         assert not any(after.extras.values())
@@ -450,7 +451,7 @@ def test_an_unloaded_plugin_leaves_nothing_and_can_be_registered_again(registry)
         assert registry.call_sync("static").kind == "unknown_tool"
         assert log == []
     assert len(changes) == 4
-    assert asyncio.run(registry.unload("every")) is False
+    assert asyncio.run(unload_plugin(registry, "every")) is False
 
 
 def test_unloading_a_plugin_leaves_others_registered(registry) -> None:
@@ -459,7 +460,7 @@ def test_unloading_a_plugin_leaves_others_registered(registry) -> None:
     assert register_plugin(registry, faulty, "one").status == "partial"
     register_plugin(registry, implementing(before_tool=lambda: calls.append("b")), "two")
     with registry.register(named("a"), on_conflict="replace"):
-        asyncio.run(registry.unload("one"))
+        asyncio.run(unload_plugin(registry, "one"))
     assert (registry.tools(), registry.problems()) == ((), ())
     registry.register(named("a"))
     assert (registry.call_sync("a").text, calls) == ("a", ["b"])
@@ -467,12 +468,12 @@ def test_unloading_a_plugin_leaves_others_registered(registry) -> None:
 
 
 def test_a_listed_plugin_isnt_loaded_after_it_was_unloaded(registry, manager) -> None:
-    registry.plugin_manager = manager
+    registry.contributions.manager = manager
     found = FoundPlugin("late", "no_such_module", None, "pegboard-late", "1", None)
     manager.list_plugins([(found, PluginManifest("late", tools=(ToolSpec("late"),)))])
     resolved = asyncio.run(registry.resolve())
     assert resolved.names == ("late",)
-    assert asyncio.run(registry.unload("late")) is True
+    assert asyncio.run(unload_plugin(registry, "late")) is True
     result = asyncio.run(registry.call("late", resolved=resolved))
     assert (result.kind, "it was unloaded" in result.detail) == ("tool_failure", True)
     assert registry.tools() == ()
@@ -519,7 +520,7 @@ class TestServices:
             "a service is provided for a class or protocol, not for 'no type'",
             "service 'pegboard.tools.stores.Memory' is registered twice; the first counts",
         ]
-        assert asyncio.run(registry.unload("archive"))
+        assert asyncio.run(unload_plugin(registry, "archive"))
         assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).is_error  # there is no Memory
 
     def test_the_hosts_service_takes_precedence_over_a_plugins(self, site, recall) -> None:

@@ -228,7 +228,7 @@ def test_the_accepted_plugin_has_the_name_and_its_settings(twins, live, settling
         accept({"plugins": {"same": "two"}})
     registry = pegboard.load(config=config, live=live)
     assert [each.name for each in registry.tools()] == ["by_two"]
-    assert registry.plugin_manager.settings["same"] == {"of": "the distribution"}
+    assert registry.contributions.manager.settings["same"] == {"of": "the distribution"}
 
 
 def test_plugin_in_a_predicate_takes_a_distributions_name(site) -> None:

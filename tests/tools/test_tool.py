@@ -607,8 +607,8 @@ def test_a_lazy_tool_is_imported_at_its_first_call(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     registry = ToolRegistry()
     registry.register(Tool.lazy(LATE, "lazy_code:plus"))
-    assert registry.validate("late", {"a": "x"}) == ('a: must be an integer, got string "x"',)
-    assert registry.validate("late", {"a": 1}) == ()
+    assert registry.get("late").check({"a": "x"}) == ('a: must be an integer, got string "x"',)
+    assert registry.get("late").check({"a": 1}) == ()
     assert "lazy_code" not in sys.modules
     assert registry.call_sync("late", {"a": 1}).text == "2"
     assert registry.call_sync("late", {"a": 1, "b": 2}).text == "3"

@@ -577,7 +577,7 @@ class TestLongRunning:
             return "ordered"
 
         def deliver(request):
-            registry.complete("o", "delivered")
+            registry.operations.complete("o", "delivered")
             return ADD
 
         registry.register(order)
@@ -593,7 +593,7 @@ class TestLongRunning:
             return "ordered"
 
         def deliver(request):
-            registry.complete("o", "delivered")
+            registry.operations.complete("o", "delivered")
             return ADD
 
         registry.register(order)

@@ -210,7 +210,7 @@ def test_everything_on(tmp_path):
     assert kinds(registry, *calls) == expected
     result = registry.call_sync("look", {"at": "d"}, SESSION)
     assert "5 calls in one session" in result.text
-    journal = registry.catalogue.callbacks("after_tool")[0].function.__self__.journal
+    journal = registry.contributions.catalogue.callbacks("after_tool")[0].function.__self__.journal
     assert journal.close()
     outcomes = [json.loads(line).get("outcome") for line in path.read_bytes().splitlines()]
     assert outcomes == [None, *(kind or "ok" for kind in expected), "denied"]

@@ -179,7 +179,7 @@ def test_changes_are_announced_as_they_happen(folder, watches, monkeypatch):
     registry = ToolRegistry()
     registry.register(toolset)
     offered(toolset)
-    with registry.on_change(changed.set):
+    with registry.contributions.on_change(changed.set):
         if not watches:
             toolset.watch()
         put(folder, "dice.py", DICE)

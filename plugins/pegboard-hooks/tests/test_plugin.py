@@ -38,7 +38,9 @@ def test_without_hooks_there_are_no_callbacks():
     for settings in ({}, {"tools": {"run": TRUE}}):
         registry, record = registry_with(settings)
         assert record.status == "loaded"
-        assert not any(registry.catalogue.callbacks(stage) for stage in ("before_tool", "after_tool", "approve_call"))
+        assert not any(
+            registry.contributions.catalogue.callbacks(stage) for stage in ("before_tool", "after_tool", "approve_call")
+        )
 
 
 def test_hooks_and_tools_come_from_the_settings(tmp_path):

@@ -204,7 +204,7 @@ async def test_a_change_before_the_subscription_to_changes_is_noticed(serving, m
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
     async with serving(first) as behind, own:
         own.register(mcp_toolset("behind", url=behind.url, accept="always"))
-        with own.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
+        with own.contributions.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
             if "behind__count" not in (await own.resolve()).names:
                 await asyncio.wait_for(changed.wait(), 60)
         assert "behind__count" in (await own.resolve()).names

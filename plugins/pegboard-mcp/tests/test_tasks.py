@@ -104,8 +104,8 @@ async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry)
         await asyncio.wait_for(extension.polled.wait(), 60)
         found = await ask(client, "get", extension.task.taskId)
         assert (found["status"], "result" in found) == ("working", False)
-        (operation,) = registry.operations()
-        registry.complete(operation.id, "it has arrived")
+        (operation,) = registry.operations.pending
+        registry.operations.complete(operation.id, "it has arrived")
         assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"
         assert (await ask(client, "get", extension.task.taskId))["status"] == "completed"  # again and again
         assert (await client.call_tool("work", {})).content[0].text == "worked"
@@ -119,7 +119,7 @@ async def test_a_task_without_background_work_can_be_cancelled(registry):
         await ask(client, "update", extension.task.taskId)
         await ask(client, "cancel", extension.task.taskId)
         assert (await asyncio.wait_for(call, 60)).is_error
-        assert registry.operations() == ()
+        assert registry.operations.pending == ()
         for method in ("get", "cancel", "update"):
             with pytest.raises(MCPError, match="Unknown task"):
                 await ask(client, method, "another")
@@ -130,11 +130,11 @@ async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
     async with in_process(registry, mode) as client:
         assert [each.name for each in (await client.list_tools()).tools] == ["order", "pending_result", "work"]
         first = await client.call_tool("order", {"item": "tea"})
-        (operation,) = registry.operations()
+        (operation,) = registry.operations.pending
         assert f"Call pending_result with operation='{operation.id}' later" in first.content[-1].text
         asked = {"operation": operation.id}
         assert "is still pending" in (await client.call_tool("pending_result", asked)).content[0].text
-        registry.complete(operation.id, "it has arrived")
+        registry.operations.complete(operation.id, "it has arrived")
         for _ in range(2):
             assert (await client.call_tool("pending_result", asked)).content[0].text == "it has arrived"
         unknown = await client.call_tool("pending_result", {"operation": "op_1"})
@@ -153,8 +153,8 @@ async def test_a_users_task_is_unknown_to_other_users(registry, serving, connect
         await asyncio.wait_for(extension.polled.wait(), 60)
         with pytest.raises(MCPError, match="Unknown task"):
             await ask(bob, "get", extension.task.taskId)
-        (operation,) = registry.operations()
+        (operation,) = registry.operations.pending
         theirs = await bob.call_tool("pending_result", {"operation": operation.id})
         assert "There is no operation" in theirs.content[0].text
-        registry.complete(operation.id, "it has arrived")
+        registry.operations.complete(operation.id, "it has arrived")
         assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"

@@ -226,7 +226,7 @@ async def test_a_changed_list_is_noticed(tmp_path, env):
     loop = asyncio.get_running_loop()
     async with served(tmp_path, accept="always", env=env) as registry:
         offered = await registry.resolve()
-        with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
+        with registry.contributions.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
             await registry.call("real__change", {"tools": [new]}, resolved=offered)
             await asyncio.wait_for(changed.wait(), 120)
         assert "real__added" in (await registry.resolve()).names
@@ -241,7 +241,7 @@ async def test_a_definition_that_changed_is_held_back_until_it_is_accepted(tmp_p
         before = await registry.resolve()
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
+        with registry.contributions.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
             await registry.call("real__change", {"tools": [other, new]}, resolved=before)
             await asyncio.wait_for(changed.wait(), 120)
         refused = await registry.call("real__echo", {"text": "a"}, resolved=before)

@@ -37,7 +37,7 @@ async def test_long_output_is_truncated_in_the_result_and_stored_completely(make
     result = await registry.call("shell", {"command": "seq 20000"})
     assert result.text.startswith("1\n2\n")
     assert "20000\n[Exit code 0" in result.text
-    stored = registry.kept.read(result.metadata["kept"], line=10_000)
+    stored = registry.results.read(result.metadata["kept"], line=10_000)
     assert stored.text.startswith("10000\n")
 
 

@@ -353,7 +353,7 @@ async def run_calls(
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
-        if operations := registry.operations():
+        if operations := registry.operations.pending:
             names = ", ".join(sorted({operation.tool for operation in operations}))
             write_note(
                 f"{len(operations)} pending: results of {names} are lost, as the command ends before they arrive"

@@ -161,16 +161,14 @@ class Session:
         return all_of(*given) if given else None
 
     def _read(self, predicate: Predicate | str) -> Predicate:
-        from pegboard.toolsets.expression import as_predicate
-
         try:
-            return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
+            return self.registry.contributions.catalogue.predicate(predicate)
         except ExpressionError:
             if not self._brings("pegboard_register_predicates"):
                 raise
             # The name may be of a plugin that isn't imported yet: resolving imports those with predicates.
             self.run(self.registry.resolve)
-            return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
+            return self.registry.contributions.catalogue.predicate(predicate)
 
     def resolved(
         self, *where: Predicate | str | None, context: ReadonlyContext = EMPTY_CONTEXT, live: bool = False
@@ -208,7 +206,7 @@ class Session:
     ) -> ResolvedTools:
         from pegboard.toolsets.resolve import resolve_static
 
-        catalogue = self.registry.catalogue
+        catalogue = self.registry.contributions.catalogue
         with redirect_stdout():  # predicates of plugins may print
             return resolve_static(
                 catalogue.ordered,
@@ -221,7 +219,8 @@ class Session:
 
     def _published(self) -> list[Tool]:
         """The tools that toolsets have published."""
-        return [tool for of_plugin in self.registry.catalogue.published.values() for tool in of_plugin.tools]
+        published = self.registry.contributions.catalogue.published
+        return [tool for of_plugin in published.values() for tool in of_plugin.tools]
 
     def listed(self) -> Sequence[Tool]:
         """All tools known without querying toolsets."""
@@ -229,7 +228,7 @@ class Session:
 
     def entries(self) -> tuple[FoundPlugin, ...]:
         """The installed plugins, without those that lost their name to another distribution."""
-        known = self.registry.catalogue.plugins
+        known = self.registry.contributions.catalogue.plugins
         entries = self.discovery.entries
         return tuple(
             found for found in entries if found.name in known and known[found.name].distribution == found.distribution
@@ -252,16 +251,16 @@ class Session:
 
     def unqueried(self) -> list[str]:
         """Plugins with toolsets whose tools are unknown until queried; toolsets of the host by their own names."""
-        catalogue = self.registry.catalogue
+        catalogue = self.registry.contributions.catalogue
         names = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
         names |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
         return sorted(names - {name for name, known in catalogue.published.items() if not known.failed})
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
-        if name in self.registry.catalogue.tools or (not calls and self.owners([name]) is not None):
+        if name in self.registry.contributions.catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
-        return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
+        return self._brings("pegboard_register_toolsets") or bool(self.registry.contributions.catalogue.toolsets)
 
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
         """The toolsets to query for tools of these names: those known to have them, or else any that may."""
@@ -289,7 +288,7 @@ class Session:
     def unavailable(self, name: str) -> Iterator[str]:
         """Sentences on plugins that aren't loaded and have, or may have, a tool of this name."""
         for found in self.entries():
-            record = self.registry.catalogue.plugins[found.name]
+            record = self.registry.contributions.catalogue.plugins[found.name]
             if record.status in ("listed", "loaded", "partial"):
                 continue
             manifest = self.manifest(found)
@@ -300,7 +299,7 @@ class Session:
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error for an unknown name; reports plugins and toolsets that failed or weren't queried."""
-        others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
+        others = (each for each in self.registry.contributions.catalogue.toolsets if not may_have(each, [name]))
         unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
             write_note(reason)
@@ -329,7 +328,7 @@ class Session:
         if record.msg is not BLOCKS or self.options.debug:
             return True
         name = str(record.args[0]) if isinstance(record.args, tuple) else ""
-        tool = self.registry.catalogue.tools.get(name)
+        tool = self.registry.contributions.catalogue.tools.get(name)
         if tool is not None:
             name = f"plugin {tool.origin.plugin!r}"
         return name == f"plugin {None!r}" or any(
@@ -368,7 +367,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, hold_b
                 "'registry doctor' lists all name conflicts"
             )
             raise ConfigError(text, file=_files_of(config), key="conflicts") from error
-        if registry.plugin_manager is not None and options.is_default:
+        if registry.contributions.manager is not None and options.is_default:
             store_names(registry, discovery)
         _check_settings(registry, options, discovery)
         if options.functions:
@@ -576,7 +575,7 @@ def complete_exporter(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
     """Completes names of exporters."""
-    return _completed(_session(context).registry.known("exporters"), incomplete)
+    return _completed(_session(context).registry.contributions.names("exporters"), incomplete)
 
 
 def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:

@@ -241,7 +241,10 @@ class Operations:
         return operation.id
 
     def complete(self, name: str, value: Any) -> Completion:
-        """Completes a long-running operation, once. Thread-safe; may block, as it stores long texts and runs callbacks.
+        """Sets the final result of a long-running call, once; it replaces the pending one. Thread-safe.
+
+        It stores long texts, runs the `after_tool` callbacks, and may block: in an event loop,
+        `await asyncio.to_thread(registry.operations.complete, call_id, value)`.
 
         Args:
             name: The operation's id, or its call's if only one operation has that.
@@ -255,7 +258,12 @@ class Operations:
         return self._complete(operation, state, *_seen_now(state, later_result(state, value)))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
-        """Removes and returns the completions of a session, of all or only the given calls, in order."""
+        """The final results of a session's calls, each returned once, in order.
+
+        Args:
+            session: The conversation's id; `None`: calls made without one.
+            calls: Only those of calls with these ids; the others stay queued. `None`: all.
+        """
         with self._lock:
             mine = [
                 id_

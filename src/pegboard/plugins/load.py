@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem
 from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
+from pegboard.contributions import Contributions
 from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
@@ -75,7 +76,7 @@ def load(
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, own, config, seconds)
-    registry.plugin_manager = manager
+    registry.contributions.manager = manager
     loading = _Loading(manager, own, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
@@ -178,7 +179,7 @@ class _Loading:
 
     def order(self, discovery: Discovery) -> None:
         names = [found.name for found in discovery.entries]
-        self.manager.registry.change(
+        self.manager.registry.contributions.change(
             lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
         )
 
@@ -211,7 +212,7 @@ class _Loading:
         return brought
 
     def _report(self, *problems: Problem) -> None:
-        self.manager.registry.change(lambda catalogue: catalogue.with_problems(*problems))
+        self.manager.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
 
 def brought_by(
@@ -255,8 +256,8 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
     return frozenset({*config.block, *tuple_of("block", str)(block), *(name.strip() for name in named)})
 
 
-def installed() -> ToolRegistry:
-    """Fallback registry for those without plugins: what the manifests of installed plugins offer.
+def installed() -> Contributions:
+    """Fallback of registries without plugins: what the manifests of installed plugins offer.
 
     Made once per process, without child processes; `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` apply.
     """
@@ -264,11 +265,11 @@ def installed() -> ToolRegistry:
 
 
 @cache
-def _installed(_block: str, _autoload: str) -> ToolRegistry:
+def _installed(_block: str, _autoload: str) -> Contributions:
     registry = ToolRegistry()
-    manager = registry.plugin_manager = PluginManager(registry)
+    manager = registry.contributions.manager = PluginManager(registry)
     discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()
     loading = _Loading(manager, {}, refresh=False, progress=None)
     wanted = loading.choose(discovery, blocked_names(NO_CONFIG, ()), None)
     manager.list_plugins([(found, stale_manifest(found)) for found in wanted])
-    return registry
+    return registry.contributions

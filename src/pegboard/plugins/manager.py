@@ -35,6 +35,7 @@ from pegboard.errors import (
     cause_of,
     did_you_mean,
     hide,
+    log_failure,
     operator_log,
     suggest,
 )
@@ -45,7 +46,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.toolset import OwnedToolset, is_toolset
+from pegboard.toolsets.toolset import OwnedToolset, close_all, is_toolset
 
 if TYPE_CHECKING:
     import pluggy
@@ -346,7 +347,7 @@ class PluginManager:
                 lazy_plugins={**after.lazy_plugins, **lazy},
             )
 
-        self.registry.change(listed)
+        self._change(listed)
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Claims all names of a plugin that isn't listed."""
@@ -372,14 +373,14 @@ class PluginManager:
         plugin = self._new(found.origin, found.load)
         plugin.manifest = stale_manifest(found)
         self._load(plugin)
-        return self.registry.catalogue.plugins[plugin.name]
+        return self.registry.contributions.catalogue.plugins[plugin.name]
 
     def register(self, thing: Any, origin: Origin) -> PluginRecord:
         """Registers a host's plugin, an object, a module or a class; returns its record."""
         plugin = self._new(origin, lambda: thing)
         plugin.guards = hasattr(thing, GUARDS)
         self._load(plugin)
-        return self.registry.catalogue.plugins[plugin.name]
+        return self.registry.contributions.catalogue.plugins[plugin.name]
 
     def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
         """Removes a plugin, which can't be loaded any more; returns the callbacks of the others."""
@@ -456,11 +457,11 @@ class PluginManager:
             else:
                 self._register(plugin, plugin.loaded)
             problems = plugin.problems(map(noted, notes))
-            self.registry.change(lambda catalogue: catalogue.without_lazy(plugin.name).with_problems(*problems))
+            self._change(lambda catalogue: catalogue.without_lazy(plugin.name).with_problems(*problems))
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
         operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
-        record = self.registry.catalogue.plugins.get(plugin.name) or plugin.record("listed", (), (), ())
+        record = self.registry.contributions.catalogue.plugins.get(plugin.name) or plugin.record("listed", (), (), ())
         cause = self._miss(plugin, attrs.evolve(record, status="quarantined"), cause_of(error), reported=True)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.failure.__cause__ = error
@@ -477,7 +478,7 @@ class PluginManager:
             refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
             self._denying[plugin.name] = Callback(nonblocking(lambda *_call: refusal), owner)
         own, chains = {plugin.name: attrs.evolve(record, cause=cause)}, self._chains()
-        self.registry.change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
+        self._change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
         if reported:
             offers = frozenset[tuple[str, str]]() if plugin.manifest is None else plugin.manifest.offers
             self._report(plugin.name, plugin.origin.distribution, cause, offers)
@@ -517,7 +518,10 @@ class PluginManager:
                 plugins={**catalogue.plugins, plugin.name: record}, plugin_callbacks=self._chains()
             )
 
-        self.registry.change(register)
+        self._change(register)
+
+    def _change(self, change: Callable[[Catalogue], Catalogue]) -> None:
+        self.registry.contributions.change(change)
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
@@ -542,7 +546,7 @@ class PluginManager:
         self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
     ) -> None:
         problem = Problem(plugin, distribution, cause, offers=offers)
-        self.registry.change(lambda catalogue: catalogue.with_problems(problem))
+        self._change(lambda catalogue: catalogue.with_problems(problem))
 
 
 def register_plugin(
@@ -563,18 +567,42 @@ def register_plugin(
         RegistrationError: There is a plugin of this name already.
     """
     manager = manager_of(registry)
-    if name in registry.catalogue.plugins:
+    if name in registry.contributions.catalogue.plugins:
         raise RegistrationError(f"there is a plugin {name!r} already; choose another name")
     if settings is not None:
         manager.settings = {**manager.settings, name: settings}
     return manager.register(plugin, Origin(name))
 
 
+async def unload_plugin(registry: ToolRegistry, name: str) -> bool:
+    """Removes a plugin and what it registered, and closes that; returns whether there was such a plugin.
+
+    Running calls continue, and requests that were resolved before still run its tools. Tools that its own shadowed are
+    restored. Its modules stay imported, and another plugin of its name may be registered.
+    """
+    contributions, manager = registry.contributions, manager_of(registry)
+    with contributions.lock:
+        before = contributions.catalogue
+        if name not in before.plugins:
+            return False
+        callbacks = manager.forget(name)
+        contributions.change(lambda now: now.without_plugin(name).evolve(plugin_callbacks=callbacks))
+    own = {
+        kind: [thing for key, thing in things.items() if before.owners[f"{kind}:{key}"].plugin == name]
+        for kind, things in before.extras.items()
+    }
+    await registry.services.aclose(own.get("services", ()))
+    executors = own.get("executors", ())
+    for failure in (*await close_all(before.toolsets_of(name)), *await close_all(executors, "aclose")):
+        log_failure(f"closing what plugin {name!r} has brought", failure)
+    return True
+
+
 def manager_of(registry: ToolRegistry) -> PluginManager:
     """The one manager of a registry, which orders the callbacks of all its plugins."""
-    manager = registry.plugin_manager
+    manager = registry.contributions.manager
     if not isinstance(manager, PluginManager):
-        manager = registry.plugin_manager = PluginManager(registry)
+        manager = registry.contributions.manager = PluginManager(registry)
     return manager
 
 

@@ -102,7 +102,7 @@ def plugin_registry(
     manager = PluginManager(registry, settings or {})
     subjects = [*map(subject_of, plugins), *(evolve(subject_of(each), name=name) for name, each in named.items())]
     for subject in subjects:
-        if subject.name in registry.catalogue.plugins:
+        if subject.name in registry.contributions.catalogue.plugins:
             raise RegistrationError(
                 f"two plugins are called {subject.name!r}: name one, plugin_registry(..., other=...)"
             )

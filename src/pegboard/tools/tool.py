@@ -217,8 +217,17 @@ class Tool:
     def check(self, arguments: JsonMapping) -> tuple[str, ...]:
         """The problems of these arguments, at most 20, as `"path: reason"`; empty if they are valid.
 
-        Validates by the schema, then by structuring, then by the tool's own check.
+        Validates by the schema, then by structuring, then by the tool's own check. Loads a lazy handler for these two,
+        unless only an event loop can.
+
+        Raises:
+            PluginError: The tool's plugin had to be imported, and failed.
         """
+        if isinstance(self.handler, LateHandler):
+            loaded = self.handler.load()
+            if not isinstance(loaded, Coroutine):
+                return self.handler.completed(self, loaded).check(arguments)
+            loaded.close()
         if not isinstance(arguments, dict):
             arguments = dict(arguments)
         problems = self.validator.problems(arguments)

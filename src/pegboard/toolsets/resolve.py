@@ -266,6 +266,7 @@ class ResolvedTools:
         toolsets: Those that were queried.
         findable: Tools that are left out until a search finds them; the search looks through these, too.
         registry: The registry that resolved them; only it runs calls to them. `None`: any registry does.
+        held_back: Registered tools that another of their name keeps out, as (name, why); for explanations.
     """
 
     tools: tuple[Tool, ...]
@@ -274,6 +275,7 @@ class ResolvedTools:
     toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
     findable: tuple[Tool, ...] = field(default=(), repr=False)
     registry: object = field(default=None, repr=False, eq=False)
+    held_back: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -389,11 +391,12 @@ class ResolvedTools:
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
         reasons = self.trace.reasons(name, self._places)
+        held = tuple(why for held, why in self.held_back if held == name)
         if name in self:
-            return Explanation(name, offered=True, reasons=reasons)
+            return Explanation(name, offered=True, reasons=reasons, notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)
         notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
-        return Explanation(name, offered=False, reasons=reasons, near=near, notes=notes)
+        return Explanation(name, offered=False, reasons=reasons, near=near, notes=(*notes, *held))
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""

@@ -235,7 +235,7 @@ class Turn:
         """Adds new results of long-running calls, and new messages of the user, to the history."""
         progress, session = self._progress, self.context.session
         mine = progress.call_ids if session is None else None  # without a session, there are others' completions too
-        for completion in self.registry.completions(session, mine):
+        for completion in self.registry.operations.take(session, mine):
             if (message := progress.complete(completion)) is not None:
                 self._events.emit_messages(message)
             progress.end_by_error(completion.fatal)
@@ -424,7 +424,7 @@ class Turn:
             await self._take_from_host(results, tools, context)
         if len(before.pending) and self._progress.ended is None:
             answers = self._options.get("answers", ())
-            batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
+            batch = await self.registry.batch(before.pending, tools, context, answers=answers, **options)
             await self._run_batch(batch, self._progress.take_late_results)
         if self._progress.for_host:
             self._progress.end("pending", f"{len(self._progress.for_host)} for the host to run")

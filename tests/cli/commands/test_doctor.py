@@ -52,7 +52,7 @@ def test_rules_are_checked_on_request(run, tmp_path):
 
 def test_problems_of_plugins(run, registry):
     problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
-    registry.change(lambda catalogue: catalogue.evolve(problems=problems))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(problems=problems))
     code, out, err = run("doctor")
     assert (code, err.splitlines()[-1]) == (1, "3 problems")
     assert out == (
@@ -99,7 +99,7 @@ def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
     from pegboard import Origin, Tool, ToolSpec
 
     tools = [Tool(ToolSpec("same"), origin=Origin(name, f"pegboard-{name}", "1")) for name in ("a", "b")]
-    registry.change(lambda catalogue: catalogue.with_tools(tools, "keep")[0])
+    registry.contributions.change(lambda catalogue: catalogue.with_tools(tools, "keep")[0])
     (causes,) = found(run).values()
     assert "'same' is held back" in causes[0]
     assert "[prefix]" in run("doctor")[1]
@@ -261,7 +261,7 @@ def test_failing_plugins_and_hidden_commands_are_reported(run, site):
 
 @pytest.fixture
 def with_demo(registry):
-    registry.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
 
 
 def test_a_package_that_only_an_import_hook_finds_has_no_manifest(run, site, monkeypatch):
@@ -294,7 +294,7 @@ def test_misspelt_renames_are_reported(run, site, home, key, finding):
 
 def test_a_cause_shared_by_plugins_is_reported_once(run, registry):
     problems = (Problem("a", "d", "void"), Problem("b", "d", "void"), Problem("a", "d", "void"))
-    registry.change(lambda catalogue: catalogue.evolve(problems=problems))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(problems=problems))
     assert found(run) == {"plugins 'a', 'b' (d)": ["void"]}
 
 

@@ -61,7 +61,7 @@ def fill(registry, *problems):
         filled, _ = catalogue.with_tools(TOOLS, "error")
         return filled.evolve(plugins={record.name: record for record in records}, problems=problems)
 
-    registry.change(change)
+    registry.contributions.change(change)
     return registry
 
 
@@ -296,10 +296,10 @@ class TestPredicatesOfPlugins:
 
         def load():
             filled_registry.add("predicates", "short", lambda tool, _context: len(tool.name) < 8)
-            filled_registry.change(lambda catalogue: catalogue.without_lazy("files"))
+            filled_registry.contributions.change(lambda catalogue: catalogue.without_lazy("files"))
 
         lazy = LazyPlugin(frozenset(["register_predicates"]), load)
-        filled_registry.change(
+        filled_registry.contributions.change(
             lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy})
         )
 
@@ -448,7 +448,7 @@ EXPORTED = [
 @pytest.fixture
 def exported(registry, monkeypatch):
     monkeypatch.delenv("PEGBOARD_BLOCK")  # exporters are found in the installed packages
-    registry.change(lambda catalogue: catalogue.with_tools(EXPORTED, "error")[0])
+    registry.contributions.change(lambda catalogue: catalogue.with_tools(EXPORTED, "error")[0])
     return registry
 
 
@@ -482,7 +482,7 @@ class TestExport:
 
     def test_of_many_that_are_refused_the_first_are_named(self, run, exported):
         more = [Tool(ToolSpec(f"s{number}", kind="provider", provider_id="google.x")) for number in range(6)]
-        exported.change(lambda catalogue: catalogue.with_tools(more, "error")[0])
+        exported.contributions.change(lambda catalogue: catalogue.with_tools(more, "error")[0])
         assert run("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
 
     def test_only_some_tools(self, run):
@@ -495,7 +495,9 @@ class TestExport:
         assert "no tool is called 'raed'. Did you mean 'read'?" in err
 
     def test_hidden_characters_are_escaped(self, run, exported):
-        exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
+        exported.contributions.change(
+            lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0]
+        )
         out = run("export", "--to", "mcp", "-T", "odd")[1]
         assert "\u202e" not in out
         assert json.loads(out)["tools"][0]["description"] == "a\u202eb"
@@ -515,7 +517,7 @@ class TestExport:
         assert [cause for cause in causes if cause not in err] == []
 
     def test_an_export_without_tools(self, run, registry):
-        registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
+        registry.contributions.change(lambda catalogue: catalogue.without_tools(EXPORTED))
         code, out, err = run("export", "--to", "gemini")
         assert (code, out) == (0, '{"tools":[]}\n')
         assert "no tools are installed" in err
@@ -535,7 +537,9 @@ class TestExportList:
         registry.add("exporters", "mine", print, origin=Origin("loaded", "dist-loaded"))
         record = PluginRecord("listed", "dist-listed")
         lazy = LazyPlugin(frozenset(), print, frozenset({("exporters", "late")}))
-        registry.change(lambda each: each.evolve(plugins={"listed": record}, lazy_plugins={"listed": lazy}))
+        registry.contributions.change(
+            lambda each: each.evolve(plugins={"listed": record}, lazy_plugins={"listed": lazy})
+        )
         rows = {row["name"]: row.get("package") for row in json.loads(run("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 

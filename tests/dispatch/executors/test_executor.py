@@ -307,7 +307,7 @@ def test_an_executor_whose_plugin_fails_is_not_executed(monkeypatch):
     def fail(self, kind, name):
         raise PluginError("clouds", "no network")
 
-    monkeypatch.setattr(ToolRegistry, "_provided", fail)
+    monkeypatch.setattr("pegboard.contributions.Contributions.find", fail)
     registry = ToolRegistry()
     registry.register(far())
     result = call(registry)

@@ -60,7 +60,8 @@ def complete_model(context: click.Context, parameter: click.Parameter, incomplet
     from click.shell_completion import CompletionItem
 
     slash = "" if parameter.name == "provider" else "/"
-    names = (f"{name}{slash}" for name in open_session(context.ensure_object(Options)).registry.known("models"))
+    known = open_session(context.ensure_object(Options)).registry.contributions.names("models")
+    names = (f"{name}{slash}" for name in known)
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
@@ -157,9 +158,9 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
 def _providers(session: Session) -> Iterator[dict[str, Any]]:
     """Installed providers, and those of first-party packages that aren't installed."""
     registry, packages = session.registry, dict[str, str | None](first_party()["models"])
-    for name, plugin in registry.catalogue.offered("models").items():
-        packages[name] = registry.catalogue.plugins[plugin].distribution
-    known = {*registry.known("models")}
+    for name, plugin in registry.contributions.catalogue.offered("models").items():
+        packages[name] = registry.contributions.catalogue.plugins[plugin].distribution
+    known = {*registry.contributions.names("models")}
     for name in sorted({*known, *packages}):
         package = packages.get(name)
         yield {"name": f"{name}/...", "installed": name in known, **({"package": package} if package else {})}

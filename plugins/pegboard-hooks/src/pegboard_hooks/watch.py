@@ -49,13 +49,13 @@ async def _watched(session: Session) -> None:
 
     registry = session.registry
     await registry.resolve(where=f"toolset:{NAME}")  # imports the plugin of the toolset
-    toolsets = [each for each in _all_of(registry.catalogue.toolsets) if isinstance(each, FileToolset)]
+    toolsets = [each for each in _all_of(registry.contributions.catalogue.toolsets) if isinstance(each, FileToolset)]
     if not toolsets:
         raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.hooks] of pegboard.toml')
     shown: Mapping[str, Tool] = {}
     problems: frozenset[str] = frozenset()
     broken: frozenset[Path] = frozenset()
-    with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)), handle_interrupts(end):
+    with registry.contributions.on_change(lambda: loop.call_soon_threadsafe(changed.set)), handle_interrupts(end):
         for toolset in toolsets:
             toolset.watch()
         write_note(

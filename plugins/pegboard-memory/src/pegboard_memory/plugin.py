@@ -29,7 +29,7 @@ class Plugin:
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
         """Registers the tools, and one by which a model reads the rest of truncated results."""
         register(self.tools)
-        register(kept_result_tool(lambda context: context.service(ToolRegistry).kept))
+        register(kept_result_tool(lambda context: context.service(ToolRegistry).results))
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

@@ -290,7 +290,7 @@ class Trial:
         registry = ToolRegistry(permissions=Permissions(mode="bypass"))
         self.registries.append(registry)
         registry.register(_neighbour)
-        manager = registry.plugin_manager = PluginManager(registry, {self.found.name: self.settings}, config)
+        manager = registry.contributions.manager = PluginManager(registry, {self.found.name: self.settings}, config)
         record = manager.load(self.found)
         if record.status != "loaded":
             self.broke(f"it doesn't load: {record.cause}")
@@ -430,9 +430,9 @@ def _side_effects(trial: Trial) -> None:
 async def _twice(trial: Trial) -> None:
     registry = trial.registry()
     names = [tool.name for tool in registry.tools()]
-    assert isinstance(registry.plugin_manager, PluginManager)
+    assert isinstance(registry.contributions.manager, PluginManager)
     thing = trial.found.load()
-    registry.plugin_manager.register(thing, Origin(f"{trial.found.name}-again", trial.found.distribution))
+    registry.contributions.manager.register(thing, Origin(f"{trial.found.name}-again", trial.found.distribution))
     if [tool.name for tool in registry.tools()] != names:
         trial.broke("registered under a second name, it adds or removes tools")
     await trial.run(registry, await trial.tools(registry))

@@ -18,6 +18,7 @@ from pegboard.cli.output import (
     json_pretty,
     json_rows,
     read_stdin,
+    redirect_stdout,
     rows_text,
     stdin_is_terminal,
     stdout_screen,
@@ -280,7 +281,8 @@ def processors_command(options: Options, as_json: bool) -> int:
     Shows the plugin and a summary of each. Imports the plugins that provide them.
     """
     session = open_session(options)
-    steps = list(session.run(session.registry.processors))
+    with redirect_stdout():
+        steps = list(session.registry.pipeline)
     if as_json:
         write(json_rows("processors", map(_facts, steps)))
         return 0

@@ -83,7 +83,7 @@ def snapshot_writer() -> tuple[Discovery | None, WriteSnapshot]:
             return False
         if any(plugin.cause == NOT_BEGUN for plugin in plugins):
             return False
-        for published in session.registry.catalogue.published.values():
+        for published in session.registry.contributions.catalogue.published.values():
             stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in plugins)
         commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
@@ -362,13 +362,13 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
 def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     """Lists installed exporters, and those of first-party packages that aren't installed."""
-    screen, owners = stdout_screen(), registry.catalogue.owners
+    screen, owners = stdout_screen(), registry.contributions.catalogue.owners
     packages: dict[str, str | None] = dict(first_party()["exporters"])
-    for name, plugin in registry.catalogue.offered("exporters").items():
-        packages[name] = registry.catalogue.plugins[plugin].distribution
-    for name in registry.catalogue.extras.get("exporters", {}):
+    for name, plugin in registry.contributions.catalogue.offered("exporters").items():
+        packages[name] = registry.contributions.catalogue.plugins[plugin].distribution
+    for name in registry.contributions.catalogue.extras.get("exporters", {}):
         packages[name] = owners[f"exporters:{name}"].distribution
-    installed = registry.known("exporters")
+    installed = registry.contributions.names("exporters")
     names = sorted({*installed, *packages})
     if as_json or not screen.is_terminal:
         owned = {name: {"package": packages[name]} for name in names if packages.get(name)}

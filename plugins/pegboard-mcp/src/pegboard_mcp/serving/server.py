@@ -53,7 +53,6 @@ from pegboard.events import CallEvent, CallUpdated
 from pegboard.request import DEFERRED
 from pegboard.tools import EMPTY_CONTEXT, is_valid_name
 from pegboard.toolsets import SEARCHES, ToolMapper
-from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Matches, Where, any_of
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker, RunningCall, WaitingCalls
@@ -187,7 +186,7 @@ class ToolServer:
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._announce_soon)
 
-        handle = self._registry.on_change(note_change)
+        handle = self._registry.contributions.on_change(note_change)
         try:
             yield {}
         finally:
@@ -346,7 +345,7 @@ def _with_search(registry: ToolRegistry, where: Where) -> Where:
     if where is None:
         return None
     named = (Matches("name", name) for name in names)
-    return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *named)
+    return any_of(registry.contributions.catalogue.predicate(where), *named)
 
 
 def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) -> None:

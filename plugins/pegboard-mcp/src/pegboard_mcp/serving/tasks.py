@@ -121,7 +121,8 @@ class Tasks:
         self._look(task)
         if task.result is None:
             try:
-                self._registry.complete(task.operation, ToolResult.error("aborted", "The client has cancelled it."))
+                aborted = ToolResult.error("aborted", "The client has cancelled it.")
+                self._registry.operations.complete(task.operation, aborted)
             except OperationError:
                 return {"resultType": "complete"}  # its own work sets the result
             self._look(task)
@@ -170,7 +171,7 @@ class Tasks:
     def _look(self, task: Task) -> None:
         """Stores the result, once there is one."""
         if task.result is None:
-            for completion in self._registry.completions(task.session.name, {task.call_id}):
+            for completion in self._registry.operations.take(task.session.name, {task.call_id}):
                 task.result, task.changed = completion.result, datetime.now(UTC)
 
     @staticmethod
