@@ -26,7 +26,7 @@ import attrs  # noqa: E402
 import pegboard  # noqa: E402
 
 REALISTIC = "--realistic" in sys.argv
-STAGES = ("parse", "start", "quick_result")  # the plain functions among those that `run_call` calls
+STAGES = ("parse_arguments", "start", "quick_result")  # the plain functions among those that `run_call` calls
 COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # frames of their own before Python 3.12
 
 

@@ -29,6 +29,7 @@ from pegboard.threads import running_loop, waiting
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
+from pegboard.tools.tool import Tool
 
 
 @frozen
@@ -105,8 +106,9 @@ def later_result(state: CallState, value: object) -> ToolResult:
         return failure_result(state, error)
 
 
-async def deliver(state: CallState, value: object) -> None:
+async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     """Sets the result of a call that its host has run, as the after callbacks leave it."""
+    state.run_elsewhere(tool)
     with suppress(CallError):
         state.change(parse(state.raw, state.services.limits))
     await finish(state, await state.services.threads.run(later_result, state, value))

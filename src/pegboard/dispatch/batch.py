@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.spec import ResultLimits
+    from pegboard.tools.tool import Tool
 
 T = TypeVar("T")
 
@@ -219,10 +220,10 @@ class Batch:
             self.outcome = self._result(self.states)
         return self.outcome
 
-    async def deliver(self, values: Mapping[str, Any]) -> Outcome:
+    async def deliver(self, values: Mapping[str, Any], find: Callable[[str], Tool | None]) -> Outcome:
         """Instead of `run`, takes the results that the host gives its own calls, by id; callbacks see each."""
         for state in self.states:
-            await deliver(state, values[state.call.id])
+            await deliver(state, find(state.name), values[state.call.id])
             self._fatal = self._fatal or state.fatal
         self._has_run, self.outcome = True, self._result(self.states)
         return self.outcome

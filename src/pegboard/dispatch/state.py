@@ -290,6 +290,10 @@ class CallState:
         """Changes the arguments, as a callback answers; the next callbacks see them."""
         self.arguments = arguments
 
+    def run_elsewhere(self, tool: Tool | None) -> None:
+        """Sets the tool of a call that the host has run."""
+        self.tool = tool
+
     def end_turn(self, reason: str | None = None, error: BaseException | None = None) -> None:
         """Ends the turn once every call has its result: for a reason, or by an error."""
         self.ends, self.fatal = reason or self.ends, error or self.fatal

@@ -437,9 +437,7 @@ class Turn:
         progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
         batch = await self.registry.batch(calls.values(), tools, context)
         batch.left = progress.pending
-        for state in batch.states:
-            state.tool = tools.get(state.call.name)
-        outcome = await batch.deliver(given)
+        outcome = await batch.deliver(given, tools.get)
         self._events.emit_messages(*progress.take_late_results(outcome))
         progress.end_by_error(outcome.fatal)
 
