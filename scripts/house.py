@@ -50,9 +50,9 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(141),
+        "files": Limit(136),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
-        "lines": Limit(45_580, goal=41_500),
+        "lines": Limit(43_800, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -68,7 +68,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "modules loaded, ours": Limit(65),
     },
     "interface": {
-        "private imports": Limit(11, goal=0),
+        "private imports": Limit(0),
         "upward by a string": Limit(0),
         "root names": Limit(110),
         "tests' public, %": Limit(100, least=66),  # goal 70

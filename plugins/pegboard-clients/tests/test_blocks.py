@@ -86,4 +86,4 @@ def test_the_cache_of_counts_is_bounded(monkeypatch):
 
     exporter.tools(specs, strict=True)
 
-    assert len(exporter._tools._counts) <= 2
+    assert len(exporter._budget._counts) <= 2

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard import ExportedTools, Loss, Message, ModelError, ModelRequest, ModelResponse, NamedTool, ToolSpec
+from pegboard import Message, ModelError, ModelRequest, ModelResponse, NamedTool, ToolSpec
 from pegboard.messages import CallDelta, CallPart, Delta, FinishReason, ResultPart, TextDelta, TextPart, Usage
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.dialects import READ, UNIONS, Dialect, named_definitions, root_object
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
-    Entries,
     Entry,
     MadeCalls,
     SentIds,
@@ -58,19 +58,14 @@ _STOPPED: Final[Mapping[str, FinishReason]] = {"done": "stop", "calls": "tool_ca
 
 
 @define(eq=False)
-class Parrot:
+class Parrot(BaseExporter):
     """Writes requests for Parrot, and reads its answers."""
 
     name: str = field(default=NAME, init=False)
-    _entries: Entries = field(factory=lambda: Entries(_entry), init=False)
 
-    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of a request; each tool is written once, and kept."""
-        return self._entries.exported(specs, strict)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._entries.one(spec, strict).losses
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The entry of one tool; each is written once, and cached."""
+        return _entry(spec, strict)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body.

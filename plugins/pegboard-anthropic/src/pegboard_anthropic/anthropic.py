@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, cast
 
 from attrs import define, field
 
 from pegboard import (
-    ExportedTools,
     FileContent,
     ImageContent,
     LinkContent,
     Loss,
     ModelRequest,
-    ModelResponse,
     NamedTool,
     TextContent,
     ToolResult,
@@ -37,7 +35,7 @@ from pegboard_anthropic._anthropic import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
+from pegboard_clients.blocks import Blocks, Role, content_of, leading_system, texts_and_media, turns_of
 from pegboard_clients.dialects import (
     CLOSED,
     READ,
@@ -49,28 +47,24 @@ from pegboard_clients.dialects import (
     property_names,
     root_object,
 )
+from pegboard_clients.exporter import BlockExporter, BlockFormat
 from pegboard_clients.wire import (
     Content,
     Entry,
-    MadeCalls,
     SentIds,
     admit,
     arguments_object,
     called_before,
-    check_choice,
     convert_schema,
     description_of,
     hosted_type,
     merged,
-    none_readable,
     object_in,
-    objects_in,
     output_schema,
     passthrough,
     refusal,
     render_json,
     render_text,
-    strict_schemas,
     wire_name,
 )
 
@@ -394,8 +388,19 @@ def _gone(name: str) -> JsonObject:
 _CHANCE: Final = ("temperature", "top_p")
 
 
+FORMAT: Final = BlockFormat(
+    FAMILY,
+    entry_name=_name,
+    schema_of=_strict_schema,
+    message_in=lambda body: body,
+    answer=AnthropicAnswer,
+    response=answered,
+    error=error_of,
+)
+
+
 @define(eq=False)
-class Anthropic:
+class Anthropic(BlockExporter[AnthropicLimits, AnthropicAnswer]):
     """Exporter for the messages API: bodies for the SDK's `messages.create`, answers from `model_dump()`.
 
     Attributes:
@@ -404,19 +409,7 @@ class Anthropic:
 
     limits: AnthropicLimits = DEFAULT_LIMITS
     name: str = field(default=FAMILY, init=False)
-    _tools: StrictBudget = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        limits = self.limits.strict
-        self._tools = StrictBudget(self._write, entry_name=_name, schema_of=_strict_schema, limits=limits)
-
-    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of `tools`; deferred ones as usual, as there is no search without a request."""
-        return self._tools.exported(specs, strict)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._tools.one(spec, strict).losses
+    format: BlockFormat[AnthropicAnswer] = field(default=FORMAT, init=False, repr=False)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body.
@@ -427,7 +420,7 @@ class Anthropic:
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.
         """
-        names = self._tools.names_of(request)
+        names = self.names(request)
         lead, messages = leading_system(request.messages)
         ids = SentIds(REFUSED_IN_IDS, self.limits.call_id)
         body: JsonObject = {} if request.model is None else {"model": request.model}
@@ -446,30 +439,11 @@ class Anthropic:
         schema = output_schema(request, ANTHROPIC, ANTHROPIC_STRICT)
         return None if schema is None else {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
-    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """Parses an answer.
-
-        Raises:
-            ModelError: The body is not an answer, or is the provider's error.
-        """
-        body = object_in({"body": raw}, "body")  # `raw` may be any value
-        if not isinstance(body.get("content"), list) or none_readable(body, "content"):
-            raise error_of(body)
-        answer = self._answer(request)()
-        return answered(body, answer, answer.parts(objects_in(body, "content")))
-
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
         """A parser for the events of a stream."""
-        return AnthropicReader(self._answer(request), self.limits, self._names(request))
+        return AnthropicReader(self.answer(request), self.limits, self.own_names(request))
 
-    def _names(self, request: ModelRequest | None) -> dict[str, str]:
-        return {called: name for name, called in self._tools.names_of(request).items()}
-
-    def _answer(self, request: ModelRequest | None) -> Callable[[], AnthropicAnswer]:
-        names, schemas = self._names(request), strict_schemas(request)
-        return lambda: AnthropicAnswer(MadeCalls(FAMILY, schemas, names, self.limits.argument_text))
-
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry."""
         if spec.kind == "provider":
             return _server_tool(spec)
@@ -496,9 +470,7 @@ class Anthropic:
         Raises:
             ExportError: The choice can't be met.
         """
-        exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
-        check_choice(request.tool_choice, exported.names, FAMILY)
-        exported.warn(FAMILY)
+        exported = self.exported(request)
         if not exported.entries:
             gone = [_gone(names.get(name, name)) for name in called_before(request.messages)]
             return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}

@@ -5,19 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, cast
 
 from attrs import Factory, define, field
 
 from pegboard import (
-    ExportedTools,
     FileContent,
     LinkContent,
     Loss,
     ModelRequest,
-    ModelResponse,
     NamedTool,
     TextContent,
     ToolResult,
@@ -36,7 +34,7 @@ from pegboard_bedrock._bedrock import (
     error_of,
     written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, StrictBudget, content_of, leading_system, texts_and_media, turns_of
+from pegboard_clients.blocks import Blocks, Role, content_of, leading_system, texts_and_media, turns_of
 from pegboard_clients.dialects import (
     CLOSED,
     READ,
@@ -49,29 +47,25 @@ from pegboard_clients.dialects import (
     property_names,
     root_object,
 )
+from pegboard_clients.exporter import BlockExporter, BlockFormat
 from pegboard_clients.wire import (
     Content,
     Entry,
-    MadeCalls,
     SentIds,
     admit,
     arguments_object,
     called_before,
-    check_choice,
     convert_schema,
     description_of,
     hosted_type,
     merged,
-    none_readable,
     object_in,
-    objects_in,
     output_schema,
     parsed_object,
     passthrough,
     refusal,
     render_json,
     render_text,
-    strict_schemas,
     wire_name,
 )
 
@@ -323,8 +317,19 @@ def _metadata_of(part: Part) -> JsonMapping:
 _INFERENCE: Final = {"max_output_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP"}
 
 
+FORMAT: Final = BlockFormat(
+    FAMILY,
+    entry_name=_name,
+    schema_of=_strict_schema,
+    message_in=lambda body: object_in(object_in(body, "output"), "message"),
+    answer=BedrockAnswer,
+    response=answered,
+    error=error_of,
+)
+
+
 @define(eq=False)
-class Bedrock:
+class Bedrock(BlockExporter[BedrockLimits, BedrockAnswer]):
     """Exporter for Converse: bodies for `boto3`'s `converse` and `converse_stream`, and their answers and events.
 
     Attributes:
@@ -333,19 +338,7 @@ class Bedrock:
 
     limits: BedrockLimits = DEFAULT_LIMITS
     name: str = field(default=FAMILY, init=False)
-    _tools: StrictBudget = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        limits = self.limits.strict
-        self._tools = StrictBudget(self._write, entry_name=_name, schema_of=_strict_schema, limits=limits)
-
-    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of `toolConfig.tools`."""
-        return self._tools.exported(specs, strict)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._tools.one(spec, strict).losses
+    format: BlockFormat[BedrockAnswer] = field(default=FORMAT, init=False, repr=False)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body: keyword arguments, media as bytes.
@@ -357,7 +350,7 @@ class Bedrock:
             ExportError: There is nothing to send, or the tool choice can't be met.
         """
         lead, messages = leading_system(request.messages)
-        names = self._tools.names_of(request)
+        names = self.names(request)
         wire = BedrockWire(SentIds(REFUSED_IN_IDS, self.limits.call_id), self.limits, names)
         options = passthrough(request.config.provider_options, KEYS)
         body: JsonObject = {} if request.model is None else {"modelId": request.model}
@@ -377,31 +370,11 @@ class Bedrock:
         form = {"name": request.output.name, "schema": str(json_text(schema))}
         return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": form}}}}
 
-    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
-        """Parses an answer.
-
-        Raises:
-            ModelError: The body is not an answer, or is the provider's error (`ClientError.response`).
-        """
-        body = object_in({"body": raw}, "body")  # `raw` may be any value
-        message = object_in(object_in(body, "output"), "message")
-        if not isinstance(message.get("content"), list) or none_readable(message, "content"):
-            raise error_of(body)
-        answer = self._answer(request)()
-        return answered(body, answer, answer.parts(objects_in(message, "content")))
-
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
         """A parser for the events of a stream."""
-        return BedrockReader(self._answer(request), self.limits, self._own_names(request))
+        return BedrockReader(self.answer(request), self.limits, self.own_names(request))
 
-    def _answer(self, request: ModelRequest | None) -> Callable[[], BedrockAnswer]:
-        names, schemas = self._own_names(request), strict_schemas(request)
-        return lambda: BedrockAnswer(MadeCalls(FAMILY, schemas, names, self.limits.argument_text))
-
-    def _own_names(self, request: ModelRequest | None) -> dict[str, str]:
-        return {called: name for name, called in self._tools.names_of(request).items()}
-
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry."""
         options = passthrough(spec.provider_options, KEYS)
         point = options.pop(CACHE_POINT, None)
@@ -438,10 +411,7 @@ class Bedrock:
         There is no choice "none": tools are left out instead. But a conversation with calls is refused without tools
         (public): then they are listed, or placeholders for the called ones.
         """
-        exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
-        choice = request.tool_choice
-        check_choice(choice, exported.names, FAMILY)
-        exported.warn(FAMILY)
+        exported, choice = self.exported(request), request.tool_choice
         called = called_before(request.messages)
         if choice == "none" and not called:
             return {}

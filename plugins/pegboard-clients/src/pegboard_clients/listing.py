@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
 from attrs import define, field
 
-from pegboard import ExportedTools, Loss, ToolSpec
+from pegboard import Loss, ToolSpec
 from pegboard.errors import ExportError
 from pegboard.typing import JsonObject, JsonSchema
 from pegboard_clients.dialects.dialect import Dialect
 from pegboard_clients.dialects.keywords import modern_draft, well_formed
 from pegboard_clients.dialects.references import named_definitions
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire.entries import (
-    Entries,
     Entry,
     convert_schema,
     description_of,
@@ -32,7 +31,7 @@ DIALECT: Final = Dialect("mcp", (modern_draft, well_formed, named_definitions))
 
 
 @define(eq=False)
-class MCP:
+class MCP(BaseExporter):
     """Exporter of tool lists in the form of `tools/list` (MCP 2025-11-25, server/tools).
 
     `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each if the tool has it.
@@ -40,15 +39,10 @@ class MCP:
     """
 
     name: str = field(default="mcp", init=False)
-    _written: Entries = field(factory=lambda: Entries(_write), init=False)
 
-    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The member `tools` of the answer to `tools/list`."""
-        return self._written.exported(specs, strict)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._written.one(spec, strict).losses
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry in the answer to `tools/list`."""
+        return _write(spec, strict)
 
     def request(self, *_given: Any, **_named: Any) -> NoReturn:
         """Raises an `ExportError`, as `response` and `reader` do: the format is for listings only."""

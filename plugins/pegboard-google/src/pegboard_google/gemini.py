@@ -49,9 +49,9 @@ from pegboard_clients.dialects import (
     typed_enums,
     whole_bounds,
 )
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
     ORIGINAL,
-    Entries,
     Entry,
     arguments_object,
     check_choice,
@@ -389,7 +389,7 @@ class Conversation:
 
 
 @define(eq=False)
-class Gemini:
+class Gemini(BaseExporter):
     """Exporter for `generateContent` of the Gemini API and Vertex AI.
 
     Bodies are those of the REST API, in camel case; `sdk_arguments` converts one for `google-genai`. Answers are the
@@ -408,17 +408,13 @@ class Gemini:
 
     limits: GeminiLimits = DEFAULT_LIMITS
     output_schemas: bool = False
-    _written: Entries = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._written = Entries(self._write)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of a request: `{"functionDeclarations": [...]}` for all functions, an entry for each native tool."""
         return self._exported(specs, strict, mixes=self.limits.mixes)
 
     def _exported(self, specs: Sequence[ToolSpec], strict: bool | None, *, mixes: bool) -> ExportedTools:
-        plain = self._written.exported(specs, strict)
+        plain = self._entries.exported(specs, strict)
         functions = {entry["name"]: entry for entry in plain.entries if "name" in entry}
         kept = list(functions.values())[: self.limits.functions]
         extra = list(functions)[self.limits.functions :]
@@ -437,10 +433,6 @@ class Gemini:
         """As `tools`, for the model of a request: before Gemini 3, functions leave no room for Google's tools."""
         mixes = self.limits.mixes and not self.limits.is_dated(request.model)
         return self._exported([tool.spec for tool in request.offered], request.config.strict, mixes=mixes)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `models/MODEL:generateContent`, plus the model's name under `model`.
@@ -490,7 +482,8 @@ class Gemini:
         """A parser for a streamed answer, whose chunks are each a `GenerateContentResponse`."""
         return GeminiReader()
 
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry, a function declaration or a native tool."""
         options = passthrough(spec.provider_options, self.option_keys)
         if spec.kind == "provider":
             kind = hosted_type(spec, OPTION_KEYS)

@@ -11,9 +11,7 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from pegboard import (
-    ExportedTools,
     ImageContent,
-    Loss,
     Message,
     ModelConfig,
     ModelError,
@@ -41,12 +39,12 @@ from pegboard.request import ResponseReader, ToolChoice
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.calls import StreamedCall, StreamedCalls
 from pegboard_clients.dialects import SHAPED, Dialect
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
     BINARY,
     ORIGINAL,
     CallIdAllocator,
     Content,
-    Entries,
     Entry,
     SizeBudget,
     StreamEnd,
@@ -353,7 +351,7 @@ _OPTIONS: Final = (
 
 
 @define(eq=False)
-class Ollama:
+class Ollama(BaseExporter):
     """Exporter for Ollama's `/api/chat`.
 
     Ollama has no tool choice: a request that requires a call offers the tools, or only the named one, and adds an
@@ -365,15 +363,10 @@ class Ollama:
 
     images: frozenset[str] = field(default=IMAGES, converter=frozenset, kw_only=True)
     name: str = field(default=FAMILY, init=False)
-    _tools: Entries = field(factory=lambda: Entries(written), init=False)
 
-    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of a request: `{"type": "function", "function": {...}}` for each."""
-        return self._tools.exported(specs, strict)
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._tools.one(spec, strict).losses
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry, `{"type": "function", "function": {...}}`."""
+        return written(spec, strict)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body, without `stream`, which the client adds.

@@ -13,8 +13,8 @@ from pegboard import ExportedTools, Loss, Message, ModelRequest, ModelResponse, 
 from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.dialects import Dialect
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
-    Entries,
     Entry,
     SentIds,
     arguments_text,
@@ -214,7 +214,7 @@ def _left_out(spec: ToolSpec, name: str) -> Loss:
 
 
 @define(eq=False, kw_only=True)
-class OpenAIChat:
+class OpenAIChat(BaseExporter):
     """Exporter for OpenAI's chat completions, and for compatible servers.
 
     Options of tools and requests are under `"openai"`, overridden by those under its own name, which is also the key of
@@ -239,19 +239,14 @@ class OpenAIChat:
     response_formats: bool = True
     most_tokens: str = "max_completion_tokens"
     dialect: Dialect = OPENAI
-    _written: Entries = field(init=False, repr=False)
-    _keys: tuple[str, ...] = field(init=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        self._written, self._keys = Entries(self._write), (FAMILY, self.name)
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return FAMILY, self.name
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of these tools: functions and custom tools; tools that providers host are refused."""
         return self._definitions(specs, strict).exported
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `POST /chat/completions`, without `stream`; instructions are its first message.
@@ -298,7 +293,7 @@ class OpenAIChat:
         """A parser for the chunks of a streamed completion."""
         return ChatReader(ChatAnswers(self.name, strict_schemas(request), self.limits))
 
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry, `{"type": "function", "function"}` or `{"type": "custom", "custom"}`."""
         if spec.kind == "provider":
             hosts = hosted_type(spec, self._keys) is not None
@@ -329,14 +324,14 @@ class OpenAIChat:
         by_name: dict[str, JsonObject] = {}
         losses: list[Loss] = []
         for spec in specs:
-            entry = self._written.one(spec, strict).entry
+            entry = self._entries.one(spec, strict).entry
             if entry is not None and spec.name not in by_name:
                 if len(by_name) >= self.limits.tools:
                     losses.append(beyond(spec, self.limits.tools))
                     continue
                 by_name[spec.name] = entry
             taken.append(spec)
-        exported = self._written.exported(taken, strict)
+        exported = self._entries.exported(taken, strict)
         return ToolDefinitions(ExportedTools(exported.entries, (*exported.losses, *losses), exported.names), by_name)
 
 

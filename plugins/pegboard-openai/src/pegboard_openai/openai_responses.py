@@ -12,8 +12,8 @@ from attrs import define, evolve, field, frozen
 from pegboard import ExportedTools, ImageContent, Loss, Message, ModelRequest, ModelResponse, ToolCall, ToolSpec
 from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.typing import JsonMapping, JsonObject
+from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
-    Entries,
     Entry,
     SentIds,
     arguments_text,
@@ -379,7 +379,7 @@ class _Listing:
 
 
 @define(eq=False, kw_only=True)
-class OpenAIResponses:
+class OpenAIResponses(BaseExporter):
     """Exporter for OpenAI's responses API.
 
     Each request has the whole conversation: items with their ids, reasoning with its encrypted content if it has one.
@@ -398,19 +398,14 @@ class OpenAIResponses:
     name: str = "openai-responses"
     limits: Limits = RESPONSES
     custom_tools: bool = True
-    _written: Entries = field(init=False, repr=False)
-    _keys: tuple[str, ...] = field(init=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        self._written, self._keys = Entries(self._write), (FAMILY, self.name)
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return FAMILY, self.name
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of these tools: functions, custom tools, namespaces, and tools that OpenAI hosts."""
         return self._definitions(specs, strict).exported
-
-    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
-        """Every loss and every refusal of one tool."""
-        return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `POST /responses`, without `stream`; it has no members for `stop` and `seed`.
@@ -465,7 +460,7 @@ class OpenAIResponses:
 
         return find
 
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry; its option `namespace`, a name or `{"name", "description"}`, puts it into one."""
         if spec.kind == "provider":
             return self._hosted(spec)
@@ -511,10 +506,10 @@ class OpenAIResponses:
         most, searched = self.limits.tools, deferred and any(spec.deferred for spec in specs)
         listing = _Listing(most - 1 if searched else most, searched)
         for spec in specs:
-            listing.add(spec, self._written.one(spec, strict))
+            listing.add(spec, self._entries.one(spec, strict))
         left_out = {spec.name for spec in listing.beyond}
         kept = [spec for spec in specs if spec.name not in left_out]
-        return listing.listed(most, self._written.exported(kept, strict).losses)
+        return listing.listed(most, self._entries.exported(kept, strict).losses)
 
 
 @cache
