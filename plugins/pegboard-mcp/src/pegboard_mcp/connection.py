@@ -37,7 +37,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.errors import cause_of, hide, operator_log
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, expanded, groups, kill, transport_to
+from pegboard_mcp.transport import Inbox, expanded, transport_to
 
 T = TypeVar("T")
 
@@ -82,14 +82,12 @@ class _Loop:
             return self._loop
 
     def end(self) -> None:
-        """Closes open connections at exit, and kills the servers that don't end."""
+        """Closes open connections at exit; the servers that don't end are killed with their process trees."""
         loop = self._loop
         if loop is None or self._process != os.getpid():
             return
         with suppress(Exception):
             asyncio.run_coroutine_threadsafe(_close_open(), loop).result(_CLOSE_SECONDS)
-        for group in tuple(groups):
-            kill(group)
 
 
 for _sdks in ("mcp", "client"):  # the SDK's loggers; failures are in our own log, and in results

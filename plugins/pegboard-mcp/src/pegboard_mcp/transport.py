@@ -33,7 +33,7 @@ from mcp_types import (
 from pydantic_core import from_json
 
 from pegboard.errors import cause_of, operator_log
-from pegboard.programs import JOB
+from pegboard.programs import ProcessTree
 from pegboard_mcp.definitions import object_schema
 from pegboard_mcp.settings import ServerSettings
 
@@ -226,7 +226,8 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
     Raises:
         OSError: It can't be started.
     """
-    inherited = {key: value for key in (*settings.inherit, JOB) if (value := os.environ.get(key)) is not None}
+    inherited = {key: value for key in settings.inherit if (value := os.environ.get(key)) is not None}
+    tree = ProcessTree(finds_daemons=False)
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             settings.command or "",
@@ -234,10 +235,9 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**get_default_environment(), **inherited, **settings.env},
             cwd=None if settings.cwd is None else expanded(settings.cwd),
-            start_new_session=True,
             limit=settings.most_bytes,
+            **tree.options({**get_default_environment(), **inherited, **settings.env}),
         )
     )
     try:
@@ -246,9 +246,10 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
         with anyio.CancelScope(shield=True):  # asyncio would only end the process, not its children
             await asyncio.wait([starting])
             if starting.exception() is None:
-                await _end(starting.result(), 0.0)
+                tree.add(starting.result().pid)
+                await _end(starting.result(), tree, 0.0)
         raise
-    groups.add(process.pid)
+    tree.add(process.pid)
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     speaking = [
@@ -264,26 +265,15 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
         with anyio.CancelScope(shield=True):
             await _ended(*speaking)
             draining = asyncio.create_task(_drain(process))
-            await _end(process, EXIT_SECONDS if inbox.is_ready and inbox.broken is None else 0.0)
+            await _end(process, tree, EXIT_SECONDS if inbox.is_ready and inbox.broken is None else 0.0)
             await _ended(listening, draining)
         for stream in (incoming, outgoing):
             stream.close()
-        groups.discard(process.pid)
 
 
 def expanded(folder: str) -> str:
     """The folder as an absolute path, `~` expanded."""
     return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111  a text is wanted
-
-
-groups: Final[set[int]] = set()
-"""The process groups of running servers."""
-
-
-def kill(group: int, number: int = signal.SIGKILL) -> None:
-    """Sends a signal to a process group, if there still is one."""
-    with suppress(OSError):
-        os.killpg(group, number)
 
 
 async def _ended(*tasks: asyncio.Task[None]) -> None:
@@ -300,7 +290,7 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
             pass
 
 
-async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
+async def _end(process: asyncio.subprocess.Process, tree: ProcessTree, seconds: float) -> None:
     """Closes a process's input, waits the given seconds, then ends its process group by SIGTERM and SIGKILL."""
     assert process.stdin is not None
     process.stdin.close()
@@ -309,8 +299,8 @@ async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), wait)
             break
-        kill(process.pid, number)
-    kill(process.pid)  # children that hold no pipe
+        tree.signal(number)
+    tree.kill()  # children that hold no pipe
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), TERMINATE_SECONDS)
 
