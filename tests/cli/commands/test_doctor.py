@@ -143,6 +143,24 @@ def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
     assert all(each["fix"] for each in findings)
 
 
+def test_private_uses_of_pegboard_are_reported_once_a_package_without_importing_it(run, empty_site):
+    """Its plugins work."""
+    use = "from pegboard.dispatch.events import CallEvent\n"
+    empty_site.add("one", f"{DEMO}\n{use}")
+    point = "[pegboard]\none = one_tools\ntwo = one_tools.two\n"
+    (empty_site.root / "pegboard_one-1.0.dist-info" / "entry_points.txt").write_text(point)
+    write(empty_site.root / "one_tools" / "two.py", f"raise SystemExit\n{use}{use}from pegboard import registry\n")
+    cause = (
+        "it uses private parts of pegboard, which may change with each release: one_tools/__init__.py:{}: "
+        "pegboard.dispatch.events.CallEvent (use pegboard.events.CallEvent); one_tools/two.py:2: "
+        "pegboard.dispatch.events.CallEvent (use pegboard.events.CallEvent); one_tools/two.py:3: "
+        "pegboard.dispatch.events.CallEvent (use pegboard.events.CallEvent); and 1 more"
+    ).format(DEMO.count("\n") + 2)
+    assert cause in found(run)["plugin 'one' (pegboard-one)"]
+    assert cause not in found(run)["plugin 'two' (pegboard-one)"]
+    assert "count_words" in run("list", "--names")[1]
+
+
 def test_a_diagnosis_that_hangs_is_reported(run, site, monkeypatch):
     site.add("slip", f"import threading\n{DIAGNOSE}():\n    threading.Event().wait()\n")
     run("list")

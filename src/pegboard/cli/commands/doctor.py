@@ -32,6 +32,7 @@ from pegboard.errors import (
 )
 from pegboard.json import count_text
 from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
+from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     """Check for problems and suggest fixes. Exits with 1 if there are any.
 
     Looks for plugins that failed, tools that are held back, manifests that don't match the code, unmet requirements,
-    configuration that is invalid or not trusted, unreadable distributions, a cache that others can write, and problems
-    that plugins report themselves.
+    private parts of pegboard that plugins use, configuration that is invalid or not trusted, unreadable distributions,
+    a cache that others can write, and problems that plugins report themselves.
     """
     checked: list[str] = []
     with Status() as status:
@@ -230,7 +231,7 @@ def _of_missing(found: FoundPlugin) -> tuple[str, str]:
 
 
 def _of_plugins(session: Session) -> Iterator[Finding]:
-    """Plugins without effect, commands hidden by built-in ones, and plugins' own diagnoses."""
+    """Plugins without effect, hidden commands, plugins' own diagnoses, and packages that use private parts of ours."""
     working = _working(session)
     for found in session.entries():
         subject = f"plugin {found.name!r} ({found.distribution})"
@@ -247,6 +248,11 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
                 yield Finding(subject, cause, "Ask its author to rename it.")
         if found.name in working and manifest is not None and _DIAGNOSE in manifest.hooks:
             yield from _of_diagnosis(found, session, subject)
+    unused = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("blocked", "disabled")}
+    enabled = (found for found in session.entries() if found.name not in unused)
+    for _, (found, *_) in groupby(enabled, lambda found: found.place()):
+        if (cause := plugin_uses(found)) is not None:
+            yield Finding(f"plugin {found.name!r} ({found.distribution})", cause, _ASK_AUTHOR)
 
 
 def _working(session: Session) -> set[str]:
