@@ -163,9 +163,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def layers(session: nox.Session) -> None:
-    """The layers import one way only."""
+    """The layers import one way only; packages and examples use public names of the core only."""
     install_checkout(session, "lint")
     session.run("lint-imports")
+    session.run("python", "scripts/private_uses.py")
 
 
 @nox.session

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from pegboard.plugins.imports import private_uses
 from pegboard.testing import discover, plugin_registry
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = sorted([*ROOT.glob("plugins/*/src/*/__init__.py"), *ROOT.glob("examples/*/src/*/__init__.py")])
 
 
 @pytest.fixture
@@ -41,3 +45,17 @@ def test_a_third_partys_command_works(site, monkeypatch, capsys) -> None:
     monkeypatch.syspath_prepend(str(site))
     assert main(["third-count", "ls | sort"]) == 0
     assert capsys.readouterr().out == "2 commands\n"
+
+
+@pytest.mark.slow
+def test_every_package_works_where_imports_of_private_modules_are_refused(site) -> None:
+    names = [path.parent.name for path in PACKAGES]
+    path = os.pathsep.join([str(site), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "only_public.py"), *names],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["2", "commands"]), done.stdout + done.stderr
