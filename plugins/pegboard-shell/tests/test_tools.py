@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import traceback
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -262,9 +263,10 @@ def test_the_plugin_works_installed_as_a_wheel(tmp_path):
     """Installed as by an installer, without the checkout; `nox -s wheels` builds the wheel itself."""
     source, site = Path(__file__).parents[1], tmp_path / "site"
     shutil.copytree(source / "src" / "pegboard_shell", site / "pegboard_shell")
-    info = site / "pegboard_shell-0.2.0.dist-info"
+    release = version("pegboard-shell")
+    info = site / f"pegboard_shell-{release}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pegboard-shell\nVersion: 0.2.0\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pegboard-shell\nVersion: {release}\n")
     (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell:Plugin\n")
     (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
     code = (
