@@ -10,7 +10,7 @@ from pegboard.callbacks import Callback
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY
 from pegboard.errors import DuplicateToolError
 from pegboard.plugins import hookspecs
-from pegboard.tools import HOST, valid_name_for
+from pegboard.tools import HOST, mapped_name
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 GIT = Origin("git", "pegboard-git", "2.0")
@@ -108,7 +108,7 @@ def test_shadows_disposed_in_any_order_leave_the_latest_that_is_left(order):
     assert not catalogue.shadowed
 
 
-@pytest.mark.parametrize(("plugin", "name"), [("git", "git_read"), ("my.git", valid_name_for("my.git_read"))])
+@pytest.mark.parametrize(("plugin", "name"), [("git", "git_read"), ("my.git", mapped_name("my.git_read"))])
 def test_prefix_gives_the_later_its_plugins_name(plugin, name):
     """Mapped to a valid name where it isn't one."""
     first, second = a_tool(origin=FILES), a_tool(origin=Origin(plugin))

@@ -138,17 +138,15 @@ def __getattr__(name: str) -> object:
 
     if name in _TOPICS:
         return import_module(f"pegboard.{name}")
-    try:
-        return _find(name)
-    except AttributeError as error:
-        if name[:1].isupper():  # a class; modules that aren't loaded yet are looked for here, too
-            for topic in _TOPICS:
-                if hasattr(import_module(f"pegboard.{topic}"), name):
-                    error.args = (f"{name} is in pegboard.{topic}: from pegboard.{topic} import {name}",)
-                    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-                    if frame.f_code.co_name == "_handle_fromlist":  # an import statement, which hides an AttributeError
-                        raise ImportError(*error.args) from None
-        raise
+    if name not in _MODULES and name[:1].isupper():  # a class; names of modules come here, too
+        for module in map(import_module, (f"pegboard.{topic}" for topic in _TOPICS)):
+            if hasattr(module, name):
+                from warnings import warn
+
+                text = f"from {module.__name__} import {name}; it leaves pegboard itself with the next minor release"
+                warn(text, DeprecationWarning, stacklevel=2)
+                return getattr(module, name)
+    return _find(name)
 
 
 class _Moved:

@@ -13,7 +13,7 @@ from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.tools.spec import HOST, ConflictPolicy, Origin, valid_name_for
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -388,7 +388,7 @@ class _ToolTable:
         elif plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
-            named = tool.with_spec(name=valid_name_for(f"{plugin or 'host'}_{tool.name}"))
+            named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
             # If the prefixed name is taken too, a plugin's tool is held back, and a host's is an error.
             return self.add(named, "error" if plugin is None else "keep")
         if policy == "error":

@@ -20,7 +20,7 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.errors import InvalidNameError
-from pegboard.tools import HOST, check_name, is_valid_name, valid_name_for
+from pegboard.tools import HOST, check_name, is_valid_name, mapped_name
 from pegboard.tools.spec import ARGUMENT_KINDS, DEFAULT_RESULT_LIMITS, EXCLUSIVE, FREEFORM_SCHEMA
 
 HINT = st.none() | st.booleans()
@@ -270,32 +270,32 @@ def test_valid_names_match_the_documented_pattern(name):
 
 @given(st.text())
 def test_every_foreign_name_gets_a_valid_one(foreign):
-    assert is_valid_name(valid_name_for(foreign))
+    assert is_valid_name(mapped_name(foreign))
 
 
 @given(st.lists(st.text(alphabet="ab_-. ", max_size=6), unique=True))
 def test_different_foreign_names_get_different_names(foreign):
-    assert len({valid_name_for(each) for each in foreign}) == len(foreign)
+    assert len({mapped_name(each) for each in foreign}) == len(foreign)
 
 
 @pytest.mark.parametrize("name", ["pegboard_x", "Pegboard_request_confirmation", "PEGBOARD_x"])
 def test_reserved_names_are_invalid_in_any_case(name):
     assert not is_valid_name(name)
-    assert valid_name_for(name).startswith(f"_{name}_")
+    assert mapped_name(name).startswith(f"_{name}_")
 
 
 def test_a_mapped_name_stays_readable():
-    assert re.fullmatch(r"files_read_text_[0-9a-f]{10}", valid_name_for("files.read text"))
-    assert valid_name_for("1st").startswith("_1st_")
+    assert re.fullmatch(r"files_read_text_[0-9a-f]{10}", mapped_name("files.read text"))
+    assert mapped_name("1st").startswith("_1st_")
 
 
 def test_a_name_that_looks_like_a_mapped_one_cannot_take_its_place():
-    mapped = valid_name_for("files.read")
-    assert valid_name_for(mapped) != mapped
+    mapped = mapped_name("files.read")
+    assert mapped_name(mapped) != mapped
 
 
 def test_long_names_that_differ_at_the_end_are_distinct():
-    assert valid_name_for("a" * 100 + "b") != valid_name_for("a" * 100 + "c")
+    assert mapped_name("a" * 100 + "b") != mapped_name("a" * 100 + "c")
 
 
 @pytest.mark.parametrize(

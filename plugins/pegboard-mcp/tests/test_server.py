@@ -456,9 +456,9 @@ def test_every_mapped_name_is_valid_in_the_protocol():
     """The protocol allows 1 to 128 of `[A-Za-z0-9_.-]`; names are served unchanged, so none collide."""
     from mcp.shared.tool_name_validation import validate_tool_name
 
-    from pegboard.tools import valid_name_for
+    from pegboard.tools import mapped_name
 
     for foreign in ("a", "A-b_9", "files/read.all", "ünï", "x" * 300, "1st", " "):
-        name = valid_name_for(foreign)
+        name = mapped_name(foreign)
         assert validate_tool_name(name).is_valid
         assert re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)

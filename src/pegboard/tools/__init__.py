@@ -22,7 +22,7 @@ _MODULES = {
     "check_name": "spec",
     "is_text_type": "content",
     "is_valid_name": "spec",
-    "valid_name_for": "spec",
+    "mapped_name": "spec",
     "media_type": "content",
     "json_or_text": "content",
     "merge_actions": "call",

@@ -26,7 +26,7 @@ from pegboard.tools.spec import (
     HOST as HOST,
     check_name as check_name,
     is_valid_name as is_valid_name,
-    valid_name_for as valid_name_for,
+    mapped_name as mapped_name,
 )
 from pegboard.tools.stores import check_artifact_name as check_artifact_name
 from pegboard.tools.tool import ATTRIBUTE as ATTRIBUTE, LONG_RUNNING as LONG_RUNNING

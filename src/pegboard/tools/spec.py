@@ -204,7 +204,7 @@ def alike(name: str) -> str:
     return name.lower().translate(_ALIKE)
 
 
-def valid_name_for(foreign: str) -> str:
+def mapped_name(foreign: str) -> str:
     """A valid name for a foreign one: itself if it is valid, else a readable part and a digest of the whole.
 
     Different foreign names get different names: mapped ones end with a digest of the foreign name (40 bits of SHA-256),

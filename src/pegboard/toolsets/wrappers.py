@@ -19,7 +19,7 @@ from pegboard.json import JsonText, StructureError, json_text, path_text, proble
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, own_problems
-from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, valid_name_for
+from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
@@ -208,7 +208,7 @@ def prefixed_name(prefix: str, name: str) -> str:
 
     A name longer than 64 characters is shortened, with a digest of the whole at its end.
     """
-    return valid_name_for(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
+    return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]

@@ -18,7 +18,7 @@ from pegboard.errors import PegboardError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard.json import digest_of
 from pegboard.text import visible
-from pegboard.tools import HOST, Handler, valid_name_for
+from pegboard.tools import HOST, Handler, mapped_name
 from pegboard.toolsets import ToolsetProblem, error_text
 from pegboard.typing import JsonObject
 from pegboard_mcp.differences import differences
@@ -304,7 +304,7 @@ def _accepts_objects(schema: Any) -> bool:
 def _tool(server: str, settings: ServerSettings, definition: Definition, call: Call) -> Tool:
     """The tool of a definition; its schemas are checked as those of every toolset's tools are."""
     facts, own = definition.facts, definition.name
-    name = valid_name_for(settings.prefixed(server, settings.rename.get(own, own)))
+    name = mapped_name(settings.prefixed(server, settings.rename.get(own, own)))
     annotations = facts.get("annotations", {})
     for key in ("title", "description"):
         if not isinstance(facts.get(key, ""), str):

@@ -14,7 +14,7 @@ from pegboard import CallFault, Message, ModelRequest, ToolCall
 from pegboard.json import is_object, json_problems, json_text
 from pegboard.messages import CallPart, ResultPart
 from pegboard.schema import without_added_nulls
-from pegboard.tools import encodable_text, parsed_object, valid_name_for
+from pegboard.tools import encodable_text, mapped_name, parsed_object
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard_clients.wire.bodies import INPUT, object_or_none
 
@@ -78,7 +78,7 @@ def wire_name(name: str, taken: str = TAKEN) -> str:
         name: The model's name.
         taken: The names that the provider accepts; others become a name that all accept.
     """
-    return name if re.fullmatch(taken, name, re.ASCII) else valid_name_for(name)
+    return name if re.fullmatch(taken, name, re.ASCII) else mapped_name(name)
 
 
 def called_before(messages: Iterable[Message]) -> list[str]:
