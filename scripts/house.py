@@ -63,7 +63,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "files": Limit(13),
         "functions": Limit(25),
         "files, realistic": Limit(14),
-        "functions, realistic": Limit(30, goal=14),
+        "functions, realistic": Limit(14),
         "modules loaded": Limit(260, goal=250),
         "modules loaded, ours": Limit(65),
     },
@@ -73,10 +73,10 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "root names": Limit(110),
         "tests' public, %": Limit(100, least=66),  # goal 70
         "registry's members": Limit(32),
-        "writers of a state": Limit(5, goal=1),
+        "writers of a state": Limit(1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
-    "tests": {"lines": Limit(66_900)},
+    "tests": {"lines": Limit(68_400)},
 }
 
 
