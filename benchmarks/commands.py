@@ -70,7 +70,7 @@ async def measured(rounds: int) -> list[tuple[str, float, float]]:
             ("a line that writes 1 MiB", plain, "head -c 1048576 /dev/zero | tr '\\0' x", []),
         ]
         if box.lack is None:
-            walls = box.wrapped(["/bin/bash", "-c", "true"], folder, folder)
+            walls = box.wrap(["/bin/bash", "-c", "true"], folder, folder)
             rows.append(("a line in the sandbox", registry_in(folder, "workspace-write"), "true", walls))
         found = []
         for label, registry, command, floor in rows:

@@ -12,6 +12,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -219,7 +220,7 @@ def signature_of(name: str, thing: object) -> str:
     """The signature of a function, a method or a class, without types; `""` for anything that isn't called."""
     if inspect.isclass(thing):
         is_plain = is_typeddict(thing) or getattr(thing, "_is_protocol", False)
-        called = not (is_plain or issubclass(thing, Exception | str))
+        called = not (is_plain or issubclass(thing, Exception | str | Enum))
     else:
         called = inspect.isroutine(thing)
     if not called:
