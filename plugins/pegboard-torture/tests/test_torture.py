@@ -147,7 +147,7 @@ BAD = {  # group -> the plugin's code, and parts of the causes by fault
             tool_of(
                 "threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(900)"
             ),
-            {"allowed values": ["it leaves a thread behind (Thread (wait)), at ", ".py:4 in wait"]},
+            {"allowed values": ["it leaves a thread behind (Thread (wait)), at ", ".py:5 in wait"]},
         ),
         (
             tool_of("try: return open(who).read()\nexcept (OSError, ValueError): return ''").replace(
