@@ -570,7 +570,10 @@ class TestTurnCallbacks:
 
 
 class TestLongRunning:
-    def test_a_later_result_takes_the_place_of_the_pending_one(self, registry, turn):
+    @pytest.fixture
+    def deliver(self, registry):
+        """A step of a model, at which the result of the call `o` of a long-running tool is there."""
+
         @tool(long_running=True)
         def order() -> str:
             """Orders something."""
@@ -581,22 +584,15 @@ class TestLongRunning:
             return ADD
 
         registry.register(order)
+        return deliver
+
+    def test_a_later_result_takes_the_place_of_the_pending_one(self, turn, deliver):
         outcome, model = turn([ToolCall("order", {}, "o"), deliver, "ok"])
         (pending,) = model.requests[1].messages[-1].results
         assert pending.result.text.startswith("ordered")
         assert results(outcome)[0] == ("o", "delivered")
 
-    def test_an_abort_after_a_later_result_ends_the_turn(self, registry, turn):
-        @tool(long_running=True)
-        def order() -> str:
-            """Orders something."""
-            return "ordered"
-
-        def deliver(request):
-            registry.operations.complete("o", "delivered")
-            return ADD
-
-        registry.register(order)
+    def test_an_abort_after_a_later_result_ends_the_turn(self, registry, turn, deliver):
         registry.add_callback("after_tool", lambda result: Abort("enough") if result.text == "delivered" else None)
         with pytest.raises(TurnAbortedError, match="enough"):
             turn([ToolCall("order", {}, "o"), deliver, "ok"])

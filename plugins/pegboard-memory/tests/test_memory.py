@@ -182,7 +182,7 @@ def test_a_search_ends_in_its_thread_when_it_is_cancelled(memory, database, monk
             await search
         assert await asyncio.to_thread(ended.wait, 60)
 
-    monkeypatch.setattr(SqliteMemory, "_found", search_without_end)
+    monkeypatch.setattr(SqliteMemory, "_search", search_without_end)
     asyncio.run(cancel())
 
 

@@ -314,14 +314,14 @@ def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: 
     """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
     import asyncio  # most plugins publish nothing
 
-    offers = asyncio.run(_asked(publishing))
+    offers = asyncio.run(_ask(publishing))
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]
     loaded.faults += [hide(str(problem), loaded.secrets) for problem in problems]
     failed = any(offer.has_failed and not offer for offer in offers)
     return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
 
 
-async def _asked(toolsets: Sequence[OwnedToolset]) -> list[ToolsetResult]:
+async def _ask(toolsets: Sequence[OwnedToolset]) -> list[ToolsetResult]:
     import asyncio
 
     from pegboard.tools.context import EMPTY_CONTEXT

@@ -34,14 +34,14 @@ class _Expression:
         text = None
         if self._parts <= _MOST and adapter not in self._above:  # a recursive type calls its own hook
             self._above.append(adapter)
-            text = self._written(adapter, value)
+            text = self._expression(adapter, value)
             self._above.pop()
         if text is not None:
             return text
         hook = self._hook_of(adapter)
         return value if hook is self._same else f"{self._named(hook)}({value}, None)"
 
-    def _written(self, adapter: TypeAdapter, value: str) -> str | None:
+    def _expression(self, adapter: TypeAdapter, value: str) -> str | None:
         if isinstance(adapter, ScalarAdapter) and adapter.cls is None and adapter.type in ("integer", "number"):
             return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
         if isinstance(adapter, RecordAdapter) and is_straight(adapter):

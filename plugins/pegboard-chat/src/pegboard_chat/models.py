@@ -83,18 +83,18 @@ class NamedModel:
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """As the model does."""
-        with self.worded():
+        with self.name_model_in_errors():
             return await self._model.respond(request)
 
     async def _stream(self, stream: Any, request: ModelRequest) -> AsyncIterator[Any]:
-        with self.worded():
+        with self.name_model_in_errors():
             async with aclosing(stream(request)) as pieces:
                 async for piece in pieces:
                     yield piece
 
     @contextmanager
-    def worded(self) -> Generator[None]:
-        """Context manager: rewords a `ModelError` raised within it."""
+    def name_model_in_errors(self) -> Generator[None]:
+        """Context manager: a `ModelError` raised within it begins with the name that the user gave the model."""
         try:
             yield
         except ModelError as error:
@@ -175,5 +175,5 @@ async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
     async with closing(client_of(session, f"{provider}/-")) as model:
         if not hasattr(model, "models"):
             raise click.ClickException(f"{provider} can't list its models; its documentation names them")
-        with model.worded():
+        with model.name_model_in_errors():
             return [{"name": f"{provider}/{name}"} for name in sorted(await model.models())]

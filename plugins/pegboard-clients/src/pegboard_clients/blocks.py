@@ -465,7 +465,7 @@ class StrictBudget(Entries):
         if min(after) >= 0:
             left[:] = after
             return written
-        plainly = self.written(spec, strict=False)
+        plainly = self.entry(spec, strict=False)
         what = f"exported as not strict: a request may have {self.limits}, which other tools have used up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 

@@ -151,7 +151,7 @@ class StreamedCalls:
     _shared: set[str] = field(factory=set[str], init=False)  # ids of several calls
 
     @property
-    def made(self) -> list[StreamedCall]:
+    def calls(self) -> list[StreamedCall]:
         """The calls of the answer."""
         return [call for call in self.all if self._is_mixed or not call.echoes]
 

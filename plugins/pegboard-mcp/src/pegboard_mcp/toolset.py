@@ -249,10 +249,10 @@ class McpToolset(ToolsetBase):
         known = self._known
         assert known is not None
         if self._offer is None or self._offer[0] is not known:
-            self._offer = known, self._made_offer(known)
+            self._offer = known, self._list_tools(known)
         return self._offer[1]
 
-    def _made_offer(self, known: _Known) -> ToolsetResult:
+    def _list_tools(self, known: _Known) -> ToolsetResult:
         new = [each for each in known.offered.tools.values() if each.digest not in self._tools]
         tools, problems = tools_of(self.name, self.settings, new, self._call)
         fresh = {tool.spec.original_name or tool.spec.name: tool for tool in tools}

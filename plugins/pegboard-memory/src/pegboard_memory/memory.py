@@ -191,7 +191,7 @@ class SqliteMemory(Memory):
         """
         stop = threading.Event()
         try:
-            return await run_in_thread(self._found, query, user, session, limit, agent, stop)
+            return await run_in_thread(self._search, query, user, session, limit, agent, stop)
         finally:
             stop.set()  # a cancelled search ends in its thread, too
 
@@ -216,7 +216,7 @@ class SqliteMemory(Memory):
                 "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
             )
 
-    def _found(  # noqa: PLR0913, PLR0917  (as of search)
+    def _search(  # noqa: PLR0913, PLR0917  (as of search)
         self,
         query: str,
         user: str | None,

@@ -199,7 +199,7 @@ class OllamaReader:
         if text:
             parts.append(TextPart(text))
         ids = CallIdAllocator()
-        return [*parts, *self._media, *(CallPart(self._call(call, *ids.take(call.id))) for call in self._calls.made)]
+        return [*parts, *self._media, *(CallPart(self._call(call, *ids.take(call.id))) for call in self._calls.calls)]
 
     def _call(self, call: StreamedCall, call_id: str, wire: str | None) -> ToolCall:
         metadata = None if wire is None else {FAMILY: {ORIGINAL: wire}}
@@ -207,7 +207,7 @@ class OllamaReader:
 
     def _reason(self) -> FinishReason:
         reason: FinishReason = _REASONS.get(text_in(self._last, "done_reason"), "other")
-        return "tool_calls" if self._calls.made and reason == "stop" else reason
+        return "tool_calls" if self._calls.calls and reason == "stop" else reason
 
 
 def response_of(raw: Any) -> ModelResponse:

@@ -282,7 +282,7 @@ class ChatReader:
         """
         texts = {name: gathered.text for name, gathered in self._texts.items()}
         audio = {**self._audio, "data": texts.pop("audio", ""), "transcript": texts.pop("transcript", "")}
-        calls = [self._call(call) for call in self._calls.made]
+        calls = [self._call(call) for call in self._calls.calls]
         message = {**texts, "annotations": self._annotations, "audio": audio, "tool_calls": calls}
         choice = {"message": message, "finish_reason": self._finish}
         return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._budget.spent)

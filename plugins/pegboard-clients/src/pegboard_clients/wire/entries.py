@@ -208,9 +208,9 @@ class Entries:
 
     def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """The entry of one tool; a tool that fails to be written is refused, without effect on the others."""
-        return self.written(spec, strict if spec.strict is None else spec.strict)
+        return self.entry(spec, strict if spec.strict is None else spec.strict)
 
-    def written(self, spec: ToolSpec, strict: bool | None) -> Entry:
+    def entry(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """As `one`, ignoring the tool's own `strict`."""
         written = self._cache.get((spec, strict))
         if written is None:
