@@ -296,6 +296,27 @@ def test_of_a_tool_that_calls_a_tool_the_one_that_blocks_is_named(watching, repo
     assert [name for name, _, _ in reports] == ["inner", "outer"]
 
 
+def test_steps_that_begin_while_the_watchdog_looks_disturb_it_in_nothing(clock, reports):
+    """A garbage collection in the middle of a look lets other threads go on."""
+    watchdog = Watchdog(report=lambda *facts: reports.append(facts))
+    watchdog.steps.update({thread: ["slow", clock.now, None] for thread in range(100)})
+
+    def begin_another(phase, _):
+        if phase == "start":
+            watchdog.steps[len(watchdog.steps)] = ["another", clock.now, None]
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(begin_another)
+    gc.set_threshold(1)
+    try:
+        assert watchdog.check() is True
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(begin_another)
+    assert len(watchdog.steps) > 100
+    assert reports == []
+
+
 def test_each_thread_has_its_own_step(watching, reports):
     thread = threading.Thread(target=watching, args=("there", 0.2))
     watching("here", inside=lambda: (thread.start(), thread.join()))

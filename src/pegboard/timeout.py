@@ -83,8 +83,8 @@ class Watchdog:
     def check(self) -> bool:
         """Reports the steps that take too long; returns whether any step is running."""
         now = monotonic()
-        running = list(self.steps.items())
-        for thread, step in running:
+        running = self.steps.copy()  # in one step: other threads change it
+        for thread, step in running.items():
             if now - step[1] > self.limit:
                 self.report_step(step, now - step[1], code_position(thread))
         return bool(running)
