@@ -8,8 +8,7 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard.json import StructureError
-from pegboard.schema.conversion import _STRUCTURE, as_structure_error, same, structure_hook, to_json_data
-from pegboard.schema.straight import straight_hook
+from pegboard.schema.conversion import _STRUCTURE, as_structure_error, structure_hook, to_json_data
 from pegboard.schema.types import adapter_of
 from strategies import EACH_KIND, TypeCase, mutated, type_cases
 
@@ -19,7 +18,7 @@ wide = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
 def outcome(hook, value):
     """What a hook makes of a value, or the error's text and path."""
     try:
-        made = hook(value, None)
+        made = hook(value)
     except Exception as error:  # noqa: BLE001
         error = as_structure_error(error)
         return StructureError, str(error)
@@ -28,11 +27,7 @@ def outcome(hook, value):
 
 def check_is_the_usual(case: TypeCase, value: object) -> None:
     adapter = adapter_of(case.annotation)
-
-    def make():
-        return _STRUCTURE[type(adapter)](adapter)
-
-    assert outcome(straight_hook(adapter, make, structure_hook, same), value) == outcome(make(), value)
+    assert outcome(structure_hook(adapter), value) == outcome(_STRUCTURE[type(adapter)](adapter), value)
 
 
 @wide
@@ -65,13 +60,13 @@ class Range:
 
 def test_a_recursive_class_is_structured_at_any_depth():
     value = {"name": "a", "inner": [{"name": "b", "inner": [{"name": "c", "inner": []}]}]}
-    assert structure_hook(adapter_of(Step))(value, None) == Step("a", [Step("b", [Step("c", [])])])
+    assert structure_hook(adapter_of(Step))(value) == Step("a", [Step("b", [Step("c", [])])])
 
 
 def test_a_constructor_that_refuses_is_reported_with_its_place():
     hook = structure_hook(adapter_of(list[Range]))
     with pytest.raises(Exception, match=r"\[1\]: .*last must not be below first") as caught:
-        hook([{"first": 1, "last": 2}, {"first": 2, "last": 1}], None)
+        hook([{"first": 1, "last": 2}, {"first": 2, "last": 1}])
     assert str(as_structure_error(caught.value)).startswith("[1]")
 
 

@@ -258,7 +258,7 @@ def test_too_deep_nesting_is_refused():
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():
     with pytest.raises(StructureError, match=r"^\[1\]: can't be structured \(TypeError\)$"):
-        structure_hook(adapter_of(list[int]))([1, []], None)
+        structure_hook(adapter_of(list[int]))([1, []])
 
 
 @frozen

@@ -2,8 +2,7 @@
 
 The invariant: what the derived schema accepts is structured, and values that JSON Schema distinguishes are never
 converted into each other. The schema validates first, so hooks check only what no schema can express (dates, decimals,
-checks in Python), and raise a `StructureError` with its path. cattrs generates the code for classes; it is imported for
-the first one.
+checks in Python), and raise a `StructureError` with its path.
 """
 
 from __future__ import annotations
@@ -12,20 +11,18 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, MappingView, Sequence, Set as AbstractSet
-from functools import cache, lru_cache, partial
+from contextlib import suppress
+from functools import cache, lru_cache
 from itertools import chain, repeat
-from operator import attrgetter
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
-from attrs import Factory, frozen
 
 from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, short_json
 from pegboard.schema.adapters import (
     ARRAYS,
     INTEGER,
-    NULL,
     NUMBERS,
     OBJECTS,
     TEXT,
@@ -55,7 +52,6 @@ from pegboard.schema.converter import (
     foreign_writer,
     is_msgspec,
     is_pydantic,
-    noted_step,
     reporting,
 )
 from pegboard.schema.references import compiled
@@ -63,11 +59,8 @@ from pegboard.schema.straight import straight_hook
 from pegboard.schema.text_types import nearest_notation, notation_of
 from pegboard.schema.validator import Validator
 
-if TYPE_CHECKING:
-    from cattrs import Converter
-
-StructureHook: TypeAlias = Callable[[Any, Any], Any]
-"""A hook of cattrs: JSON data and its type -> value."""
+StructureHook: TypeAlias = Callable[[Any], Any]
+"""JSON data -> value."""
 
 _MOST_HOOKS: Final = 4096
 _MOST_REASONS: Final = 3
@@ -81,7 +74,7 @@ _pending: Final[dict[TypeAdapter, StructureHook]] = {}
 _hooks_lock: Final = RLock()
 
 
-def same(value: Any, _type: Any = None) -> Any:
+def same(value: Any) -> Any:
     """The identity hook; a hook made only of `same` is `same` itself."""
     return value
 
@@ -91,9 +84,9 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
     with _hooks_lock:
         hook = _hooks.get(adapter) or _pending.get(adapter)
         if hook is None:
-            _pending[adapter] = lambda value, _: structure_hook(adapter)(value, None)
+            _pending[adapter] = lambda value: structure_hook(adapter)(value)  # noqa: PLW0108  (later)
             try:
-                hook = straight_hook(adapter, partial(_STRUCTURE[type(adapter)], adapter), structure_hook, same)
+                hook = straight_hook(adapter, _STRUCTURE[type(adapter)], structure_hook, same)
             finally:
                 del _pending[adapter]
             if len(_hooks) >= _MOST_HOOKS:
@@ -109,7 +102,7 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
     def structure_strictly(value: Any) -> Any:
         require(value)
         try:
-            return hook(value, None)
+            return hook(value)
         except Exception as error:  # noqa: BLE001  (handled there)
             raise as_structure_error(error) from error.__cause__ or error
 
@@ -120,7 +113,7 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
 
 
 def _number_hook(cls: type[Any]) -> StructureHook:
-    def structure_number(value: Any, _type: Any) -> Any:
+    def structure_number(value: Any) -> Any:
         try:
             return cls(value)
         except OverflowError:
@@ -136,21 +129,14 @@ def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
     hook = _NUMBERS.get(adapter.type, same)
     if (cls := adapter.cls) is None:
         return hook
-
-    def structure_derived(value: Any, _type: Any) -> Any:
-        scalar = hook(value, None)
-        try:
-            return cls(scalar)
-        except Exception as error:
-            raise constructor_error(cls.__name__, error) from error
-
-    return structure_derived
+    make: StructureHook = lambda value: cls(hook(value))  # noqa: E731
+    return reporting(make, cls.__name__)
 
 
 def _structure_text(adapter: TextAdapter) -> StructureHook:
     cls, read, wanted = adapter.cls, adapter.notation.read, adapter.notation.wanted
 
-    def structure_text(value: Any, _type: Any) -> Any:
+    def structure_text(value: Any) -> Any:
         try:
             return read(cls, value)
         except Exception as error:  # `re` raises `RecursionError` and more, `decimal` its own kinds
@@ -162,20 +148,20 @@ def _structure_text(adapter: TextAdapter) -> StructureHook:
 def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
     if adapter.kinds() == TEXTS:
         texts = {each.json: each.value for each in adapter.choices}
-        return same if all(type(value) is str for value in texts.values()) else lambda value, _: texts[value]
+        return same if all(type(value) is str for value in texts.values()) else texts.__getitem__
     table = {each.key: each.value for each in adapter.choices}
     if not adapter.kinds() & NUMBERS and all(each.json is each.value for each in adapter.choices):
         return same
-    return lambda value, _: table[type(value) is bool, value]
+    return lambda value: table[type(value) is bool, value]
 
 
 def _structure_array(adapter: ArrayAdapter) -> StructureHook:
     hook = structure_hook(adapter.item)
     if adapter.unique:
         return _structure_set(adapter, hook)
-    if adapter.cls is not tuple:
-        return same if hook is same else _structure_items(hook)
-    return (lambda value, _: tuple(value)) if hook is same else _structure_items(hook, tuple)
+    if hook is same:
+        return tuple if adapter.cls is tuple else same
+    return _structure_items(hook, tuple if adapter.cls is tuple else None)
 
 
 def _structure_items(
@@ -184,11 +170,11 @@ def _structure_items(
     """A hook for arrays, from a hook for each item, or one for each position of a tuple."""
     hooks = repeat(hook) if callable(hook) else hook
 
-    def structure_items(value: Any, _type: Any) -> Any:
+    def structure_items(value: Any) -> Any:
         done: list[Any] = []
         try:
             for each, item in zip(hooks, value, strict=False):
-                done.append(each(item, None))
+                done.append(each(item))
         except Exception as error:  # noqa: BLE001  (handled there)
             raise as_structure_error(error, len(done)) from error.__cause__ or error
         return done if make is None else make(done)
@@ -202,8 +188,8 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     # Only arrays and objects can be equal as JSON and become values that aren't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
-    def structure_set(value: Any, _type: Any) -> Any:
-        items = structure_items(value, None)
+    def structure_set(value: Any) -> Any:
+        items = structure_items(value)
         try:
             made = cls(items)
         except TypeError as error:
@@ -215,31 +201,29 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     return structure_set
 
 
-def _structure_entries(
-    hooks: Mapping[str, StructureHook], rest: StructureHook = same, read: StructureHook = same
-) -> StructureHook:
-    """A hook for objects, from the hooks of known keys, one for all others, and one for the keys themselves."""
-    if all(hook is same for hook in (*hooks.values(), rest, read)):
+def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
+    hook, read = structure_hook(adapter.item), _key_reader(adapter.key)
+    if hook is same and read is same:
         return same
 
-    def structure_entries(value: Any, _type: Any) -> Any:
+    def structure_mapping(value: Any) -> Any:
         done: dict[Any, Any] = {}
         name: Any = ""
         try:
             for name, item in value.items():
-                done[name if read is same else _key(read, name)] = hooks.get(name, rest)(item, None)
+                done[name if read is same else _key(read, name)] = hook(item)
         except Exception as error:  # noqa: BLE001  (handled there)
             raise as_structure_error(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
         return done
 
-    return structure_entries
+    return structure_mapping
 
 
 def _key(read: StructureHook, name: str) -> Any:
     try:
-        return read(name, None)
+        return read(name)
     except StructureError as error:
         raise StructureError(f"the key {error.reason}") from error.__cause__
 
@@ -252,7 +236,7 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
         return _read_integer
     if isinstance(adapter, ChoiceAdapter):
         texts = key_texts(adapter)
-        return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
+        return same if all(text is key for text, key in texts.items()) else texts.__getitem__
     if not isinstance(adapter, ConstrainedAdapter):
         return structure_hook(adapter)
     # The schema has the constraints on text, but none on the value that the text is read as.
@@ -261,7 +245,7 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
     return _checked(_key_reader(adapter.inner), checks)
 
 
-def _read_integer(text: str, _type: Any) -> int:
+def _read_integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -269,88 +253,73 @@ def _read_integer(text: str, _type: Any) -> int:
 
 
 def _structure_record(adapter: RecordAdapter) -> StructureHook:
-    if adapter.cls is dict:
-        return _structure_entries({each.key: structure_hook(each.adapter) for each in adapter.members})
-    from cattrs import gen
+    cls: Any = adapter.cls
+    hooks = [(each.key, structure_hook(each.adapter)) for each in adapter.members]
+    if adapter.cls is dict and all(hook is same for _, hook in hooks):
+        return same
 
-    made: Any = adapter.cls
-    if not made.__name__.isidentifier():  # it is used in the code that cattrs generates
-        made = partial(adapter.cls)
-        made.__name__ = made.__qualname__ = "record"
-    variables = {each.__name__: Any for each in getattr(adapter.cls, "__parameters__", ())}  # resolved by the adapters
-    return cast("Any", gen).make_dict_structure_fn_from_attrs(
-        [_HookField(each.key, each.adapter, attrs.NOTHING if each.required else None) for each in adapter.members],
-        made,
-        _hooks_for_cattrs(),
-        variables,
-        _cattrs_use_linecache=False,
-        _cattrs_prefer_attrib_converters=True,
-    )
+    def structure_record(value: Any) -> Any:
+        fields: dict[str, Any] = {}
+        key = ""
+        try:
+            for key, hook in hooks:
+                if key in value:
+                    fields[key] = value[key] if hook is same else hook(value[key])
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise as_structure_error(error, key) from error.__cause__ or error
+        try:
+            return cls(**fields)
+        except Exception as error:
+            raise constructor_error(cls.__name__, error).below(*_refused_field(cls, fields)) from error
 
-
-@frozen
-class _HookField:
-    """A field in the form in which cattrs reads attrs attributes; its type is an adapter.
-
-    The value of one with a converter is used unchanged, without a call.
-    """
-
-    name: str
-    type: TypeAdapter
-    default: Any
-    alias: str = Factory(lambda self: self.name, takes_self=True)
-    converter: Any = Factory(lambda self: same if structure_hook(self.type) is same else None, takes_self=True)
-    init: bool = True
-    kw_only: bool = True
+    return structure_record
 
 
-@cache
-def _hooks_for_cattrs() -> Converter:
-    from cattrs import Converter
-
-    converter = Converter()
-    converter.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
-    return converter
+def _refused_field(cls: type[Any], fields: Mapping[str, Any]) -> Sequence[str]:
+    """The key of the field whose validator refuses its value; nothing if it isn't one of attrs' validators."""
+    made: Any = cls.__new__(cls) if attrs.has(cls) else None
+    with suppress(Exception):
+        made.__init__(**fields)  # sets the attributes, and refuses them again
+    for each in attrs.fields(cls) if attrs.has(cls) else ():
+        try:
+            if each.validator and hasattr(made, each.name):
+                each.validator(made, each, getattr(made, each.name))
+        except Exception:  # noqa: BLE001  (a validator may raise anything)
+            return [each.alias]
+    return []
 
 
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
     """A hook that uses the first member that accepts a value; a tag selects among objects that have one."""
-    hooks = {each: structure_hook(each) for each in adapter.members}
     key, tagged = adapter.tag()
-    by_tag = {text: hooks[each] for text, each in tagged.items()}
+    by_tag = {text: structure_hook(each) for text, each in tagged.items()}
     table: dict[type[Any], StructureHook] = {}
-    made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
     for kind in adapter.kinds():
-        taking = tuple(each for each in adapter.members if kind in each.kinds())
         if kind is dict and tagged:
-            table[kind] = lambda value, _: by_tag[value[key]](value, None)
+            table[kind] = lambda value: by_tag[value[key]](value)
         else:
-            table[kind] = made[taking] = made.get(taking) or _first_accepting(taking, hooks)
-    if all(hook is same for hook in table.values()):
-        return same
-    if len(hooks) == 2 and NULL in hooks and len(set(map(id, table.values()))) == 2:
-        other = next(hook for each, hook in hooks.items() if each is not NULL)
-        return lambda value, _: None if value is None else other(value, None)
-    return lambda value, _: table[type(value)](value, None)
+            table[kind] = _first_accepting([each for each in adapter.members if kind in each.kinds()])
+    return same if all(hook is same for hook in table.values()) else lambda value: table[type(value)](value)
 
 
-def _first_accepting(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
+def _first_accepting(members: Sequence[TypeAdapter]) -> StructureHook:
     """A hook that uses the first member that accepts a value by an exact schema.
 
     Trying one hook after the other would take exponential time for recursive types.
     """
-    if len({id(hooks[each]) for each in members}) == 1:
-        return hooks[members[0]]
-    choices = [(_acceptance(each, exact=True), hooks[each]) for each in members]
+    hooks = [structure_hook(each) for each in members]
+    if all(hook is hooks[0] for hook in hooks):
+        return hooks[0]
+    checks = [_acceptance(each, exact=True) for each in members]
 
-    def structure_first(value: Any, _type: Any) -> Any:
-        for accepts, hook in choices:
+    def structure_first(value: Any) -> Any:
+        for accepts, hook in zip(checks, hooks, strict=True):
             if accepts(value):
-                return hook(value, None)
+                return hook(value)
         if type(value) is str:
-            raise _combined_error([hook for _, hook in choices], value)
-        nearest = next((each for each in members if _acceptance(each, exact=False)(value)), members[0])
-        return hooks[nearest](value, None)
+            raise _combined_error(hooks, value)
+        nearest = (hook for each, hook in zip(members, hooks, strict=True) if _acceptance(each, exact=False)(value))
+        return next(nearest, hooks[0])(value)
 
     return structure_first
 
@@ -367,7 +336,7 @@ def _combined_error(hooks: Iterable[StructureHook], value: str) -> StructureErro
     reasons: dict[str, None] = {}
     for hook in hooks:
         try:
-            hook(value, None)
+            hook(value)
         except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
             reasons[as_structure_error(error).reason] = None
     return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
@@ -378,16 +347,15 @@ def _structure_noted(adapter: NotedAdapter) -> StructureHook:
     hook = structure_hook(adapter.inner)
     if adapter.notes.keys() <= _HARMLESS or isinstance(adapter.inner, ForeignAdapter):
         return hook
-    make = strictly(adapter.inner)
-    return lambda value, _: make(value)
+    return strictly(adapter.inner)
 
 
 def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
     if not checks:
         return hook
 
-    def structure_checked(value: Any, _type: Any) -> Any:
-        made = hook(value, None)
+    def structure_checked(value: Any) -> Any:
+        made = hook(value)
         for check in checks:
             try:
                 accepted = check.accepts(made)
@@ -402,7 +370,7 @@ def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
 
 def _structure_read(adapter: ReaderAdapter) -> StructureHook:
     hook, read = structure_hook(adapter.inner), reporting(adapter.read, "its type")
-    return _checked(lambda value, _: read(value, hook(value, None)), adapter.checks)
+    return _checked(lambda value: read(value, hook(value)), adapter.checks)
 
 
 def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
@@ -410,10 +378,10 @@ def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
     read = foreign_reader(adapter.cls, adapter.annotation)
     schema = json_text(adapter.given)
     if not (is_pydantic(adapter.cls) or is_msgspec(adapter.cls)) or '"format"' not in schema:
-        return lambda value, _: read(value)
+        return read
     validator = compiled(schema, _formats())
 
-    def structure_model(value: Any, _type: Any) -> Any:
+    def structure_model(value: Any) -> Any:
         if not validator.is_valid(value):
             raise _format_error(validator.iter_errors(value))
         return read(value)
@@ -451,7 +419,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     ChoiceAdapter: _structure_choice,
     ArrayAdapter: _structure_array,
     TupleAdapter: lambda adapter: _structure_items([structure_hook(each) for each in adapter.items], tuple),
-    MappingAdapter: lambda adapter: _structure_entries({}, structure_hook(adapter.item), _key_reader(adapter.key)),
+    MappingAdapter: _structure_mapping,
     RecordAdapter: _structure_record,
     UnionAdapter: _structure_union,
     AliasAdapter: lambda adapter: structure_hook(adapter.inner),
@@ -468,39 +436,10 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
 
 
 def as_structure_error(error: Exception, *path: str | int) -> StructureError:
-    """The `StructureError` for what a hook raised (the first of a group that cattrs collected), below `path`."""
-    found = error
-    while isinstance(found, ExceptionGroup):  # cattrs notes the field, but not for errors of the class itself
-        group, found = cast("Any", found), cast("Exception", found.exceptions[0])
-        if (step := noted_step(found)) is None:
-            return _constructor_error_at_field(getattr(group.cl, "func", group.cl), found, path)
-        path = (*path, step)
-    if isinstance(found, StructureError):
-        return found.below(*path)
-    return StructureError(f"can't be structured ({type(found).__name__})", path)
-
-
-def _constructor_error_at_field(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
-    """The error for what a constructor raised, at the field at fault if that can be found."""
-    name = _attribute_at_fault(error)
-    keys = [key for attribute, key in written_names(cls) or () if attribute == name]
-    return constructor_error(cls.__name__, error).below(*path, *keys)
-
-
-def _attribute_at_fault(error: Exception) -> str | None:
-    """The name of the attribute that an attrs class refused, or `None` where that can't be found.
-
-    A validator that attrs provides has the attribute among its error's arguments; one that the class defines has it
-    among its parameters.
-    """
-    import traceback
-
-    frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for values in (error.args, *(frame.values() for frame in reversed(frames))):
-        for value in values:
-            if isinstance(value, attrs.Attribute):
-                return cast("attrs.Attribute[Any]", value).name
-    return None
+    """The `StructureError` for what a hook raised, below `path`."""
+    if isinstance(error, StructureError):
+        return error.below(*path)
+    return StructureError(f"can't be structured ({type(error).__name__})", path)
 
 
 # Python into JSON, by class -------------------------------------------------------------------------------------------
@@ -544,7 +483,7 @@ def to_json_data(value: object) -> Any:
 def _writer_of(cls: type[Any]) -> _Writer:
     """The writer for the values of a class; raises `_UnwritableError` where they have no JSON form."""
     if cls in _PLAIN:
-        return same
+        return lambda value, _: value
     if issubclass(cls, float):
         return _write_float
     if issubclass(cls, enum.Enum):
@@ -560,10 +499,7 @@ def _inside_writer(cls: type[Any]) -> _Writer:
     if not is_container and (foreign := foreign_writer(cls)) is not None:
         return _foreign_writer(foreign)
     if (names := written_names(cls)) is not None:
-        attributes = [name for name, _ in names]
-        # `attrgetter` of a single name doesn't return a tuple.
-        read: Callable[[Any], Any] = attrgetter(*attributes, attributes[0]) if names else lambda _: ()
-        return _container_writer(read, keys=[key for _, key in names])
+        return _container_writer(lambda value: [(key, getattr(value, name)) for name, key in names])
     if not is_container and hasattr(cls, "dtype"):
         return _write_array_scalar
     if not is_container:
@@ -572,20 +508,16 @@ def _inside_writer(cls: type[Any]) -> _Writer:
     if issubclass(cls, Mapping):
         return _container_writer(_entries)
     is_sorted = issubclass(cls, AbstractSet) and not issubclass(cls, MappingView)  # a view has the order of its dict
-    return _container_writer(enumerate, make=_sorted_items if is_sorted else list)
+    return _container_writer(enumerate, _sorted_items if is_sorted else list)
 
 
 def _container_writer(
-    read: Callable[[Any], Iterable[Any]],
-    *,
-    keys: Sequence[str] | None = None,
-    make: Callable[[Iterable[Any]], list[Any]] | None = None,
+    read: Callable[[Any], Iterable[tuple[Any, Any]]], make: Callable[[Iterable[Any]], list[Any]] | None = None
 ) -> _Writer:
     """The writer for values that contain others.
 
     Args:
         read: Returns the pairs of key and value, or of position and item.
-        keys: The keys of the values that `read` returns, if it returns no pairs.
         make: Makes an array of the written items; without it they become an object.
     """
 
@@ -600,7 +532,7 @@ def _container_writer(
             raise _UnwritableError(TypeError, f"the attribute {error.name} isn't set") from None
         step: Any = ""
         try:
-            for step, item in pairs if keys is None else zip(keys, pairs, strict=False):
+            for step, item in pairs:
                 done[step] = item if type(item) in _PLAIN else _writer_of(cast("type[Any]", type(item)))(item, above)
         except _UnwritableError as error:
             error.path = (step, *error.path)

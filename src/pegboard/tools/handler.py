@@ -228,10 +228,7 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
     from pegboard.schema.types import adapter_of
 
     def structure_of(annotation: Any) -> StructureHook:
-        if not strict:
-            return structure_hook(adapter_of(annotation))
-        structure = strict_structurer(annotation)
-        return lambda value, _: structure(value)
+        return strict_structurer(annotation) if strict else structure_hook(adapter_of(annotation))
 
     structures: dict[str, StructureHook] = {}
     rest: StructureHook | None = None
@@ -288,7 +285,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
         try:
             for name, structure in hooks.items():
                 if name in values:
-                    values[name] = structure(values[name], None)
+                    values[name] = structure(values[name])
         except Exception as error:  # noqa: BLE001  (handled there)
             from pegboard.schema.conversion import as_structure_error  # already loaded, as its hooks are
 
