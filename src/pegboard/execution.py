@@ -10,7 +10,6 @@ from pegboard.dispatch.executors.execution import (
 from pegboard.dispatch.executors.executor import (
     Executor as Executor,
     ExecutorCall as ExecutorCall,
-    LocalExecutor as LocalExecutor,
     ToolExecutor as ToolExecutor,
-    ToolInfo as ToolInfo,
 )
+from pegboard.dispatch.local import LocalExecutor as LocalExecutor, ToolInfo as ToolInfo

@@ -36,7 +36,7 @@ from pegboard.toolsets.toolset import close_all, may_have
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
-    from pegboard.catalogue import PluginRecord, Problem
+    from pegboard.catalogue import Catalogue, PluginRecord, Problem
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.dispatch.state import CallServices
+    from pegboard.dispatch.state import Settings, Snapshot
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
@@ -97,7 +97,7 @@ class ToolRegistry:
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
         self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
-        self._call_services: CallServices | None = None
+        self._prepared: tuple[Catalogue, Dispatcher, Snapshot, Settings] | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._under_way: Final[Counter[str]] = Counter()
@@ -207,12 +207,13 @@ class ToolRegistry:
         from pegboard.dispatch.callbacks import Chain
 
         await self._load(stage)
-        return Chain(self.contributions.catalogue.callbacks(stage), self._services_of_calls())
+        runtime = self._get_dispatcher().runtime
+        return Chain(self.contributions.catalogue.callbacks(stage), runtime, self.limits)
 
     @property
     def results(self) -> ResultStore:
         """The full texts of truncated results; `kept_result_tool(registry.results)` lets a model read the rest."""
-        return self._get_dispatcher().result_store
+        return self._get_dispatcher().store
 
     @property
     def permissions(self) -> Permissions | None:
@@ -222,7 +223,7 @@ class ToolRegistry:
     @permissions.setter
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
-            self._permissions, self._call_services = permissions, None
+            self._permissions, self._prepared = permissions, None
             if self._dispatcher is not None:
                 self._dispatcher.set_permissions(permissions)
         if self.contributions.catalogue.tools:
@@ -236,12 +237,12 @@ class ToolRegistry:
     @approver.setter
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
-            self._approver, self._call_services = approver, None
+            self._approver, self._prepared = approver, None
 
     @property
     def grants(self) -> Grants:
         """What users have allowed for longer than one call; `registry.grants.forget(context)` revokes it."""
-        return self._get_dispatcher().shared.grants
+        return self._get_dispatcher().runtime.grants
 
     @property
     def pipeline(self) -> Pipeline:
@@ -316,7 +317,7 @@ class ToolRegistry:
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
-        run = self._get_dispatcher().shared.threads.run
+        run = self._get_dispatcher().runtime.threads.run
         return await self.pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     def exporter(self, name: str) -> Exporter:
@@ -387,17 +388,18 @@ class ToolRegistry:
         catalogue = self.contributions.catalogue
         if resolved is None and (self._where or type(name) is not str or name not in catalogue.tools):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
-        services = self._call_services
-        if services is None or services.catalogue is not self.contributions.catalogue:
-            services = self._services_of_calls()
+        prepared = self._prepared
+        if prepared is None or prepared[0] is not self.contributions.catalogue:
+            prepared = self._prepare()
+        dispatcher, snapshot, settings = prepared[1:]
         if resolved is not None:
-            services = self._services_for(resolved)
+            snapshot = self._limited_to(snapshot, resolved)
         if approver is not None:
-            services = services.evolve(approver=approver)
+            settings = attrs.evolve(settings, approver=approver)
         arguments, context = {} if arguments is None else arguments, EMPTY_CONTEXT if context is None else context
-        begin = services.new if type(context) is ReadonlyContext else services.begin
-        state = begin(name, arguments, call_id, context, services)
-        await services.run(state, is_alone=True)
+        begin = dispatcher.new if type(context) is ReadonlyContext else dispatcher.begin
+        state = begin(name, arguments, call_id, context, snapshot, settings)
+        await dispatcher.run(state, is_alone=True)
         if state.fatal is not None:
             raise state.fatal
         assert state.result is not None
@@ -458,14 +460,14 @@ class ToolRegistry:
         Arguments as for `dispatch`; or pending calls and `answers`, which it consumes, as for `resume`.
         """
         if answers is None:
-            services, calls = await self._ready(calls, resolved, context)
-            return self._get_dispatcher().batch(calls, context, services, **options)
+            dispatcher, snapshot, settings, calls = await self._ready(calls, resolved, context)
+            return dispatcher.batch(calls, context, snapshot, settings, **options)
         from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 
         pending = checked("calls", calls, PendingCalls)
         resumption = match_answers(pending, answers, context)
-        services, _ = await self._ready(resumption.calls, resolved, context)
-        return await self._get_dispatcher().resumed(pending, resumption, context, services, **options)
+        dispatcher, snapshot, settings, _ = await self._ready(resumption.calls, resolved, context)
+        return await dispatcher.resumed(pending, resumption, context, snapshot, settings, **options)
 
     async def resume(
         self,
@@ -586,13 +588,13 @@ class ToolRegistry:
     async def _load(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
         for plugin in self.contributions.unloaded(*hooks):
-            await self._get_dispatcher().shared.threads.run(plugin.load)
+            await self._get_dispatcher().runtime.threads.run(plugin.load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name, as `exporter` finds one; a `LookupError` or `PluginError` if there is none."""
         executor = self.contributions.catalogue.extras.get("executors", {}).get(name)
         if executor is None:
-            executor = await self._get_dispatcher().shared.threads.run(self.contributions.find, "executors", name)
+            executor = await self._get_dispatcher().runtime.threads.run(self.contributions.find, "executors", name)
         if executor is None:
             raise LookupError(not_provided("executors", name, self.contributions.names("executors")))
         return executor
@@ -604,20 +606,21 @@ class ToolRegistry:
 
             with self._lock:
                 if self._dispatcher is None:
-                    what = self.limits, self.services, self._grants, self._find, self._executor
+                    what = self.limits, self.services, self._grants, self._executor
                     self._dispatcher = Dispatcher.of(*what)
         return self._dispatcher
 
-    def _services_of_calls(self) -> CallServices:
-        """The services that calls share, prepared once per catalogue."""
+    def _prepare(self) -> tuple[Catalogue, Dispatcher, Snapshot, Settings]:
+        """The catalogue, the dispatcher, and what calls of its tools need, prepared once per catalogue."""
         with self._lock:
-            services = self._call_services
-            if services is None or services.catalogue is not self.contributions.catalogue:
+            prepared, catalogue = self._prepared, self.contributions.catalogue
+            if prepared is None or prepared[0] is not catalogue:
                 self._check_rules()
-                self._call_services = services = self._get_dispatcher().prepare(
-                    self.contributions.catalogue, self._permissions, self._approver
-                )
-        return services
+                dispatcher = self._get_dispatcher()
+                dispatcher.set_permissions(self._permissions)
+                made = dispatcher.prepare(self._find, catalogue.ordered, catalogue.callbacks, self._approver)
+                self._prepared = prepared = catalogue, dispatcher, *made
+        return prepared
 
     def _check_rules(self) -> None:
         """Logs likely mistakes in the rules, once."""
@@ -634,16 +637,16 @@ class ToolRegistry:
             for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
                 operator_log().warning("%s", problem)
 
-    def _services_for(self, resolved: ResolvedTools) -> CallServices:
-        """The services for calls to these tools; a `ValueError` if another registry has resolved them."""
+    def _limited_to(self, snapshot: Snapshot, resolved: ResolvedTools) -> Snapshot:
+        """The snapshot for calls to these tools; a `ValueError` if another registry has resolved them."""
         self._check_own(resolved)
         tools = (*resolved.tools, *resolved.findable)
-        return self._services_of_calls().evolve(find=partial(self._find, resolved=resolved), named={}, tools=tools)
+        return attrs.evolve(snapshot, find=partial(self._find, resolved=resolved), named={}, tools=tools)
 
     async def _ready(
         self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
-    ) -> tuple[CallServices, tuple[ToolCall, ...]]:
-        """The services to run these calls with, and the calls; imports the plugins that they need."""
+    ) -> tuple[Dispatcher, Snapshot, Settings, tuple[ToolCall, ...]]:
+        """What to run these calls with, and the calls; imports the plugins that they need."""
         calls = tuple(calls)
         for call in calls:
             if not isinstance(call, ToolCall):
@@ -652,7 +655,10 @@ class ToolRegistry:
         await self._load(*TOOL_STAGES)
         if resolved is None and calls:
             resolved = await self._callable([str(call.name) for call in calls], context)
-        return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
+        _, dispatcher, snapshot, settings = self._prepare()
+        if resolved is not None:
+            snapshot = self._limited_to(snapshot, resolved)
+        return dispatcher, snapshot, settings, calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
         if resolved.registry not in (None, self):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, consumed, resumed
+from dispatch.approval.samples import a_request, a_tool, a_work, approved, consumed, resumed, shared_by_calls
 from pegboard import (
     Always,
     Ask,
@@ -35,7 +35,7 @@ from pegboard.dispatch.approve import (
     denial,
 )
 from pegboard.dispatch.permissions.evaluation import Decision
-from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.errors import ToolError
 from pegboard.testing import ScriptedApprover
 from pegboard.threads import WorkerPool
@@ -52,12 +52,9 @@ def prepared():
 
     def prepared(line, *rules, tool=SHELL, mode="default", grants=None, context=None, limits=DEFAULT_LIMITS):
         current = CurrentPermissions(Permissions(rules, mode))
-        services = CallServices(
-            lambda name: tool, threads, limits=limits, current=current, grants=grants or MemoryGrants()
-        )
-        made = CallState.of(
-            ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), services
-        )
+        snapshot = Snapshot(Runtime(threads, grants=grants or MemoryGrants()), lambda name: tool)
+        call, own = ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext())
+        made = CallState.of(call, own, snapshot, Settings(limits, current))
         made.tool, made.arguments = tool, {"line": line}
         return made
 
@@ -198,7 +195,7 @@ def not_approved(state):
 
 
 def test_what_doesnt_ask_isnt_asked():
-    state = a_work(call_services(ScriptedApprover([])), a_tool())
+    state = a_work(shared_by_calls(ScriptedApprover([])), a_tool())
     assert asking_of(sent(state)).approval is None
     asyncio.run(consumed(state))
     assert state.arguments == {"path": "a.txt"}
@@ -217,7 +214,7 @@ def test_what_asks_is_asked_and_approved(facts):
     """What the user was shown is what runs, with arguments of its own."""
     arguments = {"path": "a.txt", "lines": [1]}
     with ScriptedApprover([Once()]) as approver:
-        state = sent(a_work(call_services(approver), a_tool(**facts), arguments))
+        state = sent(a_work(shared_by_calls(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
     assert (request.digest, request.id) == (
@@ -232,7 +229,7 @@ def test_what_asks_is_asked_and_approved(facts):
 
 def test_arguments_that_change_after_the_approval_dont_run():
     arguments = {"lines": [1]}
-    state = sent(a_work(call_services(ScriptedApprover([Once()])), arguments=arguments))
+    state = sent(a_work(shared_by_calls(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
         asyncio.run(consumed(state))
@@ -240,32 +237,32 @@ def test_arguments_that_change_after_the_approval_dont_run():
 
 
 def test_an_approved_call_runs_once():
-    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
+    state = sent(a_work(shared_by_calls(ScriptedApprover([Once()]))))
     asyncio.run(consumed(state))
     with pytest.raises(CallError, match="its approval has been used"):
         asyncio.run(consumed(state))
 
 
 def test_nothing_that_asks_runs_without_an_approval():
-    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
+    state = sent(a_work(shared_by_calls(ScriptedApprover([Once()]))))
     asking_of(state).approval = None
     with pytest.raises(CallError, match="it isn't approved"):
         asyncio.run(consumed(state))
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
-    state = a_work(call_services(ScriptedApprover([])))
+    state = a_work(shared_by_calls(ScriptedApprover([])))
     asking_of(state, approval=Approval(a_request(tool=state.tool, patterns=("*",))))
     sent(state)
     asyncio.run(consumed(state))
 
 
 def test_without_an_approver_a_call_is_denied():
-    for services in (
-        call_services(None),
-        call_services(lambda *_: None),
+    for shared in (
+        shared_by_calls(None),
+        shared_by_calls(lambda *_: None),
     ):
-        error = not_approved(a_work(services))
+        error = not_approved(a_work(shared))
         assert (error.kind, error.text) == (
             "denied",
             (
@@ -287,7 +284,7 @@ def test_without_an_approver_a_call_is_denied():
 def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, text):
     """One with feedback goes to the model."""
     limits = {"rejection_ends_turn": settable}
-    state = a_work(call_services(ScriptedApprover([Reject(feedback)]), limits=limits))
+    state = a_work(shared_by_calls(ScriptedApprover([Reject(feedback)]), limits=limits))
     error = not_approved(state)
     assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
@@ -297,7 +294,7 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
     grants = MemoryGrants()
     grants.add(session_key(ReadonlyContext(session="s")), tool_key(tool), [Rule("delete", "*", "allow")])
-    around = call_services(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
+    around = shared_by_calls(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
     assert not_approved(a_work(around, tool)).kind == "denied"
     assert sent(a_work(around, tool, {"path": "b"})).asking.request is None
 
@@ -305,25 +302,25 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
 def test_an_answer_may_come_later():
     """The pending call has all data to run it later, in another process."""
     tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
-    state = a_work(call_services(ScriptedApprover([Later()])), tool, user="ann")
+    state = a_work(shared_by_calls(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
     assert error.kind == "confirmation_required"
     assert "Don't call it again until then" in error.text
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
-    again = a_work(call_services(ScriptedApprover([])), tool, user="ann")
+    again = a_work(shared_by_calls(ScriptedApprover([])), tool, user="ann")
     asking_of(again, approval=resumed(state.pending, Once())[0])
     asyncio.run(consumed(sent(again)))
 
 
 def test_a_payload_reaches_the_tool():
-    state = sent(a_work(call_services(ScriptedApprover([Once({"limit": 3})]))))
+    state = sent(a_work(shared_by_calls(ScriptedApprover([Once({"limit": 3})]))))
     assert state.context.confirmation.payload == {"limit": 3}
-    assert sent(a_work(call_services(ScriptedApprover([Once()])))).context.confirmation is None
+    assert sent(a_work(shared_by_calls(ScriptedApprover([Once()])))).context.confirmation is None
 
 
 def a_call(script=(), **options):
-    return a_work(call_services(ScriptedApprover(script), **options), a_tool("work"))
+    return a_work(shared_by_calls(ScriptedApprover(script), **options), a_tool("work"))
 
 
 def asks(state, permission="edit", patterns=("a.txt",), **facts):
@@ -366,7 +363,7 @@ def test_rules_come_first():
 def test_a_person_is_asked_what_the_tool_asks():
     state = a_call([Once()])
     asks(state, always=("*.txt",), metadata={"diff": "+1"})
-    (request,) = state.services.approver.requests
+    (request,) = state.settings.approver.requests
     assert (request.permission, request.patterns, request.wider) == ("edit", ("a.txt",), ("*.txt",))
     assert (request.subject, request.metadata) == ("permission", {"diff": "+1"})
     assert "+1" in request.to_text()
@@ -377,7 +374,7 @@ def test_once_is_once():
     state = a_call([Once(), Once()])
     asks(state)
     asks(state)
-    state.services.approver.close()
+    state.settings.approver.close()
 
 
 def test_always_is_for_the_session():
@@ -386,7 +383,7 @@ def test_always_is_for_the_session():
     asks(state)
     asks(state)
     asks(a_call(grants=grants))
-    state.services.approver.close()
+    state.settings.approver.close()
 
 
 @pytest.mark.parametrize(
@@ -403,10 +400,10 @@ def test_always_grants_exactly_the_request_and_offers_the_tools_wider_patterns(p
     grants = MemoryGrants()
     state = a_call([Always(), Once()], grants=grants)
     asks(state, "bash", patterns, always=always)
-    assert state.services.approver.requests[0].wider == wider
+    assert state.settings.approver.requests[0].wider == wider
     asks(a_call(grants=grants), "bash", patterns)
     asks(state, "bash", [each.replace("*", "x") + "y" for each in patterns])
-    state.services.approver.close()
+    state.settings.approver.close()
 
 
 def test_a_rejection_ends_the_turn_as_any():
@@ -434,9 +431,9 @@ def test_a_permission_that_is_given_later_is_used_once():
     assert (state.pending.subject, state.pending.permission) == ("permission", "edit")
     again = again_with(state, Once(), [Once()])
     asks(again)
-    assert again.services.approver.requests == []
+    assert again.settings.approver.requests == []
     asks(again)
-    again.services.approver.close()
+    again.settings.approver.close()
 
 
 def test_a_permission_that_was_given_is_for_nothing_else():
@@ -446,7 +443,7 @@ def test_a_permission_that_was_given_is_for_nothing_else():
     asks(again, patterns=["a", "c"])
     asks(again, "bash", ["a"])
     asks(again, patterns=["b"])
-    assert len(again.services.approver.requests) == 2
+    assert len(again.settings.approver.requests) == 2
 
 
 def test_a_rule_that_denies_by_now_beats_an_answer():
@@ -501,7 +498,7 @@ def test_nonsense_is_the_tools_fault(permission, patterns, fault):
 def test_a_single_pattern_may_be_a_string():
     state = a_call([Once()])
     asks(state, "edit", "a.txt")
-    assert state.services.approver.requests[0].patterns == ("a.txt",)
+    assert state.settings.approver.requests[0].patterns == ("a.txt",)
 
 
 def test_a_path_that_no_wire_takes_is_mended():
@@ -529,7 +526,7 @@ def test_a_question_is_answered(answer, confirmation):
     state = a_call([answer])
     assert confirms(state, payload={"n": 1}) == confirmation
     assert (state.ends, state.context.confirmation) == (None, confirmation)
-    (request,) = state.services.approver.requests
+    (request,) = state.settings.approver.requests
     assert (request.subject, request.hint, request.payload, request.always) == ("question", "Sure?", {"n": 1}, ())
 
 
@@ -538,7 +535,7 @@ def test_a_question_is_asked_once_in_a_call():
     assert confirms(state, "A?").confirmed
     assert not confirms(state, "B?").confirmed
     assert confirms(state, "A?").confirmed
-    state.services.approver.close()
+    state.settings.approver.close()
 
 
 def test_a_question_that_is_answered_later():

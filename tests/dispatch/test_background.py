@@ -24,7 +24,7 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.background import Operations
-from pegboard.dispatch.state import CallServices, CallState
+from pegboard.dispatch.state import CallState, Runtime, Settings, Snapshot
 from pegboard.errors import OperationError
 from pegboard.events import CallAborted, CallCompleted, CallFailed
 from pegboard.threads import WorkerPool
@@ -51,9 +51,9 @@ def state():
     """The state of a call that has its first result."""
 
     def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
-        services = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
+        snapshot = Snapshot(Runtime(), lambda _: tool)
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
-        made = CallState.of(ToolCall(tool.name, {}, call_id), context, services)
+        made = CallState.of(ToolCall(tool.name, {}, call_id), context, snapshot, Settings(limits or Limits()))
         made.tool, made.result = tool, ToolResult("job 7")
         return made
 
@@ -238,7 +238,7 @@ def test_it_has_a_limit(state):
 async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """It is cancelled in the queue of the pool."""
     call, operations = state(SHORT), Operations(seconds=0.01)
-    call.services = call.services.evolve(tool_threads=WorkerPool(most=0))
+    call.runtime = attrs.evolve(call.runtime, tool_threads=WorkerPool(most=0))
     operations.go_on(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)

@@ -466,7 +466,7 @@ def test_calls_that_wait_for_each_other_end_with_their_time_limits():
     refused = "timeout: write was not run: it waited 0.05 s for conflicting calls to end. Try again later."
     assert refused in texts
     assert set(texts) <= {refused, "None: wrote a", "None: wrote b"}
-    assert registry._get_dispatcher().shared.locks.is_idle
+    assert registry._get_dispatcher().runtime.locks.is_idle
 
 
 def test_a_call_waits_for_others_no_longer_than_its_time_limit(registry):
@@ -830,8 +830,8 @@ async def run(host, made, interruption, options):
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]
     host = Host(answers)
-    locks = host.registry._get_dispatcher().shared.locks
-    approvals = host.registry._get_dispatcher().shared.approvals
+    locks = host.registry._get_dispatcher().runtime.locks
+    approvals = host.registry._get_dispatcher().runtime.approvals
     options = {"sequential": sequential, "max_concurrency": most}
 
     outcome, events = asyncio.run(run(host, made, interruption, options))

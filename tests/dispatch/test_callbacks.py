@@ -513,7 +513,7 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps
     state = prepare(make(lambda: "fine"), before=[callback])
     dog = Watchdog(limit=-1.0, report=lambda name, *_: seen.append(name))
     dog.is_running = True
-    state.services = state.services.evolve(watchdog=dog)
+    state.runtime = attrs.evolve(state.runtime, watchdog=dog)
     asyncio.run(run_call(state))
     assert seen.count("callback of plugin 0") >= steps
 
@@ -641,7 +641,7 @@ def wrap(prepare, make):
         state = prepare(make(), limits=limits)
         state.tool = make()
         state.arguments = {} if arguments is None else arguments
-        state.services = state.services.evolve(callbacks={"wrap_tool": links})
+        state.snapshot = attrs.evolve(state.snapshot, callbacks={"wrap_tool": links})
         return asyncio.run(wrapped(state, inner))
 
     return wrap
@@ -914,7 +914,7 @@ async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
     state = prepare(make())
     state.tool = make()
     links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
-    state.services = state.services.evolve(callbacks={"wrap_tool": links})
+    state.snapshot = attrs.evolve(state.snapshot, callbacks={"wrap_tool": links})
     task = asyncio.ensure_future(wrapped(state, stuck))
     await waits.wait()
     task.cancel()

@@ -26,7 +26,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_call
-from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.tool import LateHandler
 
@@ -237,7 +237,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additiona
 def state_of(make, threads):
     """Creates the state of a call, with some tools and repairers."""
 
-    def state_of(call, *tools, repairers=(), limits=None, **facts):
+    def state_of(call, *tools, repairers=(), limits=None, offered=None, **facts):
         known = {tool.name: tool for tool in tools or (make(print, name="read_file", schema=SCHEMA),)}
 
         def look(name):
@@ -247,9 +247,11 @@ def state_of(make, threads):
 
         links = tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers))
         callbacks = {"repair_call": links} if links else {}
-        facts.setdefault("tools", tuple(known.values()))
-        services = CallServices(look, threads, callbacks, limits or Limits(), threads, **facts)
-        return CallState.of(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
+        offered = tuple(known.values()) if offered is None else offered
+        snapshot = Snapshot(Runtime(threads, threads), look, offered, callbacks=callbacks)
+        return CallState.of(
+            call, ToolContext(ReadonlyContext(messages=["hello"])), snapshot, Settings(limits or Limits(), **facts)
+        )
 
     return state_of
 
@@ -261,7 +263,7 @@ def prepare_call(state):
         while True:
             try:
                 state.tool = await find(state)
-                arguments = parse(state.raw, state.services.limits)
+                arguments = parse(state.raw, state.settings.limits)
                 state.arguments = await validate(state, state.tool, arguments)
             except CallError as error:
                 await repair(state, error)
@@ -295,7 +297,7 @@ def test_a_name_in_another_case_is_mended_with_a_note(state_of):
 )
 def test_a_repair_is_an_event_and_with_the_result(state_of, call, repairers, note):
     events = []
-    state = state_of(call, repairers=repairers, events=events.append)
+    state = state_of(call, repairers=repairers, emit=events.append)
     assert prepare_call(state) is None
     (event,) = events
     assert (event.call_id, event.name, event.note) == ("7", call.name, f"repaired: {note}")
@@ -343,7 +345,7 @@ def test_a_call_that_was_marked_unknown_when_it_was_parsed_is_mended_too(state_o
 def test_the_tools_of_the_request_are_those_that_count(state_of, make):
     """A call marked as unknown is repaired only to a tool that the request offers."""
     fault = CallFault("unknown_tool", "No tool is called 'READ_FILE'.")
-    assert prepare_call(state_of(ToolCall("READ_FILE", error=fault), tools=())).kind == "unknown_tool"
+    assert prepare_call(state_of(ToolCall("READ_FILE", error=fault), offered=())).kind == "unknown_tool"
 
 
 def test_the_built_in_repair_leaves_invalid_arguments(state_of):
@@ -362,7 +364,7 @@ def test_a_repairer_gets_all_that_is_known(state_of):
     assert seen == [
         RepairRequest(
             call,
-            state.services.tools,
+            state.snapshot.tools,
             SCHEMA,
             "Be brief.",
             ["hello"],
@@ -380,7 +382,7 @@ def test_a_repairer_gets_all_that_is_known(state_of):
 def test_it_gets_the_tools_of_the_request_and_no_schema_for_an_unknown_name(state_of, make):
     seen = []
     tools = (make(print, name="one"),)
-    prepare_call(state_of(ToolCall("two"), *tools, repairers=[seen.append], tools=tools))
+    prepare_call(state_of(ToolCall("two"), *tools, repairers=[seen.append], offered=tools))
     assert (seen[0].tools, seen[0].schema) == (tools, None)
 
 

@@ -405,7 +405,7 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
 @pytest.mark.parametrize("kind", ["generator", "async"])
 def test_items_of_a_generator_are_counted_while_it_runs(make, send, monkeypatch, kind, item_and_most):
     """However large its items are, it is stopped before they fill the memory."""
-    monkeypatch.setattr("pegboard.dispatch.run.MOST_VALUES", 100)
+    monkeypatch.setattr("pegboard.dispatch.results.MOST_VALUES", 100)
     (item, most), given = item_and_most, []
 
     def endless():

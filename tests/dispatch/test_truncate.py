@@ -248,7 +248,7 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 def held(prepare, make, store=None, context=None, **facts):
     state = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
     state.tool = make(**facts)
-    state.services = state.services.evolve(result_store=store)
+    state.runtime = attrs.evolve(state.runtime, store=store)
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
 
 

@@ -79,7 +79,7 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
 def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
     if state.deadline is None:
-        grace, watchdog = state.services.limits.grace, state.services.watchdog
+        grace, watchdog = state.settings.limits.grace, state.runtime.watchdog
         state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.made_context)
     return state.deadline
 
@@ -154,21 +154,21 @@ class Asking(Asked):
         Raises:
             CallError: `denied`.
         """
-        state, tool, services = self.state, self.tool, self.state.services
-        permissions = services.current.permissions
+        state, tool = self.state, self.tool
+        threads, permissions = state.runtime.threads, state.settings.current.permissions
         policy = policy_of(permissions, tool)
         self.request = self.evaluation = None
         if not self.demands and (policy.conditions == () or policy.runs(state.arguments)):
             return
         if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
             try:  # in a thread and within a time limit, as the tool's own functions are called
-                async with asyncio.timeout(services.limits.callback_timeout):
-                    await services.threads.run(self._decide, permissions, policy)
+                async with asyncio.timeout(state.settings.limits.callback_timeout):
+                    await threads.run(self._decide, permissions, policy)
             except TimeoutError:
                 text = f"{policy.spec.name} was not run: checking whether it needs confirmation took too long."
                 raise CallError("denied", text) from None
         elif _are_large(state.arguments):
-            await services.threads.run(self._decide, permissions, policy)
+            await threads.run(self._decide, permissions, policy)
         else:
             self._decide(permissions, policy)
 
@@ -196,7 +196,7 @@ class Asking(Asked):
 
     def allows(self, permission: str, subject: str) -> bool:
         """Whether the rules let the running call access something; see `ToolContext.allows`."""
-        state, permissions = self.state, self.state.services.current.permissions
+        state, permissions = self.state, self.state.settings.current.permissions
         if self._access is None or self._access[0] is not permissions:
             policy = policy_of(permissions, self.tool)
             self._access = permissions, policy.access(state.arguments, state.request, self.grants(), self.evaluation)
@@ -204,16 +204,16 @@ class Asking(Asked):
 
     def grants(self) -> tuple[Rule, ...]:
         """The grants of this call's session, as rules."""
-        return self.state.services.grants.rules(session_key(self.state.request), tool_key(self.tool))
+        return self.state.runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
 
     def _decide_asked(self, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
         """The rules' decision on an `Ask` of the call or its callback; and the text of exactly this for a grant."""
-        policy = policy_of(self.state.services.current.permissions, self.tool)
+        policy = policy_of(self.state.settings.current.permissions, self.tool)
         folders = policy.folders(self.state.arguments, self.state.request)
         return policy.asked(asked.permission, asked.patterns, folders, granted)
 
     def _decide_call(self, arguments: Mapping[str, Any], granted: tuple[Rule, ...]) -> Decision:
-        permissions = self.state.services.current.permissions
+        permissions = self.state.settings.current.permissions
         own = permissions.decide(self.tool, arguments, grants=granted, context=self.state.request)
         demanded = (self._decide_asked(each, granted)[0] for each in self.demands)
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
@@ -309,7 +309,7 @@ class Asking(Asked):
         granted = self.grants()
         decision, exact = self._decide_asked(asked, granted)
         if decision.action == "deny":
-            raise denial(self.state.services.current.permissions, self.tool, decision, asked.permission)
+            raise denial(self.state.settings.current.permissions, self.tool, decision, asked.permission)
         if decision.action == "allow":
             return None
         allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
@@ -336,39 +336,39 @@ class Asking(Asked):
             CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, if the answer
                 comes later.
         """
-        state, services = self.state, self.state.services
+        state, settings, runtime = self.state, self.state.settings, self.state.runtime
         if state.held is not None:
             await state.held.wait()
-        own = services.approver
+        own = settings.approver
         approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
-        before = self.grants(), services.current.permissions
+        before = self.grants(), settings.current.permissions
 
         def covered() -> bool:  # by rules or grants added since the request
             granted = self.grants()
-            return (granted, services.current.permissions) != before and decide(granted).action == "allow"
+            return (granted, settings.current.permissions) != before and decide(granted).action == "allow"
 
         facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
         emit(state, ApprovalRequested, request=request.id, **facts)
         with paused_deadlines(state):
-            answer, shown = await services.approvals.ask(
+            answer, shown = await runtime.approvals.ask(
                 request,
                 state.context,
-                (*(link.function for link in services.callbacks.get("approve_call", ())), *approvers),
+                (*(link.function for link in state.snapshot.callbacks.get("approve_call", ())), *approvers),
                 covered=covered,
-                grants=services.grants,
-                seconds=services.limits.approval_timeout,
+                grants=runtime.grants,
+                seconds=settings.limits.approval_timeout,
             )
         emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
         if isinstance(answer, Later):
             raise self._suspended(shown)
         if isinstance(answer, Reject) and request.subject != "question":
-            if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+            if settings.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
                 state.end_turn("rejected")
             raise rejected(request.call.name, answer)
         if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
-            decision = await services.threads.run(decide, self.grants())
+            decision = await runtime.threads.run(decide, self.grants())
             if decision.action == "deny":
-                raise denial(services.current.permissions, self.tool, decision, request.permission)
+                raise denial(settings.current.permissions, self.tool, decision, request.permission)
         state.context.confirmation = (
             confirmation_of(shown, answer, self._history(), self._stored()) or state.context.confirmation
         )
@@ -385,7 +385,7 @@ class Asking(Asked):
             approved=self.approval is not None,
             earlier=self._history(),
             once=self._once(request),
-            own_rules=self.state.services.current.are_own,
+            own_rules=self.state.settings.current.are_own,
             kept=self._stored() if kept is None else kept,
         )
         text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
@@ -477,16 +477,16 @@ def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approva
 
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     """Begins a resumed call with its answer; returns the error of one that was rejected or can't run."""
-    services = state.services
+    runtime = state.runtime
     try:
-        tool = services.find(state.name)
+        tool = state.snapshot.find(state.name)
     except CallError:
         tool = None
     try:
-        authorized = await services.threads.run(resumed.authorize, services.grants, state.request, tool)
+        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool)
     except CallError as error:
         feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
-        if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
+        if error.kind == "rejected" and not feedback and state.settings.limits.rejection_ends_turn:
             state.end_turn("rejected")
         return error
     except Exception as error:  # noqa: BLE001  a host's store

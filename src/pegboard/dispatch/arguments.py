@@ -54,7 +54,7 @@ def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any
     Raises:
         CallError: The given one, otherwise.
     """
-    given, limits = state.raw, state.services.limits
+    given, limits = state.raw, state.settings.limits
     if (inner := _encoded_twice(given, tool, limits)) is None:
         raise error
     arguments = parse(inner, limits)
@@ -207,7 +207,7 @@ async def validate(
     # The fast check is for plain JSON only.
     is_valid = parsed and tool.validator.accepts(arguments)
     problems = () if is_valid else tool.validator.problems(arguments)
-    if problems and _coerces(tool, state.services.limits):
+    if problems and _coerces(tool, state.settings.limits):
         converted = coerced(tool, arguments)
         if converted is not None:
             arguments, changes = converted
@@ -229,7 +229,7 @@ async def _check(state: CallState, tool: Tool, check: Checker, arguments: Mappin
     try:
         problems = await _call_author(state, partial(own_problems, check, arguments), check)
     except LimitExpiredError:
-        seconds = state.services.limits.callback_timeout
+        seconds = state.settings.limits.callback_timeout
         text = f"{tool.name} was not run: its check of the arguments took longer than {seconds:g} s."
         raise CallError("tool_failure", text) from None
     if problems:
@@ -240,9 +240,9 @@ async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable
     """Calls a function of the tool's author, in a thread and within the time limit of callbacks."""
     if not may_block(asked):
         return ask()
-    limits = state.services.limits
+    limits = state.settings.limits
     return await within(
-        limits.callback_timeout, state.services.threads.run_for(state.call.name, ask), grace=limits.grace
+        limits.callback_timeout, state.runtime.threads.run_for(state.call.name, ask), grace=limits.grace
     )
 
 

@@ -110,8 +110,8 @@ async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     """Sets the result of a call that its host has run, as the after callbacks leave it."""
     state.run_elsewhere(tool)
     with suppress(CallError):
-        state.change(parse(state.raw, state.services.limits))
-    await finish(state, await state.services.threads.run(later_result, state, value))
+        state.change(parse(state.raw, state.settings.limits))
+    await finish(state, await state.runtime.threads.run(later_result, state, value))
 
 
 _Seen: TypeAlias = tuple[ToolResult, BaseException | None]
@@ -119,9 +119,10 @@ _Seen: TypeAlias = tuple[ToolResult, BaseException | None]
 
 
 async def _seen(state: CallState, result: ToolResult) -> _Seen:
-    if "after_tool" not in state.services.callbacks:
+    if "after_tool" not in state.snapshot.callbacks:
         return result, None
-    later = CallState.of(state.call, attrs.evolve(state.context, cancelled=False, deadline=None), state.services)
+    context = attrs.evolve(state.context, cancelled=False, deadline=None)
+    later = CallState.of(state.call, context, state.snapshot, state.settings)
     later.tool, later.arguments, later.index = state.tool, state.arguments, state.index
     await finish(later, result)
     return later.result or result, later.fatal
@@ -129,7 +130,7 @@ async def _seen(state: CallState, result: ToolResult) -> _Seen:
 
 def _seen_now(state: CallState, result: ToolResult) -> _Seen:
     """`_seen`, in an event loop of its own: the caller's can't run meanwhile."""
-    if "after_tool" not in state.services.callbacks:
+    if "after_tool" not in state.snapshot.callbacks:
         return result, None
     from concurrent.futures import ThreadPoolExecutor
 
@@ -350,11 +351,11 @@ class Operations:
         return completion
 
     async def _result(self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> _Seen:
-        services = state.services
+        runtime = state.runtime
 
         async def given() -> ToolResult:
-            value = work if isawaitable(work) else await services.tool_threads.run_for(operation.tool, work)
-            return await services.threads.run(later_result, state, await maybe_await(value))
+            value = work if isawaitable(work) else await runtime.tool_threads.run_for(operation.tool, work)
+            return await runtime.threads.run(later_result, state, await maybe_await(value))
 
         try:
             result = await within(self.seconds, given())

@@ -230,12 +230,12 @@ class Batch:
 
     def _announce(self, states: Sequence[CallState]) -> None:
         if self.listener is not None and states:
-            services = states[0].services
-            services = services.evolve(events=_emitter(self.listener, services.events))
+            settings = states[0].settings
+            settings = attrs.evolve(settings, emit=_emitter(self.listener, settings.emit))
             for state in states:
-                state.services = services
+                state.settings = settings
         for state in states:
-            if state.services.events is not None:
+            if state.settings.emit is not None:
                 emit_pending(state)
 
     def start_early(self, calls: Sequence[ToolCall], may_start: Callable[[ToolCall], bool]) -> None:
@@ -411,7 +411,7 @@ class Batch:
             state.scheduler.passed(state.index)
         if state.result is None:
             conclude(state, failure_result(state, state.error or self._interrupted(state)))
-        if state.services.events is not None:
+        if state.settings.emit is not None:
             emit_end(state)
         if state.fatal is not None:
             self._fatal = self._fatal or state.fatal
@@ -426,11 +426,11 @@ class Batch:
             self._steering_task = asyncio.get_running_loop().create_task(self._ask_steering())
 
     async def _ask_steering(self) -> None:
-        services, steering = self.states[0].services, self.steering
+        state, steering = self.states[0], self.steering
         assert steering is not None
         link = Callback(steering, "the host")
         try:
-            if await Chain((link,), services).ask(link):
+            if await Chain((link,), state.runtime, state.settings.limits).ask(link):
                 self.interrupt("interrupted", self.on_steering)
         except ChainError as error:  # the host's function; the calls go on
             log_failure("steering", error)

@@ -13,19 +13,21 @@ from attrs import converters, define, field, frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
-from pegboard.dispatch.state import CallServices, CallState, plain, read_only
+from pegboard.dispatch.state import CallState, Runtime, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
+from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
+from pegboard.tools.spec import Limits
 
 _MOST_RUNS: Final = 100  # `call_next()` per wrapper
 
 
-async def _call(link: Callback, services: CallServices, *facts: Any) -> Any:
+async def _call(link: Callback, threads: WorkerPool, *facts: Any) -> Any:
     """Calls one callback. A plain one runs in a thread, as it may block, unless it is marked as quick."""
     if link.blocking:
-        answer = await services.threads.run_for(link.owner, partial(link.function, *facts))
+        answer = await threads.run_for(link.owner, partial(link.function, *facts))
     else:
         answer = link.function(*facts)
     return await answer if isawaitable(answer) else answer
@@ -107,12 +109,14 @@ class Chain:
 
     Attributes:
         links: The callbacks.
-        services: Threads, limits and watchdog.
+        runtime: Threads and watchdog.
+        limits: The limits on calls.
         state: The call that they run for, or `None`.
     """
 
     links: tuple[Callback, ...]
-    services: CallServices
+    runtime: Runtime
+    limits: Limits
     state: CallState | None = None
     _failure: Callable[[Callback, BaseException], BaseException] = ChainError
 
@@ -171,8 +175,8 @@ class Chain:
             await call_next.end(deadline.grace)
 
     def _limit_of(self, link: Callback) -> Deadline:
-        limits, watchdog = self.services.limits, self.services.watchdog
-        return Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
+        limits = self.limits
+        return Deadline(running_task(), limits.callback_timeout, limits.grace, self.runtime.watchdog, _title_of(link))
 
     async def _call_within(
         self,
@@ -187,9 +191,9 @@ class Chain:
         try:
             if state is not None:
                 state.callback = deadline
-            return await within(deadline, _call(link, self.services, *facts))
+            return await within(deadline, _call(link, self.runtime.threads, *facts))
         except LimitExpiredError:
-            late = TimeoutError(f"gave no answer within {self.services.limits.callback_timeout:g} s")
+            late = TimeoutError(f"gave no answer within {self.limits.callback_timeout:g} s")
             raise self._failure(link, late) from late
         except BaseException as error:  # SystemExit, too, fails this call only
             own = is_from_inside(error) or cancels_the_call(error)
@@ -208,8 +212,8 @@ def _title_of(link: Callback) -> str:
 
 def _chain_of(state: CallState, hook: str) -> Chain:
     """The callbacks of a hook that apply to this call's tool."""
-    links = tuple(link for link in state.services.callbacks.get(hook, ()) if _applies(state, link))
-    return Chain(links, state.services, state, partial(_failure, state))
+    links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if _applies(state, link))
+    return Chain(links, state.runtime, state.settings.limits, state, partial(_failure, state))
 
 
 def _applies(state: CallState, link: Callback) -> bool:

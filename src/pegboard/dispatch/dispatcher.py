@@ -1,11 +1,11 @@
-"""`Dispatcher`: the services that one registry's calls share."""
+"""`Dispatcher`: what one registry's calls share, and the batches that they run in."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs import define, field, frozen
@@ -20,11 +20,10 @@ from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
-from pegboard.dispatch.state import BATCH, CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import BATCH, CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
-from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import Limits
 
@@ -59,14 +58,19 @@ class Dispatcher:
     """Dispatcher of one registry.
 
     Attributes:
-        shared: The services of its calls, before `prepare` adds the catalogue's.
-        result_store: The full texts of truncated results.
+        runtime: What its calls share.
+        settings: What its host has set, without approver and observers, which may change.
+        store: The full texts of truncated results.
         operations: Its long-running operations.
         observers: Delivers events to observers.
     """
 
-    shared: CallServices
-    result_store: ResultStore
+    new: ClassVar = CallState
+    begin: ClassVar = staticmethod(state_for)
+    run: ClassVar = staticmethod(run_call)
+    runtime: Runtime
+    settings: Settings
+    store: ResultStore
     operations: Operations
     observers: Observers = field(factory=Observers)
 
@@ -76,7 +80,6 @@ class Dispatcher:
         limits: Limits,
         provided: Services,
         grants: Grants | None,
-        find: Callable[[str], Tool],
         executor: Callable[[str], Awaitable[Any]],
     ) -> Dispatcher:
         """A dispatcher for one registry."""
@@ -85,47 +88,48 @@ class Dispatcher:
             return provided.use_now(ResultTexts, ToolContext()) if ResultTexts in provided else None
 
         store, operations = ResultStore(texts=texts), Operations()
-        shared = CallServices(
-            find,
-            limits=limits,
+        runtime = Runtime(
             locks=LockManager(limits.max_concurrency),
             grants=grants or MemoryGrants(),
-            remote=partial(_run_remote, executor),
-            result_store=store,
-            begin_operation=operations.begin,
-            host=DispatchHost(operations.go_on),
+            store=store,
+            operations=operations,
+            executor=executor,
             provided=provided,
-            new=CallState,
-            begin=state_for,
-            run=run_call,
         )
-        provided.run_in_thread = shared.threads.run
-        return cls(shared, store, operations)
+        provided.run_in_thread = runtime.threads.run
+        return cls(runtime, Settings(limits, host=DispatchHost()), store, operations)
 
-    def prepare(self, catalogue: Any, permissions: Permissions | None, approver: AnyApprover | None) -> CallServices:
-        """The services of calls, valid until the catalogue changes."""
-        self.set_permissions(permissions)
-        tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
+    def prepare(
+        self,
+        find: Callable[[str], Tool],
+        tools: Iterable[Tool],
+        callbacks: Callable[[str], tuple[Callback, ...]],
+        approver: AnyApprover | None,
+    ) -> tuple[Snapshot, Settings]:
+        """What calls can reach, and the registry's settings, valid until the catalogue or the approver changes.
+
+        Args:
+            find: Returns the tool of a name, or raises `CallError`.
+            tools: The catalogue's.
+            callbacks: Returns the catalogue's callbacks of a hook.
+            approver: Asks the user.
+        """
+        tools = tuple(tool for tool in tools if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
-        callbacks = {hook: chain for hook in hooks if (chain := catalogue.callbacks(hook))}
-        watching: tuple[Callback, ...] = catalogue.callbacks("observe")
-        events = self.operations.emit = self.observers.emitter(watching) if watching else None
-        return self.shared.evolve(
-            callbacks=callbacks,
-            approver=approver,
-            events=events,
-            catalogue=catalogue,
-            tools=tools,
-            named={tool.name: tool for tool in tools},
-        )
+        called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
+        watching = callbacks("observe")
+        emit = self.operations.emit = self.observers.emitter(watching) if watching else None
+        snapshot = Snapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
+        return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 
     def set_permissions(self, permissions: Permissions | None) -> None:
         """Sets the permissions, also for calls that are waiting to run."""
-        self.shared.current.permissions = permissions or DEFAULT_PERMISSIONS
+        self.settings.current.permissions = permissions or DEFAULT_PERMISSIONS
 
     def health(self) -> Health:
         """The health counters."""
-        abandoned, watchdog = self.shared.threads.abandoned + self.shared.tool_threads.abandoned, self.shared.watchdog
+        runtime = self.runtime
+        abandoned, watchdog = runtime.threads.abandoned + runtime.tool_threads.abandoned, runtime.watchdog
         return Health(abandoned, watchdog.given_up, watchdog.blocked, self.observers.dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
@@ -136,30 +140,31 @@ class Dispatcher:
             from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
-        self.result_store.close()
-        self.shared.threads.close()
-        self.shared.tool_threads.close()
+        self.store.close()
+        self.runtime.threads.close()
+        self.runtime.tool_threads.close()
 
     def batch(
         self,
         calls: Iterable[ToolCall],
         context: ReadonlyContext,
-        services: CallServices,
+        snapshot: Snapshot,
+        settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """A batch of the calls of one answer."""
         check_options(options)
-        services = _with_options(services, options)
+        settings = _with_options(settings, options)
         own: dict[str, Any] = {} if context.values is not None else {"values": {}}
         if context.message is None:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
         context = attrs.evolve(context, **own) if own else context
-        states = [state_of(call, context, services, index) for index, call in enumerate(calls)]
+        states = [state_of(call, context, snapshot, settings, index) for index, call in enumerate(calls)]
         if not options.get("sequential"):
             _schedule_all(states)
         return Batch(
             states,
-            partial(_added_state, context, services),
+            partial(_added_state, context, snapshot, settings),
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -172,7 +177,8 @@ class Dispatcher:
         pending: PendingCalls,
         resumption: Resumption,
         context: ReadonlyContext,
-        services: CallServices,
+        snapshot: Snapshot,
+        settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """A batch of the pending calls that have been answered.
@@ -184,10 +190,9 @@ class Dispatcher:
         if ruled is not None and options.get("permissions") is None:
             text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
             raise PendingError(f"{text} resume(permissions=...) or to the turn.")
-        resumption = _defer_conflicting(
-            pending, resumption, services, context, sequential=options.get("sequential", False)
-        )
-        batch = self.batch(resumption.calls, context, services, **options)
+        is_sequential = options.get("sequential", False)
+        resumption = _defer_conflicting(pending, resumption, snapshot.find, context, sequential=is_sequential)
+        batch = self.batch(resumption.calls, context, snapshot, settings, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
         for state, resumed in zip(batch.states, resumption.resumed, strict=True):
             if (error := await resume(state, resumed)) is not None:
@@ -196,14 +201,19 @@ class Dispatcher:
 
 
 def _defer_conflicting(
-    pending: PendingCalls, resumption: Resumption, services: CallServices, context: ReadonlyContext, *, sequential: bool
+    pending: PendingCalls,
+    resumption: Resumption,
+    find: Callable[[str], Tool],
+    context: ReadonlyContext,
+    *,
+    sequential: bool,
 ) -> Resumption:
     """Defers answered calls that conflict with an earlier call that still waits for its answer."""
     answered = {each.pending.id: each for each in resumption.resumed}
     waiting: list[LockRequest] = []
     for call in pending:
         try:
-            request = lock_request(services.find(call.call.name), call.arguments, context)
+            request = lock_request(find(call.call.name), call.arguments, context)
         except (CallError, ValueError):  # it won't run
             request = SHARED
         each = answered.get(call.id)
@@ -216,28 +226,19 @@ def _defer_conflicting(
     return Resumption(tuple(answered.values()), left, (*resumption.ignored, *early)) if early else resumption
 
 
-async def _run_remote(
-    executor: Callable[[str], Awaitable[Any]], state: CallState, arguments: Mapping[str, Any], limit: float | None
-) -> ToolResult:
-    """`run_remote`, imported at the first call that needs it."""
-    from pegboard.dispatch.executors.executor import run_remote
-
-    return await run_remote(executor, state, arguments, limit)
-
-
-def _with_options(services: CallServices, options: BatchOptions) -> CallServices:
-    """The services with the options of one batch."""
+def _with_options(settings: Settings, options: BatchOptions) -> Settings:
+    """The settings with the options of one batch."""
     names, given = ("approver", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
-    if (longest := options.get("timeout")) != services.longest:
+    if (longest := options.get("timeout")) != settings.longest:
         changes["longest"] = longest
     if (permissions := options.get("permissions")) is not None:
         changes["current"] = CurrentPermissions(permissions, are_own=True)
     if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
     if (results := options.get("results")) is not None:
-        changes["limits"] = attrs.evolve(services.limits, results=results)
-    return services.evolve(**changes) if changes else services
+        changes["limits"] = attrs.evolve(settings.limits, results=results)
+    return attrs.evolve(settings, **changes) if changes else settings
 
 
 def _schedule_all(states: Sequence[CallState]) -> None:
@@ -256,10 +257,10 @@ def _schedule(state: CallState, scheduler: BatchScheduler) -> None:
 
 
 def _added_state(
-    context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler
+    context: ReadonlyContext, snapshot: Snapshot, settings: Settings, call: ToolCall, scheduler: BatchScheduler
 ) -> CallState:
     """The state of a call that is added to a batch."""
-    state = state_of(call, context, services, scheduler.add())
+    state = state_of(call, context, snapshot, settings, scheduler.add())
     _schedule(state, scheduler)
     return state
 
@@ -267,6 +268,6 @@ def _added_state(
 def _mode_of(state: CallState) -> str | None:
     """The tool's concurrency mode; `None` if there is no such tool, as its name may still be repaired."""
     try:
-        return state.services.find(state.call.name).spec.concurrency.mode
+        return state.snapshot.find(state.call.name).spec.concurrency.mode
     except (CallError, TypeError):
         return None

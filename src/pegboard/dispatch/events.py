@@ -227,7 +227,7 @@ def event_from_json(data: JsonMapping) -> CallEvent:
 
 def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits an event, if there is a listener."""
-    sink = state.services.events
+    sink = state.settings.emit
     if sink is not None:
         sink(kind(state.call.id, state.call.name, time.time(), state.index, **facts))
 
@@ -235,7 +235,7 @@ def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
 def emit_pending(state: CallState) -> None:
     """Emits `CallPending`; from now on, reports of the tool become events, too."""
     given = state.call.arguments
-    if isinstance(given, Mapping) and state.services.events is not None:
+    if isinstance(given, Mapping) and state.settings.emit is not None:
         given = read_only(given)
     emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
     state.context.listener = partial(_updated, state, state.context.listener)

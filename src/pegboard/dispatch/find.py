@@ -50,13 +50,13 @@ async def find(state: CallState) -> Tool:
         raise CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise UnknownNameError("The call has no tool name: its name isn't a string.")
-    tool = state.services.named.get(call.name) or state.services.find(call.name)
+    tool = state.snapshot.named.get(call.name) or state.snapshot.find(call.name)
     return await _load(state, tool, tool.handler) if isinstance(tool.handler, LateHandler) else tool
 
 
 async def _load(state: CallState, tool: Tool, late: LateHandler) -> Tool:
     try:
-        return late.completed(tool, await maybe_await(await state.services.threads.run(late.load)))
+        return late.completed(tool, await maybe_await(await state.runtime.threads.run(late.load)))
     except StaleSpecError as error:
         text = f"{state.call.name} was not run: it has changed since it was listed."
         raise CallError("tool_failure", text, detail=str(error)) from error
@@ -202,7 +202,7 @@ async def repair(state: CallState, error: CallError) -> None:
         raise error
     if state.repaired is not None:
         raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
-    if repairers := state.services.callbacks.get("repair_call"):
+    if repairers := state.snapshot.callbacks.get("repair_call"):
         await _ask(state, error, repairers)
     else:
         _repair_name(state, error)
@@ -212,11 +212,12 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
     """Calls each repairer; the first answer is the repaired call."""
     from pegboard.dispatch.callbacks import Chain  # imports asyncio
 
-    services, asker = state.services, state.request
+    tools, settings, asker = state.snapshot.tools, state.settings, state.request
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
-    request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
-    answered = await Chain(repairers, services, state, partial(_failure, error)).answers(request)
+    request = RepairRequest(state.call, tools, schema, settings.instructions, asker.messages, fault, asker)
+    chain = Chain(repairers, state.runtime, settings.limits, state, partial(_failure, error))
+    answered = await chain.answers(request)
     if answered is None:
         return _repair_name(state, error)
     answer, link = answered
@@ -242,11 +243,11 @@ def _repair_name(state: CallState, error: CallError) -> None:
     """The built-in repair: the tool that a misspelt name stands for, if running it is harmless."""
     call = state.call
     is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-    if not (is_text and state.services.limits.repair and error.kind == "unknown_tool"):
+    if not (is_text and state.settings.limits.repair and error.kind == "unknown_tool"):
         raise error
-    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in state.services.tools]
+    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in state.snapshot.tools]
     name = meant_name(call.name, names)
-    if name is None or _is_delicate(state, state.services.find(name)):
+    if name is None or _is_delicate(state, state.snapshot.find(name)):
         raise error
     _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
 
@@ -255,7 +256,7 @@ def _is_delicate(state: CallState, tool: Tool) -> bool:
     """Whether a tool must not run by a guess: it may be destructive, or need approval."""
     from pegboard.dispatch.permissions.permissions import policy_of  # listing tools doesn't need it
 
-    policy = policy_of(state.services.current.permissions, tool)
+    policy = policy_of(state.settings.current.permissions, tool)
     return policy.may_ask or any(rule.action == "ask" for rule in policy.rules)
 
 

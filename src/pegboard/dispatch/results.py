@@ -6,10 +6,20 @@ import asyncio
 import enum
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence, Set as AbstractSet
+from collections.abc import (
+    AsyncIterable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MappingView,
+    Sequence,
+    Set as AbstractSet,
+)
 from functools import lru_cache, partial
 from itertools import islice
 from operator import attrgetter
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -24,6 +34,7 @@ from pegboard.schema.text_types import nearest_notation
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
+from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.tool import Tool
@@ -161,11 +172,11 @@ def _fields_of(kind: type[Any]) -> tuple[Sequence[str], _Reader]:
 
 
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolResult:
-    services, seconds = state.services, time_limit(state, tool)
+    seconds = time_limit(state, tool)
     shape_large = partial(_large_result_of, tool, value, limits_of(state), *store_access(state))
-    shaping = services.threads.run_for(tool.name, shape_large)
+    shaping = state.runtime.threads.run_for(tool.name, shape_large)
     try:
-        return await within(seconds, shaping, grace=services.limits.grace)
+        return await within(seconds, shaping, grace=state.settings.limits.grace)
     except LimitExpiredError:
         text = f"{tool.name} ran, but its result could not be read within {seconds:g} s."
         raise CallError("timeout", text) from None
@@ -382,13 +393,70 @@ def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
     return number
 
 
+# Generators -----------------------------------------------------------------------------------------------------------
+
+_CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
+TURN: Final = 1_000
+"""Items of an async generator after which it yields to the event loop."""
+
+
+def drain(source: Iterable[Any], context: ToolContext) -> Any:
+    """Exhausts a generator; returns its return value, or else the list of its items. Each item is emitted.
+
+    Raises:
+        CallError: `limit`: too many items.
+        CallStoppedError: The call was cancelled; the generator is closed.
+    """
+    generator, items, left = iter(source), list[Any](), MOST_VALUES
+    try:
+        while not context.cancelled:
+            try:
+                item = next(generator)
+            except StopIteration as end:
+                return items if end.value is None else end.value
+            left = _take(item, items, left, context)
+    finally:
+        if isinstance(generator, GeneratorType):
+            generator.close()
+    raise CallStoppedError("the call was cancelled", kind="aborted")
+
+
+async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
+    """Exhausts an async generator; returns the list of its items. Each item is emitted.
+
+    Raises:
+        CallError: `limit`: too many items.
+    """
+    items, left = list[Any](), MOST_VALUES
+    try:
+        async for item in source:
+            left = _take(item, items, left, context)
+            if not len(items) % TURN:
+                await asyncio.sleep(0)
+    finally:
+        if isinstance(source, AsyncGeneratorType):
+            await source.aclose()
+    return items
+
+
+def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
+    """Counts, stores and emits an item; returns how many values may still follow."""
+    left -= 1 + number_of_values(item, _CHARACTERS)
+    if left < 0:
+        most = f"{MOST_VALUES:,} values ({_CHARACTERS} characters count as one)"
+        raise CallError("limit", f"The tool was stopped: it returned more than {most}. Request less.")
+    items.append(item)
+    context.emit(item)
+    return left
+
+
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 
 def limits_of(state: CallState) -> ResultLimits:
     """The limits on the call's result: its tool's own, else the registry's."""
     own = state.tool.policy.result_limits if state.tool is not None else None
-    return state.services.limits.results if own is None else own
+    return state.settings.limits.results if own is None else own
 
 
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
@@ -396,13 +464,13 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     limits = limits_of(state)
     if is_within(result, limits):
         return result
-    return await state.services.threads.run(truncated, result, limits, *store_access(state))
+    return await state.runtime.threads.run(truncated, result, limits, *store_access(state))
 
 
 def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
     """The call's result store, key of its user and session there, and name of the tool that reads it."""
-    made, store = state.made_context, state.services.result_store
-    offered = {tool.name for tool in (state.services.tools if made is None else made.offered)}
+    made, store = state.made_context, state.runtime.store
+    offered = {tool.name for tool in (state.snapshot.tools if made is None else made.offered)}
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
@@ -423,7 +491,7 @@ def failure_result(state: CallState, error: BaseException) -> ToolResult:
     elif not isinstance(error, _FORESEEN):
         log_failure(state.call.name, error)
     policy = None if state.tool is None else state.tool.policy.expose_errors
-    expose = state.services.limits.expose_errors if policy is None else policy
+    expose = state.settings.limits.expose_errors if policy is None else policy
     return error_result(state.call.name, error, limits_of(state), expose=expose)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
@@ -11,7 +11,7 @@ from inspect import isawaitable
 from math import isfinite
 from threading import get_ident
 from time import monotonic
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
@@ -20,9 +20,9 @@ from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
-from pegboard.dispatch.results import MOST_VALUES, number_of_values
+from pegboard.dispatch.results import drain, drain_async
 from pegboard.dispatch.state import CallState, plain, read_only, time_limit
-from pegboard.errors import CallStoppedError, ToolError, log_failure
+from pegboard.errors import ToolError, log_failure
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
 from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, within
@@ -52,7 +52,7 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
         raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
     state.lock = lock = await _acquire(state, tool)
     try:
-        if state.services.callbacks.get("wrap_tool"):
+        if state.snapshot.callbacks.get("wrap_tool"):
             value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
             value = await _attempts(state, tool)
@@ -95,13 +95,13 @@ async def _acquire(state: CallState, tool: Tool) -> LockHandle:
     Raises:
         CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn.
     """
-    scheduler, services = state.scheduler, state.services
+    scheduler, slots = state.scheduler, state.settings.slots
     request = lock_request_of(state, tool)
     if scheduler is not None:
         await scheduler.wait(state.index)
     limit = time_limit(state, tool)
     try:
-        lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
+        lock = await within(limit, state.runtime.locks.acquire(request, slots=slots, parent=state.parent))
     except LimitExpiredError:
         text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
         raise CallError("timeout", text) from None
@@ -154,9 +154,10 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
 async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -> Any:
     if tool.policy.executor not in _HERE:
-        assert state.services.remote is not None
+        from pegboard.dispatch.executors.executor import run_remote  # loaded for such tools only
+
         is_first = _note_start(state, tool, monotonic())
-        return await state.services.remote(state, arguments, _seconds_left(state, tool, is_first=is_first))
+        return await run_remote(state, arguments, _seconds_left(state, tool, is_first=is_first))
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
@@ -174,7 +175,7 @@ def _note_start(state: CallState, tool: Tool, now: float) -> bool:
     if (made := state.made_context) is not None:
         limit = time_limit(state, tool)
         made.deadline = None if limit is None else now + limit
-    if state.services.events is not None:
+    if state.settings.emit is not None:
         emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
     return True
 
@@ -201,10 +202,10 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
     Returns:
         The function's value and `None`, or an awaitable of the value.
     """
-    services, began, is_first, handler = state.services, monotonic(), state.since is None, cast("Handler", tool.handler)
+    runtime, began, is_first, handler = state.runtime, monotonic(), state.since is None, cast("Handler", tool.handler)
     off_loop, waits = tool.runs_off_loop, False
     try:
-        if is_first and services.events is None and state.made_context is None:
+        if is_first and state.settings.emit is None and state.made_context is None:
             state.since = began
         else:
             _note_start(state, tool, began)
@@ -219,12 +220,12 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
             if type(coroutine) is not _COROUTINE:
                 coroutine = as_coroutine(coroutine)
         else:
-            coroutine = _call_plain(state, handler, args, kwargs, services.tool_threads if off_loop else None)
+            coroutine = _call_plain(state, handler, args, kwargs, runtime.tool_threads if off_loop else None)
         try:
             if off_loop:  # it only waits here, perhaps for the machine
                 waits_for = coroutine.send(None)
             else:  # as `watched`, in this frame
-                watchdog, thread = services.watchdog, get_ident()
+                watchdog, thread = runtime.watchdog, get_ident()
                 steps = watchdog.steps
                 outer = steps.get(thread)
                 step = steps[thread] = [state.name, monotonic(), outer]
@@ -246,7 +247,7 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
         return None, _finish(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
     finally:
         if has_entered and not waits:
-            services.locks.leave(state)
+            runtime.locks.leave(state)
 
 
 def _open_portal(state: CallState) -> None:
@@ -283,7 +284,7 @@ async def _finish(  # noqa: PLR0913
         return value
     finally:
         if has_entered:
-            state.services.locks.leave(state)
+            state.runtime.locks.leave(state)
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
@@ -291,7 +292,7 @@ def _give_up(state: CallState, deadline: Deadline) -> None:
         state.made_context.cancelled = True
     _close_portal(state)
     if deadline.was_ignored:
-        state.services.watchdog.given_up += 1
+        state.runtime.watchdog.given_up += 1
 
 
 def _close_portal(state: CallState) -> None:
@@ -352,61 +353,6 @@ async def _call_plain(
         text = f"{context.tool} was not run: too many calls of {error.culprit} hang. Don't try again for now."
         raise CallError("not_executed", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # such as of a lambda that calls an async function
-
-
-_CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
-TURN: Final = 1_000
-"""Items of an async generator after which it yields to the event loop."""
-
-
-def drain(source: Iterable[Any], context: ToolContext) -> Any:
-    """Exhausts a generator; returns its return value, or else the list of its items. Each item is emitted.
-
-    Raises:
-        CallError: `limit`: too many items.
-        CallStoppedError: The call was cancelled; the generator is closed.
-    """
-    generator, items, left = iter(source), list[Any](), MOST_VALUES
-    try:
-        while not context.cancelled:
-            try:
-                item = next(generator)
-            except StopIteration as end:
-                return items if end.value is None else end.value
-            left = _take(item, items, left, context)
-    finally:
-        if isinstance(generator, GeneratorType):
-            generator.close()
-    raise CallStoppedError("the call was cancelled", kind="aborted")
-
-
-async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
-    """Exhausts an async generator; returns the list of its items. Each item is emitted.
-
-    Raises:
-        CallError: `limit`: too many items.
-    """
-    items, left = list[Any](), MOST_VALUES
-    try:
-        async for item in source:
-            left = _take(item, items, left, context)
-            if not len(items) % TURN:
-                await asyncio.sleep(0)
-    finally:
-        if isinstance(source, AsyncGeneratorType):
-            await source.aclose()
-    return items
-
-
-def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
-    """Counts, stores and emits an item; returns how many values may still follow."""
-    left -= 1 + number_of_values(item, _CHARACTERS)
-    if left < 0:
-        most = f"{MOST_VALUES:,} values ({_CHARACTERS} characters count as one)"
-        raise CallError("limit", f"The tool was stopped: it returned more than {most}. Request less.")
-    items.append(item)
-    context.emit(item)
-    return left
 
 
 FIRST_PAUSE: Final = 0.5

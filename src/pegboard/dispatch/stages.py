@@ -19,7 +19,7 @@ from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.results import failure_result, quick_result, shape
 from pegboard.dispatch.run import lock_request_of, run_locked, start
-from pegboard.dispatch.state import NO_ARGUMENTS, CallServices, CallState
+from pegboard.dispatch.state import NO_ARGUMENTS, CallState, Settings, Snapshot
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
@@ -31,16 +31,22 @@ enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclo
 """The call that encloses the current code, in its tool or in a callback."""
 
 
-def state_for(
-    name: Any, raw: Any, call_id: str, context: ReadonlyContext | ToolContext, services: CallServices
+def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
+    name: Any,
+    raw: Any,
+    call_id: str,
+    context: ReadonlyContext | ToolContext,
+    snapshot: Snapshot,
+    settings: Settings,
 ) -> CallState:
     """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
     if isinstance(context, ToolContext):
-        assert services.provided is not None
-        shared, provided = context, services.provided.over(context.services)
-        context = _completed(context, name, call_id, services, provided)
+        shared, provided = context, snapshot.runtime.provided
+        assert provided is not None
+        provided = provided.over(context.services)
+        context = _completed(context, name, call_id, services=provided, host=settings.host, offered=snapshot.tools)
         context.internals.pending_actions = shared.actions
-    state = CallState(name, raw, call_id, context, services)
+    state = CallState(name, raw, call_id, context, snapshot, settings)
     if (around := enclosing_call.get()) is not None:
         state.around, state.depth = around, max(state.depth, around.depth + 1)
         if state.made_context is not None:
@@ -48,9 +54,11 @@ def state_for(
     return state
 
 
-def state_of(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices, index: int) -> CallState:
+def state_of(
+    call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: Snapshot, settings: Settings, index: int
+) -> CallState:
     """The state of a call at this place of a batch."""
-    state = state_for(call.name, call.arguments, call.id, context, services)
+    state = state_for(call.name, call.arguments, call.id, context, snapshot, settings)
     state.replace(call)
     state.index = index
     return state
@@ -60,28 +68,21 @@ def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> C
     """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
     call_id = f"{context.call_id}/{outer.calls}"
-    own = _completed(context, name, call_id, outer.services, context.services)
+    own = _completed(context, name, call_id, host=outer.settings.host, offered=outer.snapshot.tools)
     own.depth = outer.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
-    state = CallState(name, raw, call_id, own, outer.services)
+    state = CallState(name, raw, call_id, own, outer.snapshot, outer.settings)
     state.around = outer
-    state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
+    state.parent, state.index = outer.lock or outer.runtime.locks.handle_of(outer), outer.index
     return state
 
 
-def _completed(context: ToolContext, name: str, call_id: str, services: CallServices, provided: object) -> ToolContext:
-    return attrs.evolve(
-        context,
-        call_id=call_id or context.call_id,
-        tool=name,
-        services=provided,
-        host=services.host,
-        offered=services.tools,
-        cancelled=False,
-        deadline=None,
-    )
+def _completed(context: ToolContext, name: str, call_id: str, **facts: Any) -> ToolContext:
+    """A context of a call's own."""
+    call_id = call_id or context.call_id
+    return attrs.evolve(context, call_id=call_id, tool=name, cancelled=False, deadline=None, **facts)
 
 
 _LATE_HOOKS: Final = frozenset({"on_tool_error", "after_tool"})
@@ -101,14 +102,14 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    services, outer, listens = state.services, None, False
-    callbacks = services.callbacks
+    snapshot, settings, outer, listens = state.snapshot, state.settings, None, False
+    callbacks = snapshot.callbacks
     if is_alone:
         outer = enclosing_call.get()
         if outer is not None and state.around is None:
             state.around, state.depth = outer, max(state.depth, outer.depth + 1)
         enclosing_call.set(state)
-        listens = services.events is not None
+        listens = settings.emit is not None
         if listens:
             emit_pending(state)
     try:
@@ -119,12 +120,12 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                 try:
                     call, name = state.made_call, state.name
                     is_usual = type(name) is str and (call is None or not (call.error or call.provider_executed))
-                    tool = services.named.get(name) if is_usual else None
+                    tool = snapshot.named.get(name) if is_usual else None
                     if tool is None or tool.handler.__class__ is not Handler:
                         tool = await find(state)
                     state.tool = tool
                     try:
-                        raw, limits = state.raw, services.limits
+                        raw, limits = state.raw, settings.limits
                         if type(raw) is str:  # the usual case
                             nodes, most_bytes = limits.argument_nodes, limits.argument_bytes
                             state.arguments = parse_arguments(raw, most_bytes=most_bytes, most_nodes=nodes)
@@ -148,7 +149,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                 if state.result is None and state.arguments is not given:
                     state.arguments = await validate(state, tool, state.arguments, parsed=False)
             if state.result is None:
-                permissions = services.current.permissions
+                permissions = settings.current.permissions
                 policy = permissions.policies.get(tool) or policy_of(permissions, tool)
                 if state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments)):
                     asking = asking_of(state)
@@ -156,17 +157,17 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                     await asking.ask("call")
                 if (
                     tool.runs_plainly
-                    and state.scheduler is state.parent is services.slots is None
+                    and state.scheduler is state.parent is settings.slots is None
                     and (state.asking is None or state.asking.approval is None)
                     and not (callbacks and "wrap_tool" in callbacks)
-                    and services.locks.enter(state)
+                    and state.runtime.locks.enter(state)
                 ):
                     state.value, waiting = start(state, tool, state.arguments, has_entered=True)
                 else:
                     waiting = run_locked(state, tool)
                 if waiting is not None:
                     state.value = await waiting
-                state.result = quick_result(tool, state.value, services.limits) or await shape(state, tool, state.value)
+                state.result = quick_result(tool, state.value, settings.limits) or await shape(state, tool, state.value)
         except BaseException as error:  # noqa: BLE001  SystemExit, too, fails this call only
             _fail(state, error)
         made = state.made_context
@@ -204,7 +205,7 @@ def _close(state: CallState) -> None:
 
 def is_too_deep(state: CallState) -> bool:
     """Whether a call is nested too deeply; if so, sets its result. Its callbacks don't run, as they may call again."""
-    most = state.services.limits.depth
+    most = state.settings.limits.depth
     if state.depth <= most:
         return False
     text = f"{state.call.name} was not run: its call is nested more than {most} deep."
@@ -229,13 +230,13 @@ async def finish(state: CallState, result: ToolResult | None = None, error: Base
 
 
 async def _end(state: CallState) -> None:
-    begin_operation = state.services.begin_operation
-    if state.goes_on and begin_operation is not None and state.result is not None and not state.result.is_error:
-        begin_operation(state)  # the result of a long-running tool becomes a pending one
+    operations, result = state.runtime.operations, state.result
+    if state.goes_on and operations is not None and result is not None and not result.is_error:
+        operations.begin(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
-    callbacks = () if state.is_seen or state.for_host or waits else state.services.callbacks
+    callbacks = () if state.is_seen or state.for_host or waits else state.snapshot.callbacks
     gave_error = state.since is not None and state.result is not None and state.result.is_error
     has_failed = (failure is not None or gave_error) and not state.call.provider_executed
     try:
@@ -296,13 +297,7 @@ def _state_of(context: ToolContext) -> CallState:
 
 @define(eq=False)
 class DispatchHost:
-    """Implementation of `CallHost`, by which the contexts of calls reach dispatch.
-
-    Attributes:
-        go_on: Starts background work of a call and returns the operation's id; `None` if that isn't possible.
-    """
-
-    go_on: Callable[[CallState, Awaitable[Any] | Callable[[], Any]], str] | None = None
+    """Implementation of `CallHost`, by which the contexts of calls reach dispatch."""
 
     async def ask(
         self,
@@ -329,9 +324,9 @@ class DispatchHost:
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""
-        services = _state_of(context).services
-        own_rules = services.current.permissions if services.current.are_own else None
-        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
+        settings = _state_of(context).settings
+        own_rules = settings.current.permissions if settings.current.are_own else None
+        given = {"approver": settings.approver, "permissions": own_rules, "timeout": settings.longest}
         return {name: value for name, value in given.items() if value is not None}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
@@ -365,8 +360,9 @@ class DispatchHost:
         Raises:
             LookupError: Background work isn't possible here.
         """
-        if self.go_on is None:
+        state = _state_of(context)
+        if state.runtime.operations is None:
             if iscoroutine(work):
                 work.close()
             raise LookupError(f"{context.tool} can't run in the background here: only its result is sent back")
-        return self.go_on(_state_of(context), work)
+        return state.runtime.operations.go_on(state, work)

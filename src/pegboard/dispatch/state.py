@@ -1,12 +1,11 @@
-"""State of one call, and the services that calls share."""
+"""State of one call, and what calls share: `Runtime`, `Snapshot` and `Settings`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
-import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
@@ -103,10 +102,6 @@ def _copied(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[An
     return whole
 
 
-def _not_prepared(*_: object) -> NoReturn:
-    raise RuntimeError("only a registry's own services begin and run calls")
-
-
 @define(eq=False)
 class CurrentPermissions:
     """Current permissions: a host may change the registry's while calls are running.
@@ -120,69 +115,88 @@ class CurrentPermissions:
     are_own: bool = False
 
 
+class LongRunning(Protocol):
+    """What calls need of a registry's `Operations`, which itself runs the last stages of calls."""
+
+    def begin(self, state: CallState, /) -> object:
+        """Marks the result of a long-running tool as pending."""
+
+    def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any], /) -> str:
+        """Starts background work of a call; returns the operation's id."""
+        ...
+
+
 @frozen(eq=False)
-class CallServices:
-    """Services that the calls of a registry, or of one batch, share.
+class Runtime:
+    """What the calls of a registry share as long as it lives.
 
     Attributes:
-        find: Returns the tool of a name, or raises `CallError`.
         threads: Thread pool for plain callbacks.
-        callbacks: By hook, the call callbacks, plugins' first, in order.
-        limits: Limits on calls.
         tool_threads: Thread pool for plain tools: hanging tools don't block callbacks.
         locks: The lock manager.
-        slots: Slots of the batch; `None` is no limit.
-        current: The current permissions.
+        watchdog: Reports coroutines that block the loop.
         grants: Approvals for longer than one call.
         approvals: Queue of requests that wait for the user.
-        approver: Asks the user; `None` if that isn't possible.
-        remote: Runs a call in its tool's executor, with arguments and a time limit; `None` if tools run here only.
-        events: Gets each `CallEvent`, or `None`.
-        result_store: Stores the full text of truncated results, or `None`.
-        begin_operation: Marks the result of a long-running tool as pending; `None` if that isn't possible.
-        watchdog: Reports coroutines that block the loop.
-        host: Serves requests of running calls.
-        tools: The tools of the request that the calls answer; without one, the registered ones.
-        instructions: The request's instructions, for repairers.
-        longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
-        catalogue: The registry's catalogue that this was prepared for.
-        named: Tools by name, looked up before calling `find`.
+        store: Stores the full text of truncated results, or `None`.
+        operations: The long-running operations; `None` if there can't be any.
+        executor: Returns the executor of a name, loading its plugin; `None` if tools run here only.
         provided: The services that the host provides to tools, by type.
-        new: Creates the state of one call: `(name, arguments, id, context, services)`.
-        begin: The same for a context that a host has made, a `ToolContext`.
-        run: Runs one call: `(state, is_alone=True)` without a batch.
     """
 
-    find: Callable[[str], Tool]
     threads: WorkerPool = field(factory=WorkerPool)
-    callbacks: Mapping[str, tuple[Callback, ...]] = MappingProxyType({})
-    limits: Limits = DEFAULT_LIMITS
     tool_threads: WorkerPool = field(factory=WorkerPool)
     locks: LockManager = field(factory=LockManager)
-    slots: Semaphore | None = None
-    current: CurrentPermissions = field(factory=CurrentPermissions)
+    watchdog: Watchdog = field(factory=Watchdog)
     grants: Grants = field(factory=MemoryGrants)
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
-    approver: AnyApprover | None = None
-    remote: Callable[[CallState, Mapping[str, Any], float | None], Awaitable[ToolResult]] | None = None
-    events: Callable[[Any], None] | None = None
-    result_store: ResultStore | None = None
-    begin_operation: Callable[[CallState], object] | None = None
-    watchdog: Watchdog = field(factory=Watchdog)
-    host: CallHost | None = None
-    tools: tuple[Tool, ...] = ()
-    instructions: str | None = None
-    longest: float | None = None
-    catalogue: Any = None
-    named: Mapping[str, Tool] = MappingProxyType({})
+    store: ResultStore | None = None
+    operations: LongRunning | None = None
+    executor: Callable[[str], Awaitable[Any]] | None = None
     provided: Services | None = None
-    new: Callable[[Any, Any, str, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
-    begin: Callable[[Any, Any, str, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
-    run: Callable[..., Awaitable[None]] = _not_prepared
 
-    def evolve(self, **changes: Any) -> CallServices:
-        """A copy with some attributes changed."""
-        return attrs.evolve(self, **changes)
+
+@frozen(eq=False)
+class Snapshot:
+    """What calls can reach: the tools and callbacks of one catalogue, or the tools that one request offered.
+
+    Attributes:
+        runtime: The registry's.
+        find: Returns the tool of a name, or raises `CallError`.
+        tools: The offered tools.
+        named: Tools by name, looked up before calling `find`.
+        callbacks: By hook, the call callbacks, plugins' first, in order.
+    """
+
+    runtime: Runtime
+    find: Callable[[str], Tool]
+    tools: tuple[Tool, ...] = ()
+    named: Mapping[str, Tool] = MappingProxyType({})
+    callbacks: Mapping[str, tuple[Callback, ...]] = MappingProxyType({})
+
+
+@frozen(eq=False)
+class Settings:
+    """What the host has set for calls: for all of a registry, or for one batch.
+
+    Attributes:
+        limits: Limits on calls.
+        current: The current permissions.
+        approver: Asks the user; `None` if that isn't possible.
+        slots: Slots of the batch; `None` is no limit.
+        longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
+        instructions: The request's instructions, for repairers.
+        emit: Gets each `CallEvent`, or `None`.
+        host: Serves requests of running calls.
+    """
+
+    limits: Limits = DEFAULT_LIMITS
+    current: CurrentPermissions = field(factory=CurrentPermissions)
+    approver: AnyApprover | None = None
+    slots: Semaphore | None = None
+    longest: float | None = None
+    instructions: str | None = None
+    emit: Callable[[Any], None] | None = None
+    host: CallHost | None = None
 
 
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -200,7 +214,9 @@ class CallState:
         id: The call's id.
         made_call: The call as data, as a batch got it or once something has asked for it by `call`.
         request: The user and the model that the call runs for.
-        services: The services that calls share.
+        runtime: What the calls of a registry share.
+        snapshot: The tools and callbacks.
+        settings: What the host has set.
         depth: The number of calls that enclose this one.
         made_context: The call's context, once something has asked for it by `context`.
         index: The call's place in its batch, from 0.
@@ -260,13 +276,21 @@ class CallState:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(
-        self, name: Any, raw: Any, call_id: str, context: ReadonlyContext | ToolContext, services: CallServices
+    def __init__(  # noqa: PLR0913, PLR0917  what each call has
+        self,
+        name: Any,
+        raw: Any,
+        call_id: str,
+        context: ReadonlyContext | ToolContext,
+        snapshot: Snapshot,
+        settings: Settings,
     ) -> None:
         self.name = name
         self.raw = raw
         self.id = call_id
-        self.services = services
+        self.runtime = snapshot.runtime
+        self.snapshot = snapshot
+        self.settings = settings
         self.made_call: ToolCall | None = None
         self.result = self.error = self.since = self.around = self.scheduler = self.parent = self.asking = None
         if isinstance(context, ToolContext):
@@ -276,9 +300,11 @@ class CallState:
             self.request, self.made_context, self.depth = context, None, 0
 
     @classmethod
-    def of(cls, call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
+    def of(
+        cls, call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: Snapshot, settings: Settings
+    ) -> CallState:
         """The state of a call that is there as data."""
-        state = cls(call.name, call.arguments, call.id, context, services)
+        state = cls(call.name, call.arguments, call.id, context, snapshot, settings)
         state.made_call = call
         return state
 
@@ -315,11 +341,15 @@ class CallState:
         """The context that the call's tool and callbacks get, made when something asks for it."""
         made = self.made_context
         if made is None:
-            services, request = self.services, self.request
-            values = {} if request.values is None else request.values
-            provided = _NO_SERVICES if services.provided is None else services.provided
+            request, provided = self.request, self.runtime.provided
             made = ToolContext(
-                request, self.id, self.name, values, provided, offered=services.tools, host=services.host
+                request,
+                self.id,
+                self.name,
+                {} if request.values is None else request.values,
+                _NO_SERVICES if provided is None else provided,
+                offered=self.snapshot.tools,
+                host=self.settings.host,
             )
             made.depth, made.internals.frame = self.depth, self
             if self.since is not None and self.tool is not None and (limit := time_limit(self, self.tool)) is not None:
@@ -330,7 +360,7 @@ class CallState:
 
 def time_limit(state: CallState, tool: Tool) -> float | None:
     """The time limit of the call in seconds."""
-    limit, longest = tool.policy.timeout, state.services.longest
+    limit, longest = tool.policy.timeout, state.settings.longest
     if limit is None:
-        limit = state.services.limits.timeout
+        limit = state.settings.limits.timeout
     return limit if longest is None else longest if limit is None else min(limit, longest)

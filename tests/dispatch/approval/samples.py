@@ -1,4 +1,4 @@
-"""Tools, requests and services for the tests of approval."""
+"""Tools, requests and states for the tests of approval."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from pegboard.approval import MemoryGrants, PendingCall, tool_key
 from pegboard.dispatch.approval.pending import ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import asking_of
-from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.json import json_text
-from pegboard.threads import WorkerPool
 from pegboard.tools.spec import DEFAULT_LIMITS
 
 NOW = 1_700_000_000.0
@@ -51,25 +50,20 @@ def resumed(pending, answer, grants=None):
     return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"), None)
 
 
-def call_services(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
+def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
+    """What calls share: the snapshot and the settings."""
+    grants = MemoryGrants() if grants is None else grants
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
-    return CallServices(
-        a_tool,
-        WorkerPool(),
-        limits=limits,
-        current=CurrentPermissions(changes.pop("permissions", Permissions(rules))),
-        grants=MemoryGrants() if grants is None else grants,
-        approvals=approvals or ApprovalQueue(),
-        approver=approver,
-        **changes,
-    )
+    current = CurrentPermissions(changes.pop("permissions", Permissions(rules)))
+    snapshot = Snapshot(Runtime(grants=grants, approvals=approvals or ApprovalQueue()), a_tool)
+    return snapshot, Settings(limits, current, approver, **changes)
 
 
-def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
+def a_work(shared, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
     """The state of a call before the rules decide."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
-    state = CallState.of(ToolCall(tool.name, {}, call_id), context, services)
+    state = CallState.of(ToolCall(tool.name, {}, call_id), context, *shared)
     context.internals.frame = state
     state.tool, state.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
     return state

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, call_services
+from dispatch.approval.samples import a_request, a_tool, shared_by_calls
 from pegboard import (
     Always,
     Approver,
@@ -33,26 +33,27 @@ def context(session="s", user=None):
     return ToolContext(ReadonlyContext(session=session, user=user))
 
 
-def put(services, request, context, **options):
-    """Queues a request for the approver of the services."""
-    approver = services.approver
+def put(shared, request, context, **options):
+    """Queues a request for the approver of the settings."""
+    snapshot, settings = shared
+    approver, runtime = settings.approver, snapshot.runtime
     approvers = approver if isinstance(approver, list | tuple) else () if approver is None else (approver,)
-    facts = {"covered": lambda: False, "grants": services.grants, "seconds": services.limits.approval_timeout}
-    return services.approvals.ask(request, context, approvers, **facts | options)
+    facts = {"covered": lambda: False, "grants": runtime.grants, "seconds": settings.limits.approval_timeout}
+    return runtime.approvals.ask(request, context, approvers, **facts | options)
 
 
 def asked(approver, request=None, **options):
     """The result of one request; checks that it leaves nothing behind."""
-    services = call_services(approver, **options)
+    shared = shared_by_calls(approver, **options)
 
     async def main():
         before = asyncio.all_tasks()
         try:
-            return await put(services, request or a_request(), context())
+            return await put(shared, request or a_request(), context())
         finally:
             assert asyncio.all_tasks() == before
-            assert services.approvals.waiting() == ()
-            assert services.approvals._approvers.is_idle
+            assert shared[0].runtime.approvals.waiting() == ()
+            assert shared[0].runtime.approvals._approvers.is_idle
 
     return asyncio.run(main())
 
@@ -98,9 +99,9 @@ class Person:
         self._answers[name].set_result(answer)
 
 
-def ask(services, name, *, session="s", user=None, covered=lambda: False):
+def ask(shared, name, *, session="s", user=None, covered=lambda: False):
     request = a_request(name)
-    return asyncio.create_task(put(services, request, context(session, user), covered=covered))
+    return asyncio.create_task(put(shared, request, context(session, user), covered=covered))
 
 
 # The approver -------------------------------------------------------------------------------------------------------
@@ -142,9 +143,9 @@ async def test_a_plain_approver_may_block():
         assert free.wait(60)
         return Once()
 
-    services = call_services(approver)
+    shared = shared_by_calls(approver)
 
-    task = ask(services, "delete")
+    task = ask(shared, "delete")
     await asyncio.sleep(0)
     free.set()
     assert (await task)[0] == Once()
@@ -223,16 +224,16 @@ def test_the_person_sees_a_preview():
 
 
 async def test_what_is_covered_already_isnt_asked():
-    services = call_services(lambda *_: pytest.fail("asked"))
-    assert (await ask(services, "delete", covered=lambda: True))[0] == Once()
+    shared = shared_by_calls(lambda *_: pytest.fail("asked"))
+    assert (await ask(shared, "delete", covered=lambda: True))[0] == Once()
 
 
 async def test_rules_that_fail_cover_nothing(logged):
     def covered():
         raise OSError("the store is gone")
 
-    services = call_services(lambda *_: Reject())
-    answer, _ = await ask(services, "delete", covered=covered)
+    shared = shared_by_calls(lambda *_: Reject())
+    answer, _ = await ask(shared, "delete", covered=covered)
     assert [who for who, _ in logged()] == ["the permission rules"]
     assert answer == Reject()
 
@@ -275,19 +276,19 @@ def test_always_counts_once_if_the_store_fails(logged):
 async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     """What isn't covered, or is in another session, still waits."""
     person, grants = Person(), MemoryGrants()
-    services = call_services(person, grants=grants)
+    shared = shared_by_calls(person, grants=grants)
     tasks = {
-        "one": ask(services, "one"),
-        "two": ask(services, "two", covered=lambda: bool(granted(grants, tool="one"))),
-        "three": ask(services, "three"),
-        "other": ask(services, "other", session="t", covered=lambda: bool(granted(grants, tool="one"))),
+        "one": ask(shared, "one"),
+        "two": ask(shared, "two", covered=lambda: bool(granted(grants, tool="one"))),
+        "three": ask(shared, "three"),
+        "other": ask(shared, "other", session="t", covered=lambda: bool(granted(grants, tool="one"))),
     }
     await person.sees(*tasks)
     person.answers("one", Always())
     assert (await tasks["one"])[0] == Always()
     assert (await tasks["two"])[0] == Once()
     assert person.cancelled == ["two"]
-    assert [request.call.name for request in services.approvals.waiting()] == ["three", "other"]
+    assert [request.call.name for request in shared[0].runtime.approvals.waiting()] == ["three", "other"]
     person.answers("three", Once())
     person.answers("other", Once())
     await asyncio.gather(*tasks.values())
@@ -306,8 +307,8 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
 async def test_reject_rejects_what_waits_in_this_session(answer, own, others, settled):
     """And no other answer settles another request; users without a session don't share one."""
     person = Person()
-    services = call_services(person)
-    one, two = ask(services, "one", **own), ask(services, "two", **others)
+    shared = shared_by_calls(person)
+    one, two = ask(shared, "one", **own), ask(shared, "two", **others)
     await person.sees("one", "two")
     person.answers("one", answer)
     assert (await one)[0] == answer
@@ -333,8 +334,8 @@ def test_a_later_answer_to_another_request_does_not_change_an_answer():
         nonlocal loop, started
         loop, started = asyncio.get_running_loop(), asyncio.Event()
         person, grants = Person(), Slow()
-        services = call_services(person, grants=grants)
-        tasks = {name: ask(services, name) for name in ("one", "two", "three")}
+        shared = shared_by_calls(person, grants=grants)
+        tasks = {name: ask(shared, name) for name in ("one", "two", "three")}
         await person.sees(*tasks)
         person.answers("one", Always())
         await started.wait()
@@ -365,8 +366,8 @@ def test_a_hanging_store_delays_an_answer_by_the_approval_timeout_at_most():
 async def test_requests_rejected_along_are_rejected_first():
     """The rejection itself may end the turn, and they would be skipped."""
     person, order = Person(), []
-    services = call_services(person)
-    tasks = [ask(services, name) for name in ("one", "two", "three")]
+    shared = shared_by_calls(person)
+    tasks = [ask(shared, name) for name in ("one", "two", "three")]
     for name, task in zip(("one", "two", "three"), tasks, strict=True):
         task.add_done_callback(lambda _, name=name: order.append(name))
     await person.sees("one", "two", "three")
@@ -380,8 +381,8 @@ async def test_requests_rejected_along_are_rejected_first():
 
 async def test_a_terminal_gets_one_request_at_a_time():
     person = Person(one_at_a_time=True)
-    services = call_services(person)
-    tasks = [ask(services, name, session=name) for name in ("one", "two", "three")]
+    shared = shared_by_calls(person)
+    tasks = [ask(shared, name, session=name) for name in ("one", "two", "three")]
     for name in ("one", "two", "three"):
         await person.sees(name)
         assert person.shown[-1] == name
@@ -403,29 +404,29 @@ async def test_a_bound_method_is_one_approver():
             return Once()
 
     terminal, approvals = Terminal(), ApprovalQueue()
-    several = [call_services(terminal.ask, approvals=approvals) for _ in range(4)]
-    await asyncio.gather(*(ask(services, "delete", session=str(n)) for n, services in enumerate(several)))
+    several = [shared_by_calls(terminal.ask, approvals=approvals) for _ in range(4)]
+    await asyncio.gather(*(ask(shared, "delete", session=str(n)) for n, shared in enumerate(several)))
     assert terminal.most == 1
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
 async def test_a_request_settled_in_the_queue_is_never_shown(answer, outcome):
     person, grants = Person(one_at_a_time=True), MemoryGrants()
-    services = call_services(person, grants=grants)
-    tasks = [ask(services, name, covered=lambda: bool(granted(grants, tool="one"))) for name in ("one", "two", "three")]
+    shared = shared_by_calls(person, grants=grants)
+    tasks = [ask(shared, name, covered=lambda: bool(granted(grants, tool="one"))) for name in ("one", "two", "three")]
     await person.sees("one")
     person.answers("one", answer)
     assert [result for result, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
     assert person.shown == ["one"]
-    assert services.approvals._approvers.is_idle
+    assert shared[0].runtime.approvals._approvers.is_idle
 
 
 @pytest.mark.parametrize("answered", [True, False])
 async def test_the_time_of_a_queued_request_counts_from_the_last_answer(answered, monkeypatch):
     """A person who answers has the whole time for each; one who doesn't is waited for only once."""
     person, approvals, clock = Person(one_at_a_time=True), ApprovalQueue(), time.monotonic
-    one = ask(call_services(person, approvals=approvals), "one")
-    two = ask(call_services(person, approvals=approvals, seconds=600), "two", session="t")
+    one = ask(shared_by_calls(person, approvals=approvals), "one")
+    two = ask(shared_by_calls(person, approvals=approvals, seconds=600), "two", session="t")
     await person.sees("one")
     waiting = list(approvals._entries)[1]
     before = waiting.since
@@ -451,15 +452,15 @@ async def test_a_terminal_that_still_shows_a_request_gets_no_other():
         free.wait(60)
         return Once()
 
-    services = call_services(terminal, seconds=0.05)
-    one = ask(call_services(terminal, approvals=services.approvals), "one")
+    shared = shared_by_calls(terminal, seconds=0.05)
+    one = ask(shared_by_calls(terminal, approvals=shared[0].runtime.approvals), "one")
     await asyncio.to_thread(begun.wait, 60)
     one.cancel()
     with pytest.raises(CallError, match="no answer came"):
-        await ask(services, "two")
+        await ask(shared, "two")
     assert shown == ["one"]
     free.set()
-    assert (await ask(call_services(terminal, approvals=services.approvals), "three"))[0] == Once()
+    assert (await ask(shared_by_calls(terminal, approvals=shared[0].runtime.approvals), "three"))[0] == Once()
     assert shown == ["one", "three"]
 
 
@@ -475,11 +476,11 @@ async def test_a_request_cancelled_before_its_thread_starts_releases_the_lock(mo
     def other(request, context):
         raise AssertionError("no thread is free for it")
 
-    one = ask(call_services(terminal, approvals=approvals), "one")
+    one = ask(shared_by_calls(terminal, approvals=approvals), "one")
     await asyncio.to_thread(begun.wait, 60)
     for _ in range(2):
         with pytest.raises(CallError, match="no answer came"):
-            await ask(call_services(other, approvals=approvals, seconds=0.02), "two", session="t")
+            await ask(shared_by_calls(other, approvals=approvals, seconds=0.02), "two", session="t")
     free.set()
     await one
     assert approvals._approvers.is_idle
@@ -538,8 +539,8 @@ def test_of_several_approvers_the_first_that_has_an_answer_counts(approvers, nam
 async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     """Whether it is shown or queued; the others go on."""
     person = Person(one_at_a_time=one_at_a_time)
-    services = call_services(person)
-    one, two, three = (ask(services, name, session=name) for name in ("one", "two", "three"))
+    shared = shared_by_calls(person)
+    one, two, three = (ask(shared, name, session=name) for name in ("one", "two", "three"))
     await person.sees("one")
     two.cancel()
     one.cancel()
@@ -549,8 +550,8 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     await person.sees("three")
     person.answers("three", Once())
     assert (await three)[0] == Once()
-    assert services.approvals.waiting() == ()
-    assert services.approvals._approvers.is_idle
+    assert shared[0].runtime.approvals.waiting() == ()
+    assert shared[0].runtime.approvals._approvers.is_idle
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -579,10 +580,10 @@ async def test_an_approver_that_does_not_end_is_abandoned(monkeypatch):
             except asyncio.CancelledError:
                 continue
 
-    services = call_services(stubborn, seconds=0.02)
+    shared = shared_by_calls(stubborn, seconds=0.02)
     with pytest.raises(CallError, match="no answer came"):
-        await ask(services, "delete")
-    assert services.approvals.waiting() == ()
+        await ask(shared, "delete")
+    assert shared[0].runtime.approvals.waiting() == ()
     free.set()
 
 
@@ -599,10 +600,10 @@ def test_requests_of_several_loops_are_settled_together():
         return Reject() if request.call.name == "n0" else await asyncio.get_running_loop().create_future()
 
     def state(name):
-        services = call_services(approver, approvals=approvals, grants=grants)
+        shared = shared_by_calls(approver, approvals=approvals, grants=grants)
 
         async def main():
-            answers.append((await ask(services, name))[0])
+            answers.append((await ask(shared, name))[0])
 
         asyncio.run(main())
 
@@ -615,10 +616,10 @@ def test_requests_of_several_loops_are_settled_together():
 def test_a_request_of_a_closed_loop_is_ignored():
     approvals = ApprovalQueue()
     loop = asyncio.new_event_loop()
-    services = call_services(never, approvals=approvals)
+    shared = shared_by_calls(never, approvals=approvals)
 
     async def start():
-        return ask(services, "lost"), asyncio.current_task()
+        return ask(shared, "lost"), asyncio.current_task()
 
     task, _ = loop.run_until_complete(start())
     loop.run_until_complete(asyncio.sleep(0))
@@ -627,7 +628,7 @@ def test_a_request_of_a_closed_loop_is_ignored():
     assert len(approvals.waiting()) == 1
 
     async def main():
-        return await ask(call_services(lambda *_: Reject(), approvals=approvals), "two")
+        return await ask(shared_by_calls(lambda *_: Reject(), approvals=approvals), "two")
 
     assert asyncio.run(main())[0] == Reject()
     for each in left:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from dispatch.approval.samples import a_tool, a_work, approved, call_services, consumed
+from dispatch.approval.samples import a_tool, a_work, approved, consumed, shared_by_calls
 from pegboard import CallError, Later, Once, PendingCalls, ReadonlyContext, Reject
 from pegboard.approval import MemoryGrants
 from pegboard.dispatch.approval.pending import match_answers
@@ -49,7 +49,7 @@ class Host(RuleBasedStateMachine):
         return approver
 
     def a_call(self, path, approver=None):
-        return a_work(call_services(approver, grants=self.grants), self.tool, {"path": path})
+        return a_work(shared_by_calls(approver, grants=self.grants), self.tool, {"path": path})
 
     def attempt(self, state):
         """As the stage `run`: the last check, then the handler."""

@@ -10,8 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.results import error_result, read_out, result_of
-from pegboard.dispatch.run import drain, drain_async
+from pegboard.dispatch.results import drain, drain_async, error_result, read_out, result_of
 from pegboard.errors import tuple_of
 from pegboard.json import json_problems
 from pegboard.schema.converter import read_by, read_record, tagged

@@ -1,4 +1,4 @@
-"""Executors, which run tools elsewhere, and `LocalExecutor`, which serves their requests.
+"""Executors, which run tools elsewhere.
 
 An `Executor` receives an `ExecutionRequest` and returns an `ExecutionResponse`. A `ToolExecutor` also receives the tool
 and the call's context (`ExecutorCall`), so that a tool that runs elsewhere can still report progress, ask for
@@ -7,17 +7,16 @@ permissions, call other tools and use its memory and artifacts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from inspect import Parameter, signature
 from operator import attrgetter
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define, field
 
 from pegboard.callbacks import maybe_await
-from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
 from pegboard.dispatch.approve import asking_of, new_deadline
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
@@ -26,25 +25,19 @@ from pegboard.dispatch.executors.execution import (
     PermissionRequired,
     emitted_from_json,
 )
-from pegboard.dispatch.find import not_offered, unknown
-from pegboard.dispatch.locks import LockManager
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.stages import DispatchHost, run_call
-from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions, time_limit
-from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
-from pegboard.json import StructureError, digest_of, problem
-from pegboard.schema.converter import JsonRecord, read_record
+from pegboard.dispatch.state import CallState, time_limit
+from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
+from pegboard.json import StructureError, problem
+from pegboard.schema.converter import read_record
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import Actions, CallError, Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
 from pegboard.tools.handler import Handler, opened
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.stores import CallArtifacts, CallMemory, MemoryEntry
 from pegboard.tools.tool import Tool
-from pegboard.tools.typed import tools_from
 from pegboard.toolsets.toolset import close_all
-from pegboard.typing import JsonObject, JsonSchema
+from pegboard.typing import JsonObject
 
 # Executors ---------------------------------------------------------------------------------------------------------
 
@@ -239,16 +232,12 @@ def _as_json(answer: Any) -> Any:
 # One call ------------------------------------------------------------------------------------------------------------
 
 
-async def run_remote(
-    find: Callable[[str], Awaitable[Any]], state: CallState, arguments: Mapping[str, Any], limit: float | None
-) -> ToolResult:
+async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: float | None) -> ToolResult:
     """Runs a call in its tool's executor, within its time limit, and returns the tool's result.
 
     The executor may come from a plugin and isn't trusted.
 
     Args:
-        find: Returns the executor of a name, loading its plugin first. Raises `LookupError` with a hint if there is
-            none.
         state: The call: found, validated and permitted.
         arguments: Those of this attempt.
         limit: The seconds that the call may take; a retry gets what earlier attempts have left.
@@ -262,8 +251,8 @@ async def run_remote(
     """
     tool = state.tool
     assert tool is not None
-    executor = await _found(find, tool)
-    policy, limits = tool.policy, state.services.limits
+    executor = await _found(state, tool)
+    policy, limits = tool.policy, state.settings.limits
     request = ExecutionRequest.of_call(
         tool.name,
         arguments,
@@ -300,9 +289,10 @@ async def run_remote(
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
-    name = tool.policy.executor
+async def _found(state: CallState, tool: Tool) -> Any:
+    name, find = tool.policy.executor, state.runtime.executor
     assert name is not None
+    assert find is not None
     try:
         return await find(name)
     except LookupError as error:
@@ -317,7 +307,7 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
 
     A `ToolExecutor` may queue a call, at most for its limit, and start up before the limit counts.
     """
-    seconds, grace, whole = call.request.timeout, state.services.limits.grace, time_limit(state, call.tool)
+    seconds, grace, whole = call.request.timeout, state.settings.limits.grace, time_limit(state, call.tool)
     if hasattr(executor, "execute_tool"):
         starting = getattr(executor, "start_seconds", _START_SECONDS)
         answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + starting
@@ -353,171 +343,3 @@ async def close_executors(executors: Mapping[str, Any]) -> None:
     """Closes each executor that can be closed; one that fails or hangs doesn't prevent closing the others."""
     for failure in await close_all(executors.values(), "aclose"):
         log_failure("closing an executor", failure)
-
-
-# LocalExecutor -------------------------------------------------------------------------------------------------------
-
-
-@frozen
-class ToolInfo(JsonRecord):
-    """Description of a tool, as a model needs it.
-
-    Attributes:
-        name: The tool's name.
-        description: For the model.
-        input_schema: The JSON Schema of its arguments.
-    """
-
-    name: str
-    description: str
-    input_schema: JsonSchema
-
-
-class LocalExecutor:
-    """Executor that runs tools in this process; serves the requests of a host elsewhere.
-
-    A call is validated, checked against permissions, run and shaped as in a registry. There is no user to ask here: a
-    call that asks is answered with `permission_required`. Once that is granted, the request is sent again with its
-    `approval`, which is valid only for this tool and these arguments.
-
-    Args:
-        tools: The tools.
-        active: The names of the tools that may be run, in order; `None` is all, `[]` none. May be set later.
-        permissions: The rules of what is allowed, asked or denied.
-        limits: The limits of a call.
-        executors: The executors, by name, of tools that set one; closed together with this one.
-
-    Attributes:
-        active: As given.
-        name: `"local"`.
-    """
-
-    name: Final = "local"
-
-    def __init__(
-        self,
-        tools: Iterable[Any],
-        active: Sequence[str] | None = None,
-        *,
-        permissions: Permissions = DEFAULT_PERMISSIONS,
-        limits: Limits = DEFAULT_LIMITS,
-        executors: Mapping[str, Executor | ToolExecutor] | None = None,
-    ) -> None:
-        self._tools: Final = {tool.name: tool for given in tools for tool in tools_from(given, foreign=True)}
-        self.active = active
-        self._executors: Final = dict(executors or {})
-        self._services: Final = CallServices(
-            self._find,
-            limits=attrs.evolve(limits, repair=False),  # the caller's registry has tried that
-            locks=LockManager(limits.max_concurrency),
-            current=CurrentPermissions(permissions, are_own=True),
-            remote=partial(run_remote, self._executor),
-        )
-
-    def tools(self) -> tuple[ToolInfo, ...]:
-        """The tools that may be run: in the order of `active`, without duplicates, else by name."""
-        listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
-        specs = (self._tools[name].spec for name in listed if name in self._tools)
-        return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
-
-    async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
-        """Runs one call.
-
-        Raises:
-            FatalToolError: The tool ends the turn.
-            ValueError: The request's confirmation is invalid.
-            asyncio.CancelledError: The caller was cancelled.
-        """
-        limits = self._services.limits
-        if request.expose_errors:
-            limits = attrs.evolve(limits, expose_errors=True)
-        host = _Host(approvals=request.approvals)
-        context = request.context(host=host)
-        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, approver=host.answer)
-        state = CallState(request.tool, request.arguments, request.call_id, context, services)
-        await run_call(state)
-        if state.fatal is not None:
-            raise state.fatal
-        if host.required is not None:
-            return ExecutionResponse(permission_required=host.required)
-        assert state.result is not None
-        return ExecutionResponse.of_result(state.result, context)
-
-    async def aclose(self) -> None:
-        """Closes the executors and the thread pools."""
-        await close_executors(self._executors)
-        self._services.threads.close()
-        self._services.tool_threads.close()
-
-    async def _executor(self, name: str) -> Executor | ToolExecutor:
-        if name not in self._executors:
-            raise LookupError(not_provided("executors", name, self._executors))
-        return self._executors[name]
-
-    def _find(self, name: str) -> Tool:
-        available = [info.name for info in self.tools()]
-        if name in available:
-            return self._tools[name]
-        raise not_offered(name, available) if name in self._tools else unknown(name, available)
-
-
-# The host of a running call -------------------------------------------------------------------------------------------
-
-
-@define(eq=False)
-class _Host(DispatchHost):
-    """Host and approver of one call, which asks no one and records the permission that is missing.
-
-    Attributes:
-        approvals: The approvals that were granted.
-        required: The permission that must be granted before the call can run, or `None`.
-    """
-
-    approvals: Sequence[str] = field(kw_only=True)
-    required: PermissionRequired | None = field(default=None, init=False)
-
-    async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
-        """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""
-        name, about_call = request.call.name, request.subject == "call"
-        asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
-        approval = request.digest if about_call else digest_of(asked)
-        if approval in self.approvals:
-            return Once()
-        always = request.always if about_call else request.wider
-        facts = {**request.metadata, "reason": request.reason, "always": list(always)}
-        description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
-        if preview is not None:
-            description = preview.summary
-            facts |= {"details": preview.details} if preview.details else {}
-        required = PermissionRequired(request.permission, request.patterns, description, facts, approval)
-        self.required = self.required or required
-        return Later()
-
-    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """Refuses: there is no user to ask here.
-
-        Raises:
-            ToolError: Always.
-        """
-        del payload
-        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
-
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        """Refuses likewise."""
-        del payload, kept, request
-        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't wait for it here.")
-
-    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        return {name: value for name, value in super().inherited(context).items() if name == "permissions"}
-
-    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool of the executor inside this call, with the approvals of this one.
-
-        Raises:
-            CallError: `confirmation_required`: it has to be allowed first.
-            FatalToolError: It ends the turn.
-        """
-        result = await super().call(context, name, arguments)
-        if self.required is not None:
-            raise CallError("confirmation_required", f"{context.tool} needs the permission {self.required.permission}.")
-        return result
