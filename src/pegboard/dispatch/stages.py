@@ -297,7 +297,7 @@ def _state_of(context: ToolContext) -> CallState:
 
 @define(eq=False)
 class DispatchHost:
-    """Implementation of `CallHost`, by which the contexts of calls reach dispatch."""
+    """The host of the contexts of calls, by which they reach dispatch."""
 
     async def ask(
         self,

@@ -17,7 +17,7 @@ from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import CallHost, ReadonlyContext, ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Settings:
     longest: float | None = None
     instructions: str | None = None
     emit: Callable[[Any], None] | None = None
-    host: CallHost | None = None
+    host: Any = None
 
 
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
 
 from attrs import Factory, define, field, frozen
 
@@ -101,45 +101,6 @@ class DisplayUpdate(SayableRecord):
     facts: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
-class CallHost(Protocol):
-    """Interface of a running call to its host, which `dispatch` implements."""
-
-    async def ask(
-        self,
-        context: ToolContext,
-        permission: str,
-        patterns: Sequence[str],
-        always: Sequence[str],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        """Returns if the call may go on; raises if not."""
-        ...
-
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
-        ...
-
-    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """A person's answer to `hint`."""
-        ...
-
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        """Ends the call until `hint` is answered."""
-        ...
-
-    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        """The options for batches and turns that this call runs."""
-        ...
-
-    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool inside this call."""
-        ...
-
-    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Runs `work` in the background after the call's first result; returns the operation's id."""
-        ...
-
-
 @define(eq=False)
 class CallInternals:
     """Internal state of the host in the context of a running call.
@@ -188,7 +149,8 @@ class ToolContext:
         listener: Called with each `Progress`, `DisplayUpdate` and partial result as it happens, in the call's event
             loop; must not raise.
         offered: The tools of the request that the call answers, each a `Tool`.
-        host: Runs the call, and handles `ask`, `call` and so on.
+        host: Runs the call: has `ask`, `allows`, `request_confirmation`, `suspend`, `inherited`, `call`, `background`,
+            with all arguments of the methods below, after the context. `None` in a context made by hand.
         cancelled: Whether the call was cancelled or has timed out, while its thread may still run.
         deadline: The end of the call's time limit, in seconds of `time.monotonic()`, or `None`.
         confirmation: A person's answer before the call was run again, or `None`; in a test, the answer to give.
@@ -205,7 +167,7 @@ class ToolContext:
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[Any] = field(default=(), repr=False)
-    host: CallHost | None = field(default=None, repr=False)
+    host: Any = field(default=None, repr=False)
     cancelled: bool = False
     deadline: float | None = None
     confirmation: Confirmation | None = None
@@ -337,9 +299,9 @@ class ToolContext:
         Raises:
             LookupError: The call has no host: the context was made by hand.
         """
-        if self.host is None:
-            raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
-        self.host.suspend(self, hint, payload, kept, request)
+        if self.host is not None:
+            self.host.suspend(self, hint, payload, kept, request)  # which always raises
+        raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
 
     def inherited(self) -> Mapping[str, Any]:
         """The options to pass to batches and turns that this call runs: `run_turn(..., **context.inherited())`.
