@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -112,12 +113,8 @@ def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
     return dict(arguments)
 
 
-INVALID: Final = "INVALID_JSON"
-"""The key of arguments that weren't a JSON object."""
-
-MOST_INVALID: Final = 2_000
-"""Characters of invalid arguments that are sent: enough for the model to see the fault."""
-
+INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
+MOST_INVALID: Final = 2_000  # characters of invalid arguments that are sent: enough for the model to see the fault
 _NO_JSON: Final = "arguments that aren't JSON"
 
 
@@ -136,18 +133,11 @@ def arguments_object(call: ToolCall) -> JsonObject:
     text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else encodable_text(given)
     cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     parsed = parsed_object(text)
-    if parsed is None and text.lstrip().startswith('"'):
-        parsed = _encoded_twice(text)
+    if parsed is None and text.lstrip().startswith('"'):  # encoded twice: with `coerce`, the call ran with the object
+        with suppress(ValueError):
+            inner: Any = strict_json(text.encode())
+            parsed = parsed_object(inner) if inner.lstrip().startswith("{") else None
     return {INVALID: cut} if parsed is None else parsed
-
-
-def _encoded_twice(text: str) -> JsonObject | None:
-    """The object in a JSON text that is a string: with `coerce`, the call ran with it."""
-    try:
-        inner: Any = strict_json(text.encode())
-    except ValueError:
-        return None
-    return parsed_object(inner) if isinstance(inner, str) and inner.lstrip().startswith("{") else None
 
 
 def parsed_object(text: str) -> JsonObject | None:
@@ -389,10 +379,8 @@ class State(MutableMapping[str, Any]):
 
     def _json_changes(self) -> Iterator[tuple[str, Any]]:
         for key, value in self._changes().items():
-            if value is REMOVED:
-                yield key, value
-            elif not _faults(key, value):
-                yield key, plain_copy(value, MAX_DEPTH, [MAX_VALUES])
+            if value is REMOVED or not _faults(key, value):
+                yield key, value if value is REMOVED else plain_copy(value, MAX_DEPTH, [MAX_VALUES])
 
 
 _CONTAINERS: Final = (dict, list, tuple, set)

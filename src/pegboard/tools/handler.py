@@ -268,20 +268,22 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
 
     `structures` has the hooks of the arguments by key, and `rest` the hook of the values of `**kwargs`.
     """
-    injects, rest_of = signature.injects, _rest_of(signature)
+    injects, defaults = signature.injects, signature.defaults
+    names = {each.key: each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
+    takes_rest = len(names) < len(signature.visible)
+    reserved = signature.taken.union(names.values())  # bound, hidden and renamed ones
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
     takes = [each for each in signature.parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL]
     positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
-    names = {each.key: each.name for each in signature.visible if each.key != each.name}
-    defaults = signature.defaults
-    if not (structures or rest_of or injects or its_context or positional or names or defaults):
+    renamed = {key: name for key, name in names.items() if key != name}
+    if not (structures or takes_rest or injects or its_context or positional or renamed or defaults):
         return lambda _context, arguments: ((), arguments)
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        values, hooks, name = dict(arguments), structures, ""
-        if rest_of is not None:
-            others = rest_of(values)
-            hooks = structures if rest is None else {**dict.fromkeys(others, rest), **structures}
+        values, name = dict(arguments), ""
+        if takes_rest and (taken := (values.keys() - names.keys()) & reserved):
+            raise StructureError("unknown key", (min(taken),))
+        hooks = structures if rest is None else {**dict.fromkeys(values.keys() - names.keys(), rest), **structures}
         try:
             for name, structure in hooks.items():
                 if name in values:
@@ -290,8 +292,8 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             from pegboard.schema.conversion import as_structure_error  # already loaded, as its hooks are
 
             raise as_structure_error(error, name) from None
-        if names or defaults:
-            values = {names.get(key, key): value for key, value in values.items()}
+        if renamed or defaults:
+            values = {renamed.get(key, key): value for key, value in values.items()}
             values |= {name: make() for name, make in defaults.items() if name not in values}
         if injects:
             values.update(filled(injects, context))
@@ -300,23 +302,6 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
         return (_positional_args(positional, values) if positional else ()), values
 
     return bind
-
-
-def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
-    """A function for the names that `**kwargs` takes, which refuses bound and hidden ones; `None` without it."""
-    bound = [each for each in signature.visible if each.kind is not Kind.VAR_KEYWORD]
-    if len(bound) == len(signature.visible):
-        return None
-
-    named, reserved = {each.key for each in bound}, signature.taken.union(each.name for each in bound)
-
-    def rest_of(values: Mapping[str, Any]) -> set[str]:
-        names = values.keys() - named
-        if taken := names.intersection(reserved):
-            raise StructureError("unknown key", (min(taken),))
-        return names
-
-    return rest_of
 
 
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:

@@ -68,18 +68,15 @@ def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
     if get_origin(annotation) is Annotated:
         kind, *markers = get_args(annotation)
-        return _without_none(kind) if _INJECTED in markers else injected_kind(kind)
+        if _INJECTED not in markers:
+            return injected_kind(kind)
+        kinds = [each for each in _members(kind) if each is not type(None)]
+        return kinds[0] if len(kinds) == 1 else kind  # `Database` of `Database | None`
     return next((kind for each in _members(annotation) if (kind := injected_kind(each)) is not None), None)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType) else ()
-
-
-def _without_none(kind: Any) -> Any:
-    """`Database` of `Database | None`."""
-    kinds = [each for each in _members(kind) if each is not type(None)]
-    return kinds[0] if len(kinds) == 1 else kind
 
 
 ServiceScope: TypeAlias = Literal["call", "registry"]
@@ -91,18 +88,11 @@ _STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWO
 
 @frozen(eq=False)
 class _Provided:
-    """A service as the host provides it.
-
-    Attributes:
-        kind: The type that it is provided for.
-        value: The value, without a factory.
-        make: The factory: the context -> the value, an awaitable of it, or a context manager; or `None`.
-        scope: The lifetime of the factory's instances.
-    """
+    """A service as the host provides it: a value or a factory."""
 
     kind: Any
     value: Any = None
-    make: Callable[[_Context], Any] | None = None
+    make: Callable[[_Context], Any] | None = None  # gives the value, an awaitable of it, or a context manager
     scope: ServiceScope = "call"
 
     @property
@@ -213,8 +203,8 @@ def _not_open_error(provided: _Provided) -> MissingServiceError:
 
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a function with its arguments off the event loop
 CLOSE_SECONDS: Final = 10.0  # the time limit for closing one service
+# The services whose factories are running here, the innermost last:
 _opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
-"""The services whose factories are running here, the innermost last."""
 
 
 class _GivenUpError(Exception):
@@ -389,8 +379,8 @@ class ServiceContainer:
 class _Shared:
     """State that layered services share."""
 
-    of_plugins: Callable[[str], _Provided | None] = lambda _: None
-    packages: Callable[[str], Sequence[str]] = lambda _: ()
+    of_plugins: Callable[[str], _Provided | None]
+    packages: Callable[[str], Sequence[str]]
     lock: Any = field(factory=threading.RLock)
     opened: ServiceContainer | None = None
     defaults: dict[Any, Any] = field(factory=dict[Any, Any])
@@ -466,17 +456,14 @@ class Services:
 
     def find(self, kind: Any) -> _Provided | None:
         """The entry for this type: for exactly this type, for its only provided subclass, or by a plugin."""
-        found = self._provided.get(kind)
-        if found is not None:
+        if (found := self._provided.get(kind)) is not None:
             return found
         below = [each for each in self._provided if isinstance(each, type) and kind in each.__mro__]
         if len(below) > 1:
             names = ", ".join(sorted(map(name_of_kind, below)))
             what = f"several services are a {name_of_kind(kind)}: {names}; ask for one of them"
             raise MissingServiceError(what, kind=kind)
-        if below:
-            return self._provided[below[0]]
-        return self._shared.of_plugins(path_of_kind(kind))
+        return self._provided[below[0]] if below else self._shared.of_plugins(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if needed; raises as its factory does."""

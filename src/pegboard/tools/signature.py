@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import collections.abc
 import functools
 import inspect
 import sys
 import types
 import typing
-from collections import Counter
+from collections import Counter, abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
@@ -206,7 +205,7 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     if not method and _lacks_instance(function, raw):
         what, hint = "it is a method without its instance, which no model can give.", "Take it from an instance."
         raise DefinitionError(what, tool=tool, parameter=next(iter(raw.parameters), ""), hint=hint)
-    bound = _bound_names(function)
+    _, bound = without_partials(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     _check_wrappers(function, written, tool, method=method)
     parameters = tuple(_parameter(each, function, tool) for each in written)
@@ -359,13 +358,13 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
             yield Parameter(key.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make)
 
 
-def _bound_names(function: Any) -> frozenset[str]:
-    """The keywords bound by one or more `functools.partial`: they may be secrets, so they are hidden."""
+def without_partials(function: Any) -> tuple[Any, set[str]]:
+    """The function within partials, and the keywords that these bind: they may be secrets, so they are hidden."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return frozenset(names)
+    return function, names  # pyright: ignore[reportUnknownVariableType]
 
 
 def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> frozenset[str]:
@@ -375,14 +374,13 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
     return frozenset(written - {each.name for each in parameters if not each.is_hidden})
 
 
-_AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
-_ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
+_AWAITABLES: Final = (abc.Awaitable, abc.Coroutine)
 _FLAVOURS: Final = (
     (_AWAITABLES, CallableKind.ASYNC),
-    (_ASYNC_ITERATORS, CallableKind.ASYNC_GENERATOR),
-    ((collections.abc.Iterator, collections.abc.Generator), CallableKind.GENERATOR),
+    ((abc.AsyncIterator, abc.AsyncGenerator, abc.AsyncIterable), CallableKind.ASYNC_GENERATOR),
+    ((abc.Iterator, abc.Generator), CallableKind.GENERATOR),
 )
-_LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
+_LISTS: Final = (list, tuple, abc.Sequence, abc.Iterable)
 _NONE: Final = type(None)
 _READY: Final = (ToolResult, *CONTENT_TYPES)  # a result, or a part of one, already
 _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
@@ -20,21 +20,8 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 
 TokenCounter: TypeAlias = Callable[[str], int]  # the tokens of a text: at most one per byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
-_MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = at_least(1, or_none=True)
 _not_negative: Final = at_least(0, or_none=True)
-
-
-def _small(limits: ResultLimits) -> int:
-    lines, most, tokens = limits.lines, limits.bytes, limits.tokens
-    try:
-        return min(
-            sys.maxsize if lines is None else lines,
-            sys.maxsize if most is None else most // _MOST_BYTES_A_CHARACTER,
-            sys.maxsize if tokens is None else tokens // _MOST_BYTES_A_CHARACTER,
-        )
-    except TypeError:  # of a value that its validator refuses next
-        return 0
 
 
 @frozen
@@ -60,7 +47,11 @@ class ResultLimits:
     keep: Keep = field(default="head", validator=one_of("head", "tail", "middle"))
     count_tokens: TokenCounter | None = None
     media_bytes: int | None = field(default=10_485_760, validator=_at_least_one)
-    small: int = field(init=False, repr=False, eq=False, default=Factory(_small, takes_self=True))
+    small: int = field(init=False, repr=False, eq=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        most = (self.lines, self.bytes and self.bytes // 4, self.tokens and self.tokens // 4)  # bytes a character
+        object.__setattr__(self, "small", min((each for each in most if each is not None), default=sys.maxsize))
 
 
 DEFAULT_RESULT_LIMITS: Final = ResultLimits()
@@ -224,11 +215,11 @@ def mapped_name(foreign: str) -> str:
 
 
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]
-KINDS: Final = ("function", "freeform", "provider")
+KINDS: Final = get_args(_Kind)
 ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
 """How a rule reads an argument: as plain text, a shell command line, a file system path, or a URL."""
 
-ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
+ARGUMENT_KINDS: Final = get_args(ArgumentKind)
 
 
 def freeform_schema(description: str | None = None) -> JsonText:

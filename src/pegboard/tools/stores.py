@@ -79,9 +79,6 @@ class _InMemoryArtifacts(Artifacts):
     """In-memory storage of artifacts, for tests and small hosts.
 
     When it is full, the oldest version of the conversation with the most data is dropped.
-
-    Attributes:
-        most_bytes: The capacity, for all users together.
     """
 
     most_bytes: int = MOST_BYTES
@@ -180,7 +177,7 @@ class CallArtifacts:
         if not isinstance(content, CONTENT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]  (a tool may give anything)
             raise TypeError(f"an artifact is text or one of pegboard's content types, not {type(content).__name__}")
         artifacts = await self._found()
-        version = await artifacts.save(name, content, user=self.context.user, session=self.context.session)
+        version = await artifacts.save(name, content, **self._owner)
         self.context.actions.saved(name, version)
         return version
 
@@ -191,20 +188,22 @@ class CallArtifacts:
             ArtifactError: It isn't there.
         """
         artifacts = await self._found()
-        return await artifacts.load(
-            check_artifact_name(name), version, user=self.context.user, session=self.context.session
-        )
+        return await artifacts.load(check_artifact_name(name), version, **self._owner)
 
     async def list(self) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
         artifacts = await self._found()
-        return await artifacts.list(user=self.context.user, session=self.context.session)
+        return await artifacts.list(**self._owner)
 
     async def delete(self, name: str) -> None:
         """Deletes all versions; does nothing if there are none."""
         artifacts = await self._found()
-        await artifacts.delete(check_artifact_name(name), user=self.context.user, session=self.context.session)
+        await artifacts.delete(check_artifact_name(name), **self._owner)
         self.context.actions.artifact_delta.pop(name, None)
+
+    @property
+    def _owner(self) -> dict[str, str | None]:
+        return {"user": self.context.user, "session": self.context.session}
 
     async def _found(self) -> Artifacts:
         return await self.context.use_or(Artifacts, _InMemoryArtifacts)
@@ -273,9 +272,6 @@ class _InMemoryMemory(Memory):
     """In-memory memory for tests and small hosts, searched by the words that a query and an entry share.
 
     When it is full, the oldest entry of the user with the most entries is dropped.
-
-    Attributes:
-        most: The maximum number of entries, for all users together.
     """
 
     most: int = MOST_ENTRIES

@@ -46,6 +46,7 @@ from pegboard.tools.signature import (
     output_of,
     returned_by,
     signature_of,
+    without_partials,
 )
 from pegboard.tools.spec import (
     DEFAULT_POLICY,
@@ -151,9 +152,8 @@ class Tool:
     @cached_property
     def digest(self) -> str:
         """The digest that approvals and grants are bound to: the spec's, or with presets one that includes them."""
-        return (
-            digest_of({"tool": self.spec.digest, "presets": dict(self.presets)}) if self.presets else self.spec.digest
-        )
+        own = self.spec.digest
+        return digest_of({"tool": own, "presets": dict(self.presets)}) if self.presets else own
 
     def presets_of(self, arguments: JsonMapping) -> JsonObject:
         """The presets for a call with these arguments, by the tool's own names."""
@@ -202,11 +202,10 @@ class Tool:
     @cached_property
     def output_validator(self) -> Validator | None:
         """The validator of this tool's structured results, compiled at first use; `None` without an output schema."""
-        if self.spec.output_schema_text is None:
-            return None
         from pegboard.schema.validator import validator_of
 
-        return validator_of(self.spec.output_schema_text)
+        text = self.spec.output_schema_text
+        return None if text is None else validator_of(text)
 
     @cached_property
     def bind(self) -> Binder:
@@ -247,13 +246,11 @@ class Tool:
         tool, own = attrs.evolve(self, **changes), self.spec.permission
         names = () if tool.name == self.name else (self.name,)
         permissions = () if own in (None, tool.spec.permission) else (own,)
-        former: dict[str, Any] = {
-            "former_names": tuple(dict.fromkeys((*self.former_names, *names, *tool.former_names))),
-            "former_permissions": tuple(
-                dict.fromkeys((*self.former_permissions, *permissions, *tool.former_permissions))
-            ),
-        }
-        return tool if all(getattr(tool, name) == had for name, had in former.items()) else attrs.evolve(tool, **former)
+        names = tuple(dict.fromkeys((*self.former_names, *names, *tool.former_names)))
+        permissions = tuple(dict.fromkeys((*self.former_permissions, *permissions, *tool.former_permissions)))
+        if (names, permissions) == (tool.former_names, tool.former_permissions):
+            return tool
+        return attrs.evolve(tool, former_names=names, former_permissions=permissions)
 
     def with_spec(self, **changes: Any) -> Tool:
         """A copy with some attributes of its spec changed."""
@@ -508,14 +505,8 @@ def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
     return checked
 
 
-def _without_partials(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return function  # pyright: ignore[reportUnknownVariableType]
-
-
 def _name_of(function: Any) -> str:
-    function = _without_partials(function)
+    function, _ = without_partials(function)
     name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
     if name == "<lambda>":
         raise DefinitionError("a lambda has no name.", hint="Pass name=...")
@@ -529,7 +520,7 @@ def snake_case(name: str) -> str:
 
 def docstring_of(function: Any) -> Docstring:
     """The docstring of the function within partials; of a callable object, that of `__call__` or its class."""
-    function = _without_partials(function)
+    function, _ = without_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):
         text = type(function).__call__.__doc__ or text
