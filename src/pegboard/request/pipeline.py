@@ -110,6 +110,7 @@ class Processor:
         owner: The plugin or host that added it. A plugin's failing step is skipped; the host's errors are raised.
         built_in: Whether it comes with pegboard.
         registered: Whether a plugin or `registry.add` has registered it; it is removed along with that.
+        position: Where it goes if it is registered; `None`: after the first steps.
 
     Raises:
         RegistrationError: The function has an unknown parameter, or can't be called.
@@ -120,6 +121,7 @@ class Processor:
     owner: Origin = HOST
     built_in: bool = False
     registered: bool = False
+    position: Position | None = field(default=None, eq=False)
     link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
 
     @classmethod
@@ -129,7 +131,9 @@ class Processor:
         Raises:
             RegistrationError: The function has an unknown parameter, or can't be called.
         """
-        return cls(name, thing.function if isinstance(thing, Position) else thing, owner, registered=True)
+        if isinstance(thing, Position):
+            return cls(name, thing.function, owner, registered=True, position=thing)
+        return cls(name, thing, owner, registered=True)
 
     @property
     def summary(self) -> str:
@@ -149,10 +153,7 @@ class Processor:
 
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]  # called with what failed, and the error
-_Registered: TypeAlias = tuple[str, "_ProcessorFunction | Position", Origin]
-
-STARTS: Final = ("tool_requests", "instructions")
-"""The steps for the requirements of tools and toolsets; registered processors follow them."""
+_STARTS: Final = ("tool_requests", "instructions")  # the steps for what tools and toolsets require
 
 
 @frozen
@@ -235,25 +236,21 @@ class Pipeline:
         place = self._place(name)
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
-    def with_brought(self, brought: Iterable[_Registered]) -> Pipeline:
+    def with_brought(self, brought: Iterable[tuple[str, _ProcessorFunction | Position, Origin]]) -> Pipeline:
         """A pipeline with the processors that are registered now, and without those that no longer are.
 
-        Each goes where it is `Position`; else, or without such a neighbour, after `STARTS`, in the given order. Names
+        Each goes to its `Position`; else, or without such a neighbour, after the first steps, in the given order. Names
         that the pipeline has, or that the host has removed from it, are skipped.
         """
-        made = [(Processor.of(*each), each[1]) for each in brought]
-        here = [processor for processor, _ in made]  # a list, as a processor needn't be hashable
-        pipeline = self._spliced(0, len(self), *(each for each in self if not each.registered or each in here))
-        known = {*pipeline.names, *self.removed}
-        waiting = [each for each in made if each[0].name not in known]
+        made = [Processor.of(*each) for each in brought]  # a list, as a processor needn't be hashable
+        kept = [each for each in self if not each.registered or each in made]
+        pipeline = self if len(kept) == len(self) else self._spliced(0, len(self), *kept)
+        waiting = [each for each in made if each.name not in {*pipeline.names, *self.removed}]
         while waiting:
-            ready = [  # their neighbour is there
-                (step, thing)
-                for step, thing in waiting
-                if not isinstance(thing, Position) or (thing.before or thing.after) in pipeline
-            ] or waiting
-            for processor, thing in ready:
-                pipeline = pipeline._with(_place_for(thing, pipeline), processor)  # noqa: SLF001  of this class
+            ready = [each for each in waiting if (at := each.position) is None or (at.before or at.after) in pipeline]
+            ready = ready or waiting
+            for processor in ready:
+                pipeline = pipeline._with(pipeline._index_at(processor.position), processor)  # noqa: SLF001  of this class
             waiting = [each for each in waiting if each not in ready]
         return pipeline
 
@@ -304,6 +301,16 @@ class Pipeline:
             f"no request processor is called {name!r}.{near} There are {', '.join(names) or 'none'}"
         )
 
+    def _index_at(self, position: Position | None) -> int:
+        """The index at a position; without one, or without its neighbour, that after the first steps."""
+        names = self.names
+        if position is not None and (neighbour := position.before or position.after) in names:
+            return names.index(neighbour) + (position.before is None)
+        index = max((index + 1 for index, name in enumerate(names) if name in _STARTS), default=0)
+        while index < len(names) and self.processors[index].registered:
+            index += 1
+        return index
+
     def _with(self, place: int, processor: Processor) -> Pipeline:
         if processor.name in self.names:
             taken = self.get(processor.name)
@@ -323,20 +330,6 @@ class Pipeline:
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
-
-
-def _place_for(thing: _ProcessorFunction | Position, pipeline: Pipeline) -> int:
-    """The index for a processor: where it is placed, else after `STARTS` and those registered before."""
-    names = pipeline.names
-    if isinstance(thing, Position):
-        if thing.before in names:
-            return names.index(thing.before)
-        if thing.after in names:
-            return names.index(thing.after) + 1
-    place = max((place + 1 for place, name in enumerate(names) if name in STARTS), default=0)
-    while place < len(names) and pipeline.processors[place].registered:
-        place += 1
-    return place
 
 
 async def _processed(

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -35,7 +35,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
     for tool in () if request.tools is None else request.tools.tools:
         if tool.process_request is None or (tool.spec.deferred and not request.loads_deferred):
             continue
-        if request.tools is None or tool.name not in request.tools:  # an earlier one has removed it
+        if tool.name not in (request.tools or ()):  # an earlier one has removed it
             continue
         try:
             link = Callback(accept_keywords(tool.process_request, ("request", "context", "services")))
@@ -108,18 +108,14 @@ def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
     return tuple(encodable_text(escape_hidden(text) if foreign else text) for text in texts)
 
 
-_Rank: TypeAlias = Callable[[Tool], Any]
-"""The rank of a tool, anything that can be compared: tools with a higher one are kept first."""
-
-FRAME_BYTES: Final = 60
-"""Bytes around each entry, at any provider."""
+_FRAME_BYTES: Final = 60  # around each entry, at any provider
 
 
 def _estimated_tokens(spec: ToolSpec) -> int:
     """The approximate number of tokens of a tool in a request: a quarter of its bytes as compact JSON."""
     examples = sum(len(str(example)) for example in spec.examples)
     size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
-    return -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
+    return -(-(size + _FRAME_BYTES) // BYTES_A_TOKEN)
 
 
 @frozen
@@ -136,7 +132,7 @@ class BudgetTools:
 
     tokens: int | None = None
     pinned: tuple[str, ...] = field(default=(), kw_only=True, converter=tuple_of("pinned", str))
-    rank: _Rank | None = field(default=None, kw_only=True)
+    rank: Callable[[Tool], Any] | None = field(default=None, kw_only=True)
 
     @nonblocking
     def __call__(self, request: ModelRequest) -> ModelRequest | None:
@@ -213,7 +209,7 @@ def _shortened_result(part: ResultPart, most: int) -> ResultPart:
     text, result = part.result.text, part.result
     if len(text) <= most:
         return part
-    media = tuple(item for item in result.content if not isinstance(item, TextContent))
+    media = (item for item in result.content if not isinstance(item, TextContent))
     content = (TextContent(_shortened(text, most, part.name)), *media)
     # Some exporters send the data instead of the text, so it is dropped too.
     return attrs.evolve(part, result=attrs.evolve(result, content=content, structured_content=None))
@@ -280,11 +276,15 @@ def _repair_history(request: ModelRequest) -> ModelRequest | None:
 
 def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages, every call with one result; messages without a fault are the same objects."""
-    hosted = {call.id for message in messages for call in message.calls if call.provider_executed}
-    history = _History(ids=hosted)  # a provider's ids can't be changed
+    history = _History(ids={each for message in messages for each in _hosted(message)})  # which can't be changed
     for message in messages:
         history.add(message)
     return tuple(history.messages())
+
+
+def _hosted(message: Message) -> set[str]:
+    """The ids of the calls that the provider has executed."""
+    return {part.call.id for part in message.parts if isinstance(part, CallPart) and part.call.provider_executed}
 
 
 @define(eq=False)
@@ -298,8 +298,6 @@ class _Answer:
 
 @define(eq=False)
 class _Slot:
-    """One call that needs a result."""
-
     call: ToolCall
     answer: _Answer
     result: ResultPart | None = None
@@ -331,8 +329,7 @@ class _History:
 
     def _add_answer(self, message: Message) -> None:
         """Adds an answer with slots for its calls; results within it, which are misplaced, are given to their calls."""
-        hosted = {call.id for call in message.calls if call.provider_executed}
-        answer = _Answer(message)
+        hosted, answer = _hosted(message), _Answer(message)
         parts: list[Part] = []
         moved: list[ResultPart] = []
         queues: dict[str, dict[str | None, deque[_Slot]]] = {}
