@@ -291,6 +291,24 @@ sys.stdin.readline()
     assert lifeline.wait() == b""
 
 
+def test_a_fork_leaves_the_programs_of_its_parent_alone():
+    code = """
+import os, subprocess
+from pegboard.programs import ProcessTree
+tree = ProcessTree()
+process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, **tree.options())
+tree.add(process.pid)
+if (fork := os.fork()) == 0:
+    tree.signal(15)
+    tree.kill()
+    os._exit(0)
+os.waitpid(fork, 0)
+process.communicate(b"")
+assert process.returncode == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 @given(st.lists(st.binary(max_size=60)), st.integers(0, 80), st.data())
 def test_a_buffer_stores_the_beginning_and_the_end(pieces, most, data):
     most_head = data.draw(st.integers(0, most))

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import resource
-import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,51 +27,6 @@ pool = ChildProcesses()
 print(asyncio.run(execute(pool, sys.argv[2], pid_file=sys.argv[3])).output, flush=True)
 sys.stdin.read()
 """
-
-CHILD = """
-import fcntl, os, sys
-{first}
-from pegboard_processes.child import die_with_parent
-die_with_parent(int(sys.argv[1]))
-os.fork()
-os.write(1, b"b")
-while True:
-    pass
-"""
-
-
-@contextmanager
-def bound_child(reading, first=""):
-    """A child and its own child, both bound to a pipe; both would never end."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILD.format(first=first), str(reading)],
-        pass_fds=[reading],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as child:
-        os.close(reading)
-        try:
-            yield child.stdout
-        except BaseException:
-            os.killpg(child.pid, signal.SIGKILL)
-            raise
-        assert child.stdout.read() == b""  # no process is left that holds the other end
-    assert child.returncode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("first", ["", "del fcntl.F_SETSIG"], ids=["by the kernel", "by a thread"])
-def test_the_group_is_killed_when_the_pipe_is_closed(first):
-    reading, writing = os.pipe()
-    with bound_child(reading, first) as output:
-        assert output.read(2) == b"bb"
-        os.close(writing)
-
-
-def test_the_group_is_killed_at_once_if_the_pipe_is_closed_already():
-    reading, writing = os.pipe()
-    os.close(writing)
-    with bound_child(reading):
-        pass
 
 
 @pytest.mark.parametrize("tool", ["sleep_on", "fork_and_go"])

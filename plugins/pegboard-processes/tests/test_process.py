@@ -68,12 +68,6 @@ def test_a_child_that_died_with_unread_data_is_disconnected(child):
     assert child.end(0.0) == 0
 
 
-def test_a_fork_of_the_parent_leaves_the_child_alone(child):
-    """Its exit runs the same finalizer."""
-    process._kill(child.process, os.getpid() + 1, ())
-    assert is_there(child.process.pid)
-
-
 def test_no_file_is_left_open_if_the_process_cant_be_started(monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError

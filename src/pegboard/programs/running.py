@@ -12,20 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any, Final, Generic, TypeAlias, TypeVar
+from typing import IO, Any, Final, Generic, TypeVar
 
 from attrs import Factory, define, evolve, field
 
 from pegboard.programs.tree import KILL, POLL_SECONDS, Leftovers, ProcessTree, pidfd
 
 _CHUNK: Final = 1 << 16
-_SLACK: Final = 1 << 20  # bytes that the end of a buffer may have too many, as removing them takes time
 _DRAIN_SECONDS: Final = 1.0  # how long the output may stay open once everything was killed
 _DEATH_SECONDS: Final = 5.0  # how long a killed program may take to exit
 _PAUSE: Final = 0.05  # between two events of output
-
-_Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]
-"""An event loop, an event to set in it, and whether only the program's end sets it."""
 
 
 @define(eq=False)
@@ -38,7 +34,7 @@ class OutputBuffer:
         size: How many bytes were written.
         lock: Held while it changes.
         head: The beginning.
-        tail: What came last after that, not yet cut to length.
+        tail: What came last after that.
     """
 
     most: int
@@ -53,17 +49,13 @@ class OutputBuffer:
         with self.lock:
             self.size += len(data)
             room = self.most_head - len(self.head)
-            if room > 0:
-                self.head += data[:room]
-                data = data[room:]
-            self.tail += data
-            if len(self.tail) > self.most - self.most_head + _SLACK:
-                self._cut()
+            self.head += data[:room]
+            self.tail += data[room:]
+            del self.tail[: max(len(self.tail) - self.most + self.most_head, 0)]
 
     def parts(self) -> tuple[bytes, int, bytes]:
         """The beginning, how many bytes after it were dropped, and the end."""
         with self.lock:
-            self._cut()
             return bytes(self.head), self.size - len(self.head) - len(self.tail), bytes(self.tail)
 
     def clear(self) -> None:
@@ -72,9 +64,6 @@ class OutputBuffer:
             self.size = 0
             self.head.clear()
             self.tail.clear()
-
-    def _cut(self) -> None:
-        del self.tail[: max(len(self.tail) - self.most + self.most_head, 0)]
 
 
 Buffer = TypeVar("Buffer", bound=OutputBuffer)
@@ -96,7 +85,7 @@ class RunningProgram(Generic[Buffer]):
         linger: Seconds that other processes may hold its output open once it has exited, before they are killed.
         ends_floods: Whether it is ended as soon as it writes more than a buffer stores; else the middle is dropped.
         tree: Its processes.
-        holds: A descriptor that holds its folder open, or `None`; closed once it has started.
+        holds: A descriptor that holds its folder open, or `None`; closed when it ends.
         pid: The id of its process and group; `None` until it was started.
         code: Once it has ended: its exit code, or minus the number of the signal that ended it.
         failure: The exception of starting or reading it, or `None`.
@@ -134,13 +123,14 @@ class RunningProgram(Generic[Buffer]):
     _input: IO[bytes] | None = field(default=None, init=False)
     _unwritten: bytes = field(default=b"", init=False)
     _selector: selectors.BaseSelector = field(factory=selectors.DefaultSelector, init=False)
-    _actions: dict[Callable[[], None], float] = field(factory=dict[Any, float], init=False)  # and when they are due
+    _end_at: float = field(default=math.inf, init=False)  # as of `time.monotonic()`, like all times here
+    _kill_at: float = field(default=math.inf, init=False)
     _open: dict[int, OutputBuffer] = field(factory=dict[int, OutputBuffer], init=False)  # buffers by descriptor
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _polled: subprocess.Popen[bytes] | None = field(default=None, init=False)  # where no descriptor shows its exit
     _exited: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
     _changes: int = field(default=0, init=False)
-    _waiting: list[_Waiter] = field(factory=list[Any], init=False)
+    _waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event, bool]] = field(factory=set[Any], init=False)
 
     def start(self) -> None:
         """Starts it in a thread; it has succeeded once there is a `pid`, and failed if it is over without one."""
@@ -149,7 +139,6 @@ class RunningProgram(Generic[Buffer]):
             self._thread.start()
         except RuntimeError as error:  # too many threads
             self.failure = error
-            self._release_folder()
             self._finish(None)
 
     # From outside, in any thread ---------------------------------------------------------------------------------
@@ -192,20 +181,21 @@ class RunningProgram(Generic[Buffer]):
         Returns:
             Whether it became true within so many seconds.
         """
-        loop, holds = asyncio.get_running_loop(), condition or (lambda: self.is_over)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not holds():
-                    waiter = (loop, asyncio.Event(), condition is None)
-                    with self._lock:
-                        if holds() or self.is_over:
-                            break
-                        self._waiting.append(waiter)
-                    try:
-                        await waiter[1].wait()
-                    finally:
-                        with self._lock, suppress(ValueError):
-                            self._waiting.remove(waiter)
+        holds, changed = condition or (lambda: self.is_over), asyncio.Event()
+        waiter = (asyncio.get_running_loop(), changed, condition is None)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while True:
+                        with self._lock:
+                            changed.clear()
+                            if holds() or self.is_over:
+                                break
+                            self._waiting.add(waiter)
+                        await changed.wait()
+        finally:
+            with self._lock:
+                self._waiting.discard(waiter)
         return holds()
 
     async def wait(self, on_output: Callable[[], None] | None = None) -> None:
@@ -215,19 +205,18 @@ class RunningProgram(Generic[Buffer]):
             on_output: Called after new output.
         """
         seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace
+
+        def left() -> float | None:
+            return None if last is None else max(last - time.monotonic(), 0.0)
+
         try:
-            while not self.is_over:
-                left = None if last is None else last - time.monotonic()
-                if left is not None and left <= 0:  # perhaps long ago, if this process was stopped meanwhile
-                    await self.until(None, _DEATH_SECONDS)
-                    break
-                if on_output is None:
-                    await self.until(None, left)
-                    continue
-                await self.until(lambda seen=seen: self._changes != seen, left)
+            while on_output is not None and not self.is_over and left() != 0.0:
+                await self.until(lambda seen=seen: self._changes != seen, left())
                 seen = self._changes
                 on_output()
                 await self.until(None, _PAUSE)
+            await self.until(None, left())
+            await self.until(None, _DEATH_SECONDS)  # perhaps this process was stopped meanwhile
         except BaseException as error:
             self.end(now=True)
             if isinstance(error, asyncio.CancelledError):
@@ -239,12 +228,9 @@ class RunningProgram(Generic[Buffer]):
     def _run(self) -> None:
         process: subprocess.Popen[bytes] | None = None
         try:
-            try:
-                process = self._start()
-            finally:
-                self._release_folder()
+            process = self._start()
             self._follow(lambda: self._exited)
-            self._actions.pop(self._time_out, None)
+            self._end_at = math.inf
             self._follow(lambda: not self._open, self.linger)
         except BaseException as error:  # noqa: BLE001  it is reported to the caller
             self.failure = error
@@ -276,22 +262,27 @@ class RunningProgram(Generic[Buffer]):
         if (ended := pidfd(process.pid)) is not None:
             register(ended, reads, self._exit)
         else:
-            self._actions[self._poll] = 0.0
+            self._polled = process
         if self.limit is not None:
-            self._actions[self._time_out] = self.started + self.limit
+            self._end_at = self.started + self.limit
         with self._lock:
-            self._process, self._input, self.pid = process, process.stdin, process.pid
+            self._input, self.pid = process.stdin, process.pid
         self._notify()
         return process
 
     def _follow(self, is_done: Callable[[], bool], seconds: float = math.inf) -> None:
-        """Reads, writes and does what is due until a condition holds, for at most so long."""
+        """Reads, writes, and ends it when that is due, until a condition holds, for at most so long."""
         last = time.monotonic() + seconds
         while not is_done() and (now := time.monotonic()) < last:
-            for action in [each for each, at in self._actions.items() if at <= now]:
-                del self._actions[action]
-                action()
-            wait = min(last, *self._actions.values(), math.inf) - now
+            if now >= self._end_at:
+                self._end_at, self.timed_out = math.inf, True
+                self._terminate()
+            if now >= self._kill_at:
+                self._kill_at = math.inf
+                self.tree.signal(KILL)
+            wait = min(last, self._end_at, self._kill_at) - now
+            if self._polled is not None:
+                wait, self._exited = min(wait, POLL_SECONDS), self._polled.poll() is not None
             for key, _ in self._selector.select(None if wait == math.inf else wait):
                 key.data(key.fd)
 
@@ -318,7 +309,7 @@ class RunningProgram(Generic[Buffer]):
 
     def _obey(self, descriptor: int) -> None:
         if b"k" in os.read(descriptor, 64):
-            self._kill()
+            self._kill_at = 0.0
         else:
             self._terminate()
 
@@ -327,33 +318,11 @@ class RunningProgram(Generic[Buffer]):
         self._selector.unregister(descriptor)
         os.close(descriptor)
 
-    def _poll(self) -> None:
-        """Looks whether it has exited, where a descriptor doesn't tell."""
-        assert self._process is not None
-        self._exited = self._process.poll() is not None
-        self._actions[self._poll] = time.monotonic() + POLL_SECONDS
-
-    def _time_out(self) -> None:
-        self.timed_out = True
-        self._terminate()
-
     def _terminate(self) -> None:
-        if self._kill not in self._actions:
-            self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)
-            self._actions[self._kill] = time.monotonic() + self.grace
-
-    def _kill(self) -> None:
-        self._signal(KILL)
-
-    def _signal(self, number: int) -> None:
-        if self.code is None:  # after that, the group's number may be another's
-            self.tree.signal(number)
-
-    def _release_folder(self) -> None:
-        if self.holds is not None:
-            os.close(self.holds)
-            self.holds = None
+        if self._kill_at == math.inf:
+            self.tree.signal(signal.SIGTERM)
+            self.tree.signal(signal.SIGCONT)
+            self._kill_at = time.monotonic() + self.grace
 
     def _finish(self, process: subprocess.Popen[bytes] | None) -> None:
         """Cleans up after it, and wakes the waiters."""
@@ -364,8 +333,9 @@ class RunningProgram(Generic[Buffer]):
                 self.failure = self.failure or error
         self.seconds = time.monotonic() - self.started
         with self._lock:
-            for descriptor in self._orders:
-                os.close(descriptor)
+            for descriptor in (*self._orders, self.holds):
+                if descriptor is not None:
+                    os.close(descriptor)
             self._selector.close()
             self.close_input()
             self.is_over = True
@@ -374,7 +344,6 @@ class RunningProgram(Generic[Buffer]):
     def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
         left = self.tree.kill()
         self.code = process.wait()
-        self._actions.clear()
         self._follow(lambda: not self._open, _DRAIN_SECONDS)
         self.leftovers = evolve(left, holds_output=bool(self._open) and not left.running)
         for stream in filter(None, (process.stdout, process.stderr)):
@@ -384,9 +353,8 @@ class RunningProgram(Generic[Buffer]):
         """Wakes the waiters for output, and at the end all waiters."""
         with self._lock:
             self._changes += 1
-            waiters = [each for each in self._waiting if self.is_over or not each[2]]
-            for each in waiters:
-                self._waiting.remove(each)
+            waiters = {each for each in self._waiting if self.is_over or not each[2]}
+            self._waiting -= waiters
         for loop, event, _ in waiters:
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(event.set)

@@ -54,7 +54,7 @@ class ProcessTree:
     """A program's process and those that it starts, for a program that is started in any way.
 
     `options` are for its start, `add` comes right after it, and `kill` ends all. If this program ends before, even by
-    `SIGKILL`, the process group is killed.
+    `SIGKILL`, the process group is killed. A fork of this program can't signal or kill it.
 
     Attributes:
         finds_daemons: Whether processes that leave the group are killed too; only Linux shows them.
@@ -81,21 +81,22 @@ class ProcessTree:
         GUARD.add(pid)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process group, if there still is one."""
-        if self.pid is not None:
+        """Sends a signal to the process group, until it was killed: after that, its number may be another's."""
+        if self.pid is not None and self.pid in GUARD.groups:
             with suppress(ProcessLookupError, PermissionError):  # it is empty, or the rest belongs to another user
                 getattr(os, "killpg", os.kill)(self.pid, number)
 
     def kill(self) -> Leftovers:
         """Kills all processes; best before the program's own is waited for, as its number can be reused after that."""
-        left = self._find()
+        if self.pid is None or self.pid not in GUARD.groups:
+            return Leftovers()
+        left = self._find(self.pid)
         self.signal(KILL)
-        if self.pid is not None:
-            GUARD.remove(self.pid)
+        GUARD.remove(self.pid)
         found, running, empty = left, set[int](), 0
         for _ in range(_ROUNDS):
             running |= _outliving(found)
-            found = self._find() - running
+            found = self._find(self.pid) - running
             left = left | found
             empty = 0 if found else empty + 1
             if empty == 2:  # one search misses a process that forks and ends between the listing and the reading
@@ -103,10 +104,8 @@ class ProcessTree:
         running |= found
         return Leftovers(len(left) - len(running), tuple(sorted(running)))
 
-    def _find(self) -> set[int]:
-        if self.pid is None or not self.finds_daemons:
-            return set()
-        return set(_find_marked(self.pid, self._mark)) - {self.pid}
+    def _find(self, first: int) -> set[int]:
+        return set(_find_marked(first, self._mark)) - {first} if self.finds_daemons else set()
 
 
 def _outliving(pids: Iterable[int]) -> set[int]:
@@ -192,59 +191,55 @@ class _Guard:
     closed, this process has ended. (`PR_SET_PDEATHSIG` doesn't work: it fires when a thread ends, and only on Linux.)
     """
 
-    _groups: set[int] = field(factory=set[int], init=False)
+    groups: set[int] = field(factory=set[int], init=False)
     _pipe: int | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def add(self, group: int) -> None:
         with self._lock:
-            self._groups.add(group)
+            self.groups.add(group)
             self._write(f"+ {group}\n")
 
     def remove(self, group: int) -> None:
-        """Removes a group that has ended, as its number may be reused; does nothing in a fork, which has none."""
+        """Removes a group that has ended, as its number may be reused."""
         with self._lock:
-            if group in self._groups:
-                self._groups.remove(group)
-                self._write(f"- {group}\n")
+            self.groups.discard(group)
+            self._write(f"- {group}\n")
 
     def forget(self) -> None:
         """Resets the guard in a fork, whose parent owns the programs."""
         self._lock = threading.Lock()
-        self._groups.clear()
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+        self.groups.clear()
+        self._close()
 
     def _write(self, line: str) -> None:
         if self._pipe is not None:
             try:
                 os.write(self._pipe, line.encode())
             except OSError:  # it was killed
-                os.close(self._pipe)
-                self._pipe = None
+                self._close()
             else:
                 return
         with suppress(OSError, ValueError):  # without a shell, or on Windows, there is no guard
             self._pipe = _start_guard()
-            os.write(self._pipe, "".join(f"+ {group}\n" for group in self._groups).encode())
+            os.write(self._pipe, "".join(f"+ {group}\n" for group in self.groups).encode())
+
+    def _close(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
 
 
 def _start_guard() -> int:
     """Starts a guard process, and returns the writing end of its pipe."""
-    reading, writing = os.pipe()
     null, env = subprocess.DEVNULL, {"PATH": "/usr/bin:/bin"}
-    try:
-        guard = subprocess.Popen(  # noqa: S603  our own script
-            ["/bin/sh", "-c", _SCRIPT], stdin=reading, stdout=null, stderr=null, env=env, process_group=0
-        )
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
+    guard = subprocess.Popen(  # noqa: S603  our own script
+        ["/bin/sh", "-c", _SCRIPT], stdin=subprocess.PIPE, stdout=null, stderr=null, env=env, process_group=0
+    )
     guard.returncode = 0  # it outlives this process, and is never waited for
-    return writing
+    assert guard.stdin is not None
+    with guard.stdin:
+        return os.dup(guard.stdin.fileno())
 
 
 GUARD: Final = _Guard()

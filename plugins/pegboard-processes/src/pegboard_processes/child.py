@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import fcntl
 import os
 import resource
-import select
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -42,9 +39,8 @@ limit macOS accepts but doesn't enforce.
 
 def main() -> None:
     """Serves the parent that started this process with the arguments in `sys.argv`."""
-    _, link, parent_watch, most, *_ = sys.argv
+    _, link, most, *_ = sys.argv
     sys.argv[1:] = []
-    die_with_parent(int(parent_watch))
     signal.signal(signal.SIGTERM, _end)
     connection = Connection(socket.socket(fileno=int(link)), int(most))
     # A tool's fork must not use the socket: it would answer a second time, and leave it open.
@@ -63,39 +59,6 @@ def main() -> None:
 
 def _end(*_: object) -> NoReturn:
     raise Shutdown
-
-
-# When the parent ends ------------------------------------------------------------------------------------------------
-
-
-def die_with_parent(parent_watch: int) -> None:
-    """Has this process's group killed when the other end of a pipe is closed, which its parent holds open.
-
-    However the parent ends, the system closes its end, and the whole group is killed. On Linux the kernel does that
-    itself (the pipe's signal is set to `SIGKILL`, its owner to the group), even while the tool holds the interpreter's
-    lock or is stuck in C. `PR_SET_PDEATHSIG` doesn't work: it fires when the *thread* ends that started the child, and
-    leaves the grandchildren. On other systems a thread of the child waits for the end of the pipe.
-
-    Args:
-        parent_watch: The file descriptor of the reading end.
-    """
-    try:
-        _die_by_kernel(parent_watch)
-    except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
-        threading.Thread(target=_die_by_thread, args=(parent_watch,), name="pegboard-parent-watch", daemon=True).start()
-
-
-def _die_by_kernel(parent_watch: int) -> None:
-    fcntl.fcntl(parent_watch, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(parent_watch, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(parent_watch, fcntl.F_SETFL, fcntl.fcntl(parent_watch, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([parent_watch], [], [], 0)[0]:  # it ended before the signal was set
-        os.killpg(0, signal.SIGKILL)
-
-
-def _die_by_thread(parent_watch: int) -> None:
-    os.read(parent_watch, 1)
-    os.killpg(0, signal.SIGKILL)
 
 
 # Tasks ---------------------------------------------------------------------------------------------------------------

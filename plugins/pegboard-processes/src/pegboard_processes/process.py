@@ -14,11 +14,12 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, cast
 
 from attrs import define, field
 
+from pegboard.programs import ProcessTree
 from pegboard_processes.rpc import PIECE, Frames, framed
 from pegboard_processes.task import Task
 
@@ -34,9 +35,7 @@ LEAVING_SECONDS: Final = 0.5
 KILLING_SECONDS: Final = 5.0
 """How long the system may take to end a killed process."""
 
-PROGRAM: Final = "import sys; sys.path[:] = sys.argv[4:]; from pegboard_processes.child import main; main()"
-
-End = TypeVar("End", socket.socket, io.FileIO)
+PROGRAM: Final = "import sys; sys.path[:] = sys.argv[3:]; from pegboard_processes.child import main; main()"
 
 
 @define(eq=False)
@@ -47,9 +46,9 @@ class ChildProcess:
 
     Attributes:
         process: The child.
+        tree: The child and its process group, which end with this process, however that ends.
         link: The socket.
         output: The pipe of its standard output and standard error.
-        parent_watch: The pipe that ends the child when it is closed.
         most: How many bytes one message of it may have.
         calls: How many calls it was sent.
         is_ready: Whether it has reported that it takes tasks.
@@ -58,9 +57,9 @@ class ChildProcess:
     """
 
     process: subprocess.Popen[bytes]
+    tree: ProcessTree
     link: socket.socket
     output: io.FileIO
-    parent_watch: io.FileIO
     most: int
     calls: int = field(default=0, init=False)
     is_ready: bool = field(default=False, init=False)
@@ -77,9 +76,8 @@ class ChildProcess:
         self._frames = Frames(self.most)
         for stream in (self.link, self.output):
             os.set_blocking(stream.fileno(), False)
-        streams = (self.link, self.output, self.parent_watch)
         # At the interpreter's exit, or once the child isn't referenced any more.
-        self._at_exit = weakref.finalize(self, _kill, self.process, os.getpid(), streams)
+        self._at_exit = weakref.finalize(self, _kill, self.process, self.tree, (self.link, self.output))
 
     @classmethod
     def start(cls, most: int) -> ChildProcess:
@@ -91,21 +89,23 @@ class ChildProcess:
         Raises:
             OSError: The system can't create a process, or files.
         """
-        with ExitStack() as ours, ExitStack() as theirs:
-            link, their_link = map(_entered, (ours, theirs), socket.socketpair())
-            output, printed = map(_entered, (ours, theirs), _pipe())
-            their_parent_watch, parent_watch = map(_entered, (theirs, ours), _pipe())
-            numbers = (their_link.fileno(), their_parent_watch.fileno())
-            process = subprocess.Popen(  # noqa: S603  (this Python, and numbers)
-                [*_python(), "-c", PROGRAM, *map(str, (*numbers, most)), *filter(None, sys.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=printed,
-                pass_fds=numbers,
-                start_new_session=True,
-            )
-            ours.pop_all()
-        return cls(process, link, output, parent_watch, most)
+        tree, (link, their_link) = ProcessTree(finds_daemons=False), socket.socketpair()
+        try:
+            with their_link:
+                process: subprocess.Popen[Any] = subprocess.Popen(  # noqa: S603  (this Python, and numbers)
+                    [*_python(), "-c", PROGRAM, str(their_link.fileno()), str(most), *filter(None, sys.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    bufsize=0,
+                    pass_fds=(their_link.fileno(),),
+                    **tree.options(),
+                )
+        except BaseException:
+            link.close()
+            raise
+        tree.add(process.pid)
+        return cls(process, tree, link, cast("io.FileIO", process.stdout), most)
 
     @property
     def is_idle(self) -> bool:
@@ -188,16 +188,16 @@ class ChildProcess:
 
     def _end(self, grace: float) -> int | None:
         if grace > 0 and not self.is_disconnected:
-            self._signal(signal.SIGTERM)
+            self.tree.signal(signal.SIGTERM)
             self._await_disconnection(grace)
         code = self._exit_code(LEAVING_SECONDS if self.is_disconnected else 0.0)
         # A group keeps its number while it has a member; after that the number is free, but systems assign numbers in
         # turn and don't reuse one soon.
-        self._signal(signal.SIGKILL)
+        self.tree.kill()
         self._exit_code(KILLING_SECONDS)
         self.read_output()
         self._at_exit.detach()
-        for stream in (self.link, self.output, self.parent_watch):
+        for stream in (self.link, self.output):
             stream.close()
         return code
 
@@ -217,10 +217,6 @@ class ChildProcess:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):  # macOS: PermissionError for a group of zombies
-            os.killpg(self.process.pid, number)
 
 
 def exit_status(code: int | None) -> str:
@@ -244,28 +240,15 @@ def _readable(streams: Sequence[Any], seconds: float) -> list[Any]:
     return [stream for stream in streams if stream.fileno() in ready]
 
 
-def _pipe() -> tuple[io.FileIO, io.FileIO]:
-    """A pipe: its reading and its writing end."""
-    reading, writing = os.pipe()
-    return io.FileIO(reading, "r"), io.FileIO(writing, "w")
-
-
-def _entered(stack: ExitStack, end: End) -> End:
-    return stack.enter_context(end)
-
-
 def _python() -> list[str]:
     """This Python, with the options of this process that affect code."""
     optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     return [sys.executable, "-P", *optimized, "-X", f"utf8={sys.flags.utf8_mode}"]
 
 
-def _kill(process: subprocess.Popen[bytes], owner: int, streams: Sequence[socket.socket | io.FileIO]) -> None:
+def _kill(process: subprocess.Popen[bytes], tree: ProcessTree, streams: Sequence[socket.socket | io.FileIO]) -> None:
     for stream in streams:
         stream.close()
-    if os.getpid() != owner:
-        return  # a fork of the parent: the child isn't this process's
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    tree.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(KILLING_SECONDS)
