@@ -80,7 +80,7 @@ def test_limits_can_be_taken_away():
 
 
 def test_the_cache_of_counts_is_bounded(monkeypatch):
-    monkeypatch.setattr("pegboard_clients.blocks.MOST_CACHED", 2)
+    monkeypatch.setattr("pegboard_clients.strict.MOST_CACHED", 2)
     exporter = Anthropic()
     specs = [tool(f"t{at}", {"a": TEXT}) for at in range(5)]
 

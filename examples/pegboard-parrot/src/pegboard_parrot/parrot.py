@@ -32,7 +32,6 @@ from pegboard_clients.wire import (
     TextBuffer,
     arguments_object,
     as_object,
-    check_choice,
     convert_schema,
     count_in,
     description_of,
@@ -73,15 +72,12 @@ class Parrot(BaseExporter):
         Raises:
             ExportError: The tool choice can't be met.
         """
-        exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         choice = request.tool_choice
-        check_choice(choice, exported.names, self.name)
-        exported.warn(self.name)
         opening: list[JsonObject] = [{"who": "keeper", "says": request.system}] if request.system else []
         facts = {
             "model": request.model,
             "turns": [*opening, *_turns(request.messages)],
-            "tools": list(exported.entries),
+            "tools": list(self.exported(request).entries),
             "must_call": choice.name if isinstance(choice, NamedTool) else choice == "required",
         }
         return merged(without_empty(facts), passthrough(request.config.provider_options, (self.name,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -10,7 +10,6 @@ from attrs import define, field, frozen
 from pegboard import CallFault, Message, ModelError, ModelResponse
 from pegboard.messages import (
     CallPart,
-    Citation,
     Delta,
     FinishReason,
     HostedPart,
@@ -23,28 +22,16 @@ from pegboard.messages import (
 )
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.blocks import (
+    FINISHES,
     UNFINISHED,
     AnsweredBlocks,
+    BlockLimits,
+    BlockReader,
     StreamedBlock,
-    StreamedBlocks,
-    StrictLimits,
     finish_of,
     raw_item,
 )
-from pegboard_clients.wire import (
-    SizeBudget,
-    StreamEnd,
-    count_in,
-    object_in,
-    objects_in,
-    parsed_object,
-    text_in,
-    without_empty,
-)
-
-STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
-"""Limits on strict tools in one request (Anthropic's error reports)."""
-
+from pegboard_clients.wire import count_in, list_in, object_in, objects_in, parsed_object, text_in, without_empty
 
 FAMILY: Final = "anthropic"
 """The provider's key in options and metadata, and the prefix of a `provider_id`."""
@@ -73,30 +60,20 @@ def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) 
 
 
 @frozen(kw_only=True)
-class AnthropicLimits:
+class AnthropicLimits(BlockLimits):
     """Limits of the provider; known from the types of its SDK, its pages and its error reports.
 
     Attributes:
-        name: The pattern of tool names, as a regular expression.
         max_tokens: The default length of an answer; the API requires one.
-        strict: Limits on strict tools in one request.
         reasoning: The members of a request's body for each value of `ModelConfig.reasoning`.
         sampling: Whether `temperature` and `top_p` are sent: older models take them, the SDK's `create` no longer does.
         images: Supported media types of pictures.
-        call_id: Maximum length of a call's id.
-        argument_text: Characters of one call's arguments in a stream; a call with more is invalid.
-        answer_text: Characters of a streamed answer in total; an answer with more isn't complete.
     """
 
-    name: str = "[A-Za-z0-9_-]{1,64}"
     max_tokens: int = 8_192
-    strict: StrictLimits = STRICT_LIMITS
     reasoning: Mapping[str, JsonMapping] = field(default=REASONING, repr=False)
     sampling: bool = False
     images: frozenset[str] = field(default=IMAGES, converter=frozenset)
-    call_id: int = 64
-    argument_text: int = 1 << 20
-    answer_text: int = 16 << 20
 
 
 DEFAULT_LIMITS: Final = AnthropicLimits()
@@ -134,52 +111,7 @@ def error_of(body: JsonMapping) -> ModelError:
     )
 
 
-_IN_DOCUMENT: Final = ("cited_text", "document_index", "document_title")
-_TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "char_location": (*_IN_DOCUMENT, "start_char_index", "end_char_index"),
-    "page_location": (*_IN_DOCUMENT, "start_page_number", "end_page_number"),
-    "content_block_location": (*_IN_DOCUMENT, "start_block_index", "end_block_index"),
-    "web_search_result_location": ("cited_text", "encrypted_index", "title", "url"),
-    "search_result_location": (
-        *("cited_text", "search_result_index", "source", "title"),
-        *("start_block_index", "end_block_index"),
-    ),
-}
-"""By type, the members that may be sent back: not `file_id`, and a missing title must be null (the SDK's types)."""
-
-
-def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
-    """The citations of a block; each is for the whole block, without a position."""
-    return tuple(map(_citation, given))
-
-
-def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
-    """This provider's citations, in the form in which it accepts them."""
-    found = (object_in(citation.data, FAMILY) for citation in citations)
-    return [
-        {"type": kind, **{key: own.get(key) for key in _TAKEN[kind]}}
-        for own in found
-        if isinstance(kind := own.get("type"), str) and kind in _TAKEN
-    ]
-
-
-def _citation(given: JsonMapping) -> Citation:
-    text = text_in(given, "cited_text") or None
-    uri = text_in(given, "url") or text_in(given, "source") or None
-    title = text_in(given, "title") or text_in(given, "document_title") or None
-    kept = raw_item(given)
-    return Citation(text, uri, title, data={FAMILY: kept} if kept else {})
-
-
-_FINISHES: Final[Mapping[str, FinishReason]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "pause",
-    "refusal": "refusal",
-}
+_FINISHES: Final[Mapping[str, FinishReason]] = {**FINISHES, "pause_turn": "pause", "refusal": "refusal"}
 _RESULT: Final = "_tool_result"
 _WITH_CALLS: Final = ("caller", "toolset_name")
 
@@ -189,15 +121,10 @@ class AnthropicAnswer(AnsweredBlocks):
     """Parser of the blocks of one answer."""
 
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """Converts a block to a part; `None` if it can't be read.
-
-        Args:
-            block: The provider's block.
-            fault: Why it can't run, for a call.
-        """
+        """Converts a block to a part."""
         kind = block.get("type")
         if kind == "text":
-            return TextPart(text_in(block, "text"), read_citations(objects_in(block, "citations")))
+            return TextPart(text_in(block, "text"), self.citations(objects_in(block, "citations")))
         if kind == "tool_use":
             kept = raw_item({key: block.get(key) for key in _WITH_CALLS}) or {}
             return CallPart(self.calls.call(block.get("name"), block.get("input"), block.get("id"), kept, fault))
@@ -219,31 +146,29 @@ class AnthropicAnswer(AnsweredBlocks):
             return HostedPart(FAMILY, kept, "call", text_in(block, "name"), text_in(block, "id"))
         return HostedPart(FAMILY, kept, "result", kind)
 
+    def source(self, citation: JsonMapping) -> tuple[str, str, str]:
+        """Text, address and title of a citation."""
+        uri = text_in(citation, "url") or text_in(citation, "source")
+        return text_in(citation, "cited_text"), uri, text_in(citation, "title") or text_in(citation, "document_title")
+
+    def response(self, body: JsonMapping, parts: Sequence[Part]) -> ModelResponse:
+        """The response."""
+        stop = without_empty({"stop_sequence": text_in(body, "stop_sequence")})
+        finish = finish_of(body.get("stop_reason"), parts, _FINISHES)
+        return ModelResponse(
+            Message("assistant", tuple(parts)),
+            finish,
+            _usage(object_in(body, "usage")),
+            text_in(body, "model") or None,
+            text_in(body, "id") or None,
+            complete=finish not in UNFINISHED,
+            custom_metadata={**self.facts(body, "container", "stop_details"), **stop},
+            error_message=text_in(object_in(body, "stop_details"), "explanation") or None,
+        )
+
 
 def _read_thought(text: str, key: str, value: str) -> ReasoningPart:
     return ReasoningPart(text, {FAMILY: {key: value}} if value else {})
-
-
-def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -> ModelResponse:
-    """Builds a response.
-
-    Args:
-        message: The body, without its blocks.
-        answer: The reader of the blocks.
-        parts: The parts made from the blocks.
-    """
-    stop = without_empty({"stop_sequence": text_in(message, "stop_sequence")})
-    finish = finish_of(message.get("stop_reason"), parts, _FINISHES)
-    return ModelResponse(
-        Message("assistant", tuple(parts)),
-        finish,
-        _usage(object_in(message, "usage")),
-        text_in(message, "model") or None,
-        text_in(message, "id") or None,
-        complete=finish not in UNFINISHED,
-        custom_metadata={**answer.facts(message, "container", "stop_details"), **stop},
-        error_message=text_in(object_in(message, "stop_details"), "explanation") or None,
-    )
 
 
 def _usage(usage: JsonMapping) -> Usage:
@@ -261,7 +186,6 @@ def _usage(usage: JsonMapping) -> Usage:
 MOST_CITATIONS: Final = 10_000
 """Citations of one block; further ones are dropped."""
 
-_OWN: Final = frozenset({"text", "thinking", "tool_use"})
 BEGUN_BY: Final = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -276,15 +200,11 @@ BEGUN_BY: Final = {
 class AnthropicBlock(StreamedBlock):
     """A streamed block."""
 
+    own = frozenset({"text", "thinking"})
     _citations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
 
-    @property
-    def can_go_back(self) -> bool:
-        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
-        return self.ended or self.kind in _OWN
-
     def start(self) -> Delta | None:
-        """The delta of its start, or `None`."""
+        """The delta of its start."""
         text = text_in(self.begun, "text") if self.kind == "text" else ""
         return TextDelta(text) if text else None
 
@@ -308,7 +228,7 @@ class AnthropicBlock(StreamedBlock):
         block = {"type": self.kind, **self.begun}
         if self.kind == "text":
             block["text"] = text_in(block, "text") + self.grown.text
-            block["citations"] = [*_listed(block.get("citations")), *self._citations]
+            block["citations"] = [*list_in(block, "citations"), *self._citations]
         elif self.kind == "thinking":
             block["thinking"] = text_in(block, "thinking") + self.grown.text
             block["signature"] = text_in(block, "signature") + self.signature.text
@@ -324,91 +244,55 @@ class AnthropicBlock(StreamedBlock):
             self._citations.append(citation)
 
 
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
 @define(eq=False)
-class AnthropicReader:
-    """Parser of one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
+class AnthropicReader(BlockReader[AnthropicBlock]):
+    """Parser of one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`."""
 
-    Attributes:
-        answer: Makes the reader of the complete blocks.
-        limits: Limits on what is read.
-        names: The tools' names here, by their names at the provider, where they differ.
-    """
-
-    answer: Callable[[], AnthropicAnswer]
-    limits: AnthropicLimits
-    names: Mapping[str, str]
-    _message: JsonObject = field(factory=dict[str, Any], init=False)
+    block = AnthropicBlock
     _usage: JsonObject = field(factory=dict[str, Any], init=False)
-    _budget: SizeBudget = field(init=False)
-    _blocks: StreamedBlocks[AnthropicBlock] = field(init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self._budget = SizeBudget(self.limits.answer_text)
-        self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._budget, self.limits.argument_text)
-
-    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
-        if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  of any type
-            return ()
-        match chunk.get("type"):
+    def read(self, event: JsonMapping) -> Delta | None:
+        """Parses one event; none after the end."""
+        if self.end.reached:
+            return None
+        index: Any = event.get("index")
+        index = index if isinstance(index, int) else None
+        match event.get("type"):
             case "content_block_delta":
-                came = self._grow(object_in(chunk, "delta"), _place(chunk.get("index")))
+                return self._grow(object_in(event, "delta"), index)
             case "content_block_start":
-                came = self._start(object_in(chunk, "content_block"), _place(chunk.get("index")))
+                begun = object_in(event, "content_block")
+                kind = text_in(begun, "type")
+                return self.begin(kind, begun, index, text_in(begun, "id") if kind == "tool_use" else None)
             case "content_block_stop":
-                came = self._blocks.stop(_place(chunk.get("index")))
+                return self.blocks.stop(index)
             case kind:
-                came = self._note(kind, chunk)
-        return () if came is None else (came,)
-
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far; interrupted if `message_stop` hasn't come.
-
-        Args:
-            broken: Why the stream ended early.
-        """
-        answer = self.answer()
-        whole = answered({**self._message, "usage": self._usage}, answer, answer.streamed(self._blocks.all))
-        return self._end.of(whole, broken, spent=self._budget.spent)
+                return self._note(kind, event)
 
     def _note(self, kind: object, event: JsonMapping) -> None:
         """Handles an event about the whole answer; token counts are cumulative."""
         if kind == "message_start":
             message = object_in(event, "message")
-            self._message = {key: value for key, value in message.items() if key not in ("content", "usage")}
+            self.facts = {key: value for key, value in message.items() if key != "content"}
             self._usage |= _given(object_in(message, "usage"))
         elif kind == "message_delta":
-            self._message |= _given(object_in(event, "delta"))
+            self.facts |= _given(object_in(event, "delta"))
             self._usage |= _given(object_in(event, "usage"))
         elif kind == "message_stop":
-            self._end.reached = True
+            self.end.reached = True
         elif kind == "error":
             error = error_of(event)
-            self._end.failed(error.code, error.message)
-
-    def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
-        if begun.get("type") == "tool_use":
-            return self._blocks.call("tool_use", begun, index, text_in(begun, "id"), begun.get("input") or None)
-        block = self._blocks.begin(text_in(begun, "type"), begun, index)
-        return None if block is None else block.start()
+            self.end.failed(error.code, error.message)
+        self.facts["usage"] = self._usage
 
     def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
         kind = BEGUN_BY.get(text_in(delta, "type"))
         if kind is None:
             return None
         if kind == "tool_use":
-            return self._blocks.call(kind, {}, index, "", text_in(delta, "partial_json"))
-        block = self._blocks.at(index) or self._blocks.begin(kind, {}, index)
+            return self.blocks.call(kind, {}, index, "", text_in(delta, "partial_json"))
+        block = self.blocks.at(index) or self.blocks.begin(kind, {}, index)
         return None if block is None else block.take(delta)
-
-
-def _place(index: object) -> int | None:
-    return index if isinstance(index, int) else None
 
 
 def _given(data: JsonMapping) -> JsonObject:

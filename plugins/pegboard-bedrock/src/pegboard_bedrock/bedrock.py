@@ -7,22 +7,13 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, cast
+from typing import Final
 
 from attrs import Factory, define, field
 
-from pegboard import (
-    FileContent,
-    LinkContent,
-    Loss,
-    ModelRequest,
-    NamedTool,
-    TextContent,
-    ToolResult,
-    ToolSpec,
-)
+from pegboard import FileContent, LinkContent, ModelRequest, NamedTool, TextContent, ToolResult
 from pegboard.json import is_object, json_problems, json_text
-from pegboard.messages import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages import CallPart, HostedPart, Part
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard_bedrock._bedrock import (
     DEFAULT_LIMITS,
@@ -30,49 +21,25 @@ from pegboard_bedrock._bedrock import (
     BedrockAnswer,
     BedrockLimits,
     BedrockReader,
-    answered,
     error_of,
-    written_citations,
 )
-from pegboard_clients.blocks import Blocks, Role, content_of, leading_system, texts_and_media, turns_of
-from pegboard_clients.dialects import (
-    CLOSED,
-    READ,
-    UNIONS,
-    Counts,
-    Dialect,
-    Within,
-    inline_references,
-    named_definitions,
-    property_names,
-    root_object,
-)
-from pegboard_clients.exporter import BlockExporter, BlockFormat
+from pegboard_clients.blocks import Blocks, Role, Wire, content_of, leading_system, turns_of
+from pegboard_clients.dialects import READ, UNIONS, Dialect, inline_references, named_definitions, root_object
+from pegboard_clients.exporter import BlockExporter
+from pegboard_clients.strict import STRICT
 from pegboard_clients.wire import (
     Content,
-    Entry,
     SentIds,
     admit,
-    arguments_object,
-    called_before,
-    convert_schema,
-    description_of,
-    hosted_type,
+    known_text,
     merged,
     object_in,
     output_schema,
     parsed_object,
     passthrough,
-    refusal,
     render_json,
     render_text,
-    wire_name,
 )
-
-STRICT_SIZE: Final = Counts(optional=24, unions=16)
-"""Size limits of a strict schema, and of all in a request together: Anthropic validates them."""
-
-_PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
 
 BEDROCK: Final = Dialect("bedrock", (*READ, inline_references("keep"), root_object(*UNIONS), named_definitions))
 """Bedrock Converse, for any model: references inlined, a plain root.
@@ -80,8 +47,8 @@ BEDROCK: Final = Dialect("bedrock", (*READ, inline_references("keep"), root_obje
 The allowed property names depend on the model; `property_names` is the step for that.
 """
 
-BEDROCK_STRICT: Final = Dialect("bedrock-strict", (*CLOSED, property_names(_PROPERTY_NAME), Within(STRICT_SIZE)))
-"""Bedrock's strict tools, which Anthropic validates: closed objects without bounds or recursion."""
+BEDROCK_STRICT: Final = Dialect("bedrock-strict", STRICT)
+"""Bedrock's strict tools, which Anthropic validates."""
 
 
 _S3 = "s3://"
@@ -137,28 +104,8 @@ class BedrockMedia:
         return self._document_name(plain[: self.limits.document_name - len(suffix)].rstrip() + suffix)
 
 
-_NOTHING: Final = {"text": "(nothing)"}
-_FAILED: Final = {"text": "The call failed without a message."}
-
-
-def _result_blocks(part: ResultPart, use_id: str, media: BedrockMedia) -> Blocks:
-    """The result of a call; media of an error follow it, as Anthropic refuses them in one (public)."""
-    result = part.result
-    content, beside = _result_content(result, media), Blocks()
-    if result.is_error:
-        content, beside = texts_and_media(content, {"text": f"Of the failed call of {part.name} ({use_id}):"})
-    block: JsonObject = {"toolUseId": use_id, "content": content or [dict(_FAILED if result.is_error else _NOTHING)]}
-    if result.is_error:
-        block["status"] = "error"
-    return [{"toolResult": block}, *beside]
-
-
-def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
-    """The content of a result: an object as `json`, everything else as text or media."""
-    data = result.structured_content
-    if data is not None and _is_all(result.content, data):
-        return [{"json": data} if is_object(data) and not json_problems(data) else {"text": render_json(data)}]
-    return [block for each in content_of(result) if (block := media.block(each, in_result=True)) is not None]
+_NOTHING: Final = "(nothing)"
+_FAILED: Final = "The call failed without a message."
 
 
 def _is_all(content: tuple[Content, ...], data: object) -> bool:
@@ -169,62 +116,84 @@ def _is_all(content: tuple[Content, ...], data: object) -> bool:
     return len(content) == 1 and bool(text.strip()) and is_object(data) and parsed_object(text) == data
 
 
-KEYS: Final = (FAMILY,)
 CACHE_POINT: Final = "cachePoint"
 """The option that sets a cache point after a tool, a part, a message or a request."""
 
 
-def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Entry:
-    behind: JsonObject | None = {CACHE_POINT: point} if isinstance(point, dict) else None
-    return Entry(entry, losses, behind)
-
-
-def _strict_schema(entry: JsonObject) -> JsonSchema | None:
-    spec = object_in(entry, "toolSpec")
-    schema: Any = object_in(spec, "inputSchema").get("json") if spec.get("strict") is True else None
-    return cast("JsonSchema", schema) if isinstance(schema, dict) else None
-
-
-def _name(entry: JsonObject) -> str | None:
-    named: JsonObject = entry.get("toolSpec") or entry.get("systemTool") or {}
-    name = named.get("name")
-    return name if isinstance(name, str) else None
-
-
 REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_.:-]")
+_CITED: Final = ("title", "source", "sourceContent", "location")
 _BESIDE_DOCUMENTS: Final = "The document is attached."
 
 
 @define(eq=False)
-class BedrockWire:
-    """Writer of the blocks of one request.
+class BedrockWire(Wire[BedrockLimits]):
+    """Writer of the blocks of one request."""
 
-    Attributes:
-        ids: The ids of its calls.
-        limits: The limits of the provider.
-        names: The tools' names at the provider, where they differ.
-    """
-
-    ids: SentIds
-    limits: BedrockLimits
-    names: Mapping[str, str] = field(factory=dict[str, str])
-    family: str = field(default=FAMILY, init=False)
-    _media: BedrockMedia = field(default=Factory(lambda self: BedrockMedia(self.limits), takes_self=True), init=False)
+    family = FAMILY
+    _documents: BedrockMedia = field(
+        default=Factory(lambda self: BedrockMedia(self.limits), takes_self=True), init=False
+    )
 
     def blocks(self, part: Part, role: Role) -> Blocks:
         """The blocks of a part, with the cache point of its options."""
-        blocks = self._blocks(part, role)
-        if blocks:
-            self.mark(blocks, _metadata_of(part))
+        blocks = super().blocks(part, role)
+        if blocks and not isinstance(part, HostedPart):
+            self.mark(blocks, part.call.provider_metadata if isinstance(part, CallPart) else part.provider_metadata)
         return blocks
 
     def text(self, text: str) -> JsonObject:
         """A text block."""
         return {"text": text}
 
-    def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
+    def cited(self, text: str, citations: Blocks) -> JsonObject:
+        """A text block with citations."""
+        return {"citationsContent": {"content": [self.text(text)], "citations": citations}}
+
+    def citation(self, own: JsonMapping) -> JsonObject:
+        """A citation as the provider accepts it."""
+        return {key: own[key] for key in _CITED if own.get(key) is not None}
+
+    def media(self, content: Content) -> JsonObject | None:
+        """A content of the user's."""
+        return self._documents.block(content, in_result=False)
+
+    def call(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
+        """A call."""
+        return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
+
+    def content(self, result: ToolResult, options: JsonMapping) -> Blocks:  # noqa: ARG002  as `Wire` has it
+        """The content of a result: an object as `json`, everything else as text or media."""
+        data = result.structured_content
+        if data is not None and _is_all(result.content, data):
+            return [{"json": data} if is_object(data) and not json_problems(data) else self.text(render_json(data))]
+        blocks = (self._documents.block(each, in_result=True) for each in content_of(result))
+        return [block for block in blocks if block is not None]
+
+    def result(self, result: ToolResult, use_id: str, content: Blocks) -> JsonObject:
+        """The result of a call, which mustn't be empty."""
+        block: JsonObject = {"toolUseId": use_id, "content": content or [self.text(_NOTHING)]}
+        if result.is_error:
+            block = {"toolUseId": use_id, "content": content or [self.text(_FAILED)], "status": "error"}
+        return {"toolResult": block}
+
+    def thought(self, text: str, signature: str) -> JsonObject:
+        """Reasoning."""
+        return {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}}
+
+    def redacted(self, data: str) -> JsonObject | None:
+        """Reasoning that only the provider can read."""
+        try:
+            return {"reasoningContent": {"redactedContent": base64.b64decode(data, validate=True)}}
+        except (binascii.Error, ValueError):
+            return None
+
+    def hosted(self, data: JsonMapping) -> JsonObject | None:
+        """A block of the provider's own tools."""
+        return dict(data) if len(data) == 1 else None
+
+    def mark(self, blocks: Blocks, metadata: object) -> None:
         """Adds a cache point, if the options have one."""
-        point = passthrough(metadata, (FAMILY,)).get(CACHE_POINT)
+        point = self.options(metadata).get(CACHE_POINT)
         if isinstance(point, dict):
             blocks.append({CACHE_POINT: point})
 
@@ -237,108 +206,32 @@ class BedrockWire:
         return "reasoningContent" in block
 
     def completed(self, turn: JsonObject, *, last: bool) -> None:
-        """Adds the text that documents require; strips the end of a final turn of the assistant (public)."""
+        """Adds the text that documents require."""
         content: Blocks = turn["content"]
         if any("document" in block for block in content) and not any("text" in block for block in content):
             content.append(self.text(_BESIDE_DOCUMENTS))
-        if last and turn["role"] == "assistant" and "text" in content[-1]:
-            content[-1]["text"] = content[-1]["text"].rstrip()
-
-    def _blocks(self, part: Part, role: Role) -> Blocks:
-        if isinstance(part, TextPart):
-            return self._text(part, role)
-        if isinstance(part, MediaPart):
-            return self._shown(part, role)
-        if isinstance(part, CallPart):
-            return self._call(part)
-        if isinstance(part, ResultPart):
-            return self._result(part)
-        return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
-
-    def _text(self, part: TextPart, role: Role) -> Blocks:
-        if not part.text.strip():  # blank text is refused (public)
-            return []
-        citations = written_citations(part.citations) if role == "assistant" else []
-        if citations:
-            return [{"citationsContent": {"content": [self.text(part.text)], "citations": citations}}]
-        return [self.text(part.text)]
-
-    def _shown(self, part: MediaPart, role: Role) -> Blocks:
-        if role == "assistant":  # only the user may send media
-            return [self.text(render_text(part.content))]
-        block = self._media.block(part.content, in_result=False)
-        return [] if block is None else [block]
-
-    def _call(self, part: CallPart) -> Blocks:
-        call = part.call
-        if call.provider_executed:  # of another provider; this one's are hosted parts
-            return []
-        use = {
-            "toolUseId": self.ids.call(call.id),
-            "name": wire_name(self.names.get(call.name, call.name), self.limits.name),
-            "input": arguments_object(call),
-        }
-        return [{"toolUse": use}]
-
-    def _result(self, part: ResultPart) -> Blocks:
-        use_id = self.ids.result(part.call_id)
-        if use_id is not None:
-            return _result_blocks(part, use_id, self._media)
-        content = _result_content(part.result, self._media)
-        shown = [self.text(render_json(block["json"])) if "json" in block else block for block in content]
-        return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]
-
-
-def _thought(part: ReasoningPart) -> Blocks:
-    """Reasoning, unchanged; without a signature it would be refused, and is left out."""
-    own = passthrough(part.provider_metadata, (FAMILY,))
-    redacted, signature = own.get("redacted"), own.get("signature")
-    if isinstance(redacted, str):
-        try:
-            return [{"reasoningContent": {"redactedContent": base64.b64decode(redacted, validate=True)}}]
-        except (binascii.Error, ValueError):
-            return []
-    if isinstance(signature, str) and signature:
-        return [{"reasoningContent": {"reasoningText": {"text": part.text, "signature": signature}}}]
-    return []
-
-
-def _hosted(part: HostedPart) -> Blocks:
-    return [dict(part.data)] if len(part.data) == 1 else []
-
-
-def _metadata_of(part: Part) -> JsonMapping:
-    if isinstance(part, CallPart):
-        metadata: Any = part.call.provider_metadata
-        return cast("JsonMapping", metadata) if isinstance(metadata, Mapping) else {}
-    return {} if isinstance(part, HostedPart) else part.provider_metadata
+        super().completed(turn, last=last)
 
 
 _INFERENCE: Final = {"max_output_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP"}
 
 
-FORMAT: Final = BlockFormat(
-    FAMILY,
-    entry_name=_name,
-    schema_of=_strict_schema,
-    message_in=lambda body: object_in(object_in(body, "output"), "message"),
-    answer=BedrockAnswer,
-    response=answered,
-    error=error_of,
-)
-
-
 @define(eq=False)
-class Bedrock(BlockExporter[BedrockLimits, BedrockAnswer]):
+class Bedrock(BlockExporter[BedrockLimits]):
     """Exporter for Converse: bodies for `boto3`'s `converse` and `converse_stream`, and their answers and events.
 
     Attributes:
         limits: The limits of the provider.
     """
 
+    vendor = "Bedrock"
+    dialects = (BEDROCK, BEDROCK_STRICT)
+    answers = BedrockAnswer
+    readers = BedrockReader
+    error = staticmethod(error_of)
+
     limits: BedrockLimits = DEFAULT_LIMITS
     name: str = field(default=FAMILY, init=False)
-    format: BlockFormat[BedrockAnswer] = field(default=FORMAT, init=False, repr=False)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body: keyword arguments, media as bytes.
@@ -352,7 +245,7 @@ class Bedrock(BlockExporter[BedrockLimits, BedrockAnswer]):
         lead, messages = leading_system(request.messages)
         names = self.names(request)
         wire = BedrockWire(SentIds(REFUSED_IN_IDS, self.limits.call_id), self.limits, names)
-        options = passthrough(request.config.provider_options, KEYS)
+        options = passthrough(request.config.provider_options, (FAMILY,))
         body: JsonObject = {} if request.model is None else {"modelId": request.model}
         body["messages"] = turns_of(messages, wire)
         body.update(_system(request, lead, options.pop(CACHE_POINT, None)))
@@ -370,31 +263,31 @@ class Bedrock(BlockExporter[BedrockLimits, BedrockAnswer]):
         form = {"name": request.output.name, "schema": str(json_text(schema))}
         return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": form}}}}
 
-    def reader(self, request: ModelRequest | None = None) -> BedrockReader:
-        """A parser for the events of a stream."""
-        return BedrockReader(self.answer(request), self.limits, self.own_names(request))
+    def message_in(self, body: JsonMapping) -> JsonMapping:
+        """The object of an answer's body that has the blocks."""
+        return object_in(object_in(body, "output"), "message")
 
-    def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The tool's entry."""
-        options = passthrough(spec.provider_options, KEYS)
+    def declaration(self, name: str, schema: JsonSchema, facts: JsonObject) -> JsonObject:
+        """The entry of a function."""
+        return {"toolSpec": {"name": name, "inputSchema": {"json": schema}, **facts}}
+
+    def hosted(self, kind: str, facts: JsonObject) -> JsonObject | None:
+        """The entry of one of the provider's own tools."""
+        return None if re.fullmatch(self.limits.name, kind) is None else {"systemTool": {"name": kind, **facts}}
+
+    def behind(self, options: JsonObject) -> JsonObject | None:
+        """The cache point behind a tool, if its options have one."""
         point = options.pop(CACHE_POINT, None)
-        if spec.kind == "provider":
-            kind = hosted_type(spec, KEYS)
-            if kind is None or re.fullmatch(self.limits.name, kind) is None:
-                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is not one of Bedrock's tools")
-            return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
-        if re.fullmatch(self.limits.name, spec.name) is None:
-            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = convert_schema(spec, BEDROCK, BEDROCK_STRICT, strict)
-        if schema.refused:
-            return Entry(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "inputSchema": {"json": schema.schema}}
-        description = description_of(spec, examples=True, grammar=True)
-        if description.strip():
-            entry["description"] = description
-        if schema.strict:
-            entry["strict"] = True
-        return _followed({"toolSpec": {**entry, **options}}, point, schema.losses)
+        return {CACHE_POINT: point} if isinstance(point, dict) else None
+
+    def entry_name(self, entry: JsonObject) -> str | None:
+        """The provider's name of an entry."""
+        return known_text(object_in(entry, "toolSpec") or object_in(entry, "systemTool"), "name")
+
+    def schema_of(self, entry: JsonObject) -> JsonSchema | None:
+        """The schema of a strict entry."""
+        spec = object_in(entry, "toolSpec")
+        return object_in(spec, "inputSchema").get("json") if spec.get("strict") is True else None
 
     def _config(self, request: ModelRequest) -> JsonObject:
         config = request.config
@@ -402,21 +295,18 @@ class Bedrock(BlockExporter[BedrockLimits, BedrockAnswer]):
         inference = {key: value for key, value in inference.items() if value is not None}
         if config.stop:
             inference["stopSequences"] = list(config.stop)
-        thinking = passthrough({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, KEYS)
+        thinking = passthrough({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, (FAMILY,))
         return {**thinking, **({"inferenceConfig": inference} if inference else {})}
 
     def _tool_config(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
         """The tools and the tool choice, if needed.
 
-        There is no choice "none": tools are left out instead. But a conversation with calls is refused without tools
-        (public): then they are listed, or placeholders for the called ones.
+        There is no choice "none": tools are left out instead, unless there were calls; see `gone`.
         """
         exported, choice = self.exported(request), request.tool_choice
-        called = called_before(request.messages)
-        if choice == "none" and not called:
-            return {}
-        tools = list(exported.entries) or [_gone(names.get(name, name)) for name in called]
-        if not tools:
+        gone = self.gone(request, names)
+        tools = list(exported.entries) or gone
+        if not tools or (choice == "none" and not gone):
             return {}
         if isinstance(choice, NamedTool):
             return {"tools": tools, "toolChoice": {"tool": {"name": names.get(choice.name, choice.name)}}}
@@ -428,11 +318,6 @@ def _system(request: ModelRequest, lead: Sequence[str], point: object) -> JsonOb
     if texts and isinstance(point, dict):
         texts.append({CACHE_POINT: point})
     return {"system": texts} if texts else {}
-
-
-def _gone(name: str) -> JsonObject:
-    schema: JsonObject = {"type": "object", "properties": {}}
-    return {"toolSpec": {"name": name, "description": "No longer available.", "inputSchema": {"json": schema}}}
 
 
 _FORMATS: Final = re.compile(r"claude-[a-z]+-(4-([5-9]|\d\d)(?!\d)|([5-9]|\d\d)(?!\d))")

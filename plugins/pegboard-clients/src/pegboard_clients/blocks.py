@@ -1,23 +1,23 @@
-"""Block-based message formats: turns that alternate, blocks of an answer, and a budget of strict tools."""
+"""Block-based message formats: turns that alternate, and the blocks of an answer, whole or streamed."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
-import attrs
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
-from pegboard import CallFault, FileContent, Loss, ModelRequest, TextContent, ToolResult, ToolSpec
+from pegboard import CallFault, FileContent, ModelResponse, TextContent, ToolCall, ToolResult
 from pegboard.errors import ExportError
 from pegboard.json import json_problems
 from pegboard.messages import (
     CallPart,
+    Citation,
     Delta,
     FinishReason,
     HostedPart,
+    MediaPart,
     Message,
     Part,
     ReasoningPart,
@@ -25,12 +25,31 @@ from pegboard.messages import (
     TextPart,
 )
 from pegboard.tools import Content
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.calls import StreamedCall, StreamedCalls
-from pegboard_clients.dialects.keywords import Counts, counts_of
-from pegboard_clients.wire.bodies import SizeBudget, TextBuffer, admit, object_in, render_text, text_in
-from pegboard_clients.wire.entries import MOST_CACHED, Entries, Entry
-from pegboard_clients.wire.ids import CALL_CUT_OFF, MadeCalls, SentIds
+from pegboard_clients.strict import (
+    BlockLimits as BlockLimits,
+    StrictBudget as StrictBudget,
+    StrictLimits as StrictLimits,
+)
+from pegboard_clients.wire import (
+    CALL_CUT_OFF,
+    MadeCalls,
+    SentIds,
+    SizeBudget,
+    StreamEnd,
+    TextBuffer,
+    admit,
+    arguments_object,
+    as_object,
+    object_in,
+    object_or_none,
+    passthrough,
+    render_json,
+    render_text,
+    text_in,
+    wire_name,
+)
 
 
 def raw_item(item: JsonMapping) -> JsonObject | None:
@@ -58,35 +77,149 @@ _ROLES: Final[Mapping[type[Any], Role]] = {
 }
 
 
-class Wire(Protocol):
-    """Writer of one provider's blocks, from which `turns_of` builds turns."""
+LimitsT = TypeVar("LimitsT", bound=BlockLimits)
 
-    family: str
+
+@define(eq=False)
+class Wire(ABC, Generic[LimitsT]):
+    """Writer of one provider's blocks, from which `turns_of` builds turns.
+
+    Attributes:
+        family: The provider's name, which is its key in metadata.
+        ids: The ids of the calls of one request.
+        limits: The limits of the provider.
+        names: The tools' names at the provider, where they differ.
+    """
+
+    family: ClassVar[str]
+
     ids: SentIds
+    limits: LimitsT
+    names: Mapping[str, str] = field(factory=dict[str, str])
 
     def blocks(self, part: Part, role: Role) -> Blocks:
         """A part as new blocks; none if there is nothing to write."""
-        ...
+        if isinstance(part, TextPart):
+            return self._words(part, role)
+        if isinstance(part, MediaPart):
+            return self._media(part, role)
+        if isinstance(part, CallPart):
+            return self._call(part.call)
+        if isinstance(part, ResultPart):
+            return self._result(part)
+        block = self._thought(part) if isinstance(part, ReasoningPart) else self.hosted(part.data)
+        return [] if block is None else [block]
 
+    def _words(self, part: TextPart, role: Role) -> Blocks:
+        if not part.text.strip():  # blank text is refused (public)
+            return []
+        own = (object_in(citation.data, self.family) for citation in part.citations if role == "assistant")
+        citations = [written for each in own if (written := self.citation(each))]
+        block = self.cited(part.text, citations) if citations else self.text(part.text)
+        return [self.with_options(block, part.provider_metadata)]
+
+    def _media(self, part: MediaPart, role: Role) -> Blocks:
+        if role == "assistant":  # only the user may send media
+            return [self.text(render_text(part.content))]
+        block = self.media(part.content)
+        return [] if block is None else [self.with_options(block, part.provider_metadata)]
+
+    def _call(self, call: ToolCall) -> Blocks:
+        if call.provider_executed:  # of another provider; this one's are hosted parts
+            return []
+        name = wire_name(self.names.get(call.name, call.name), self.limits.name)
+        block = self.call(self.ids.call(call.id), name, arguments_object(call))
+        return [self.with_options(block, call.provider_metadata)]
+
+    def _result(self, part: ResultPart) -> Blocks:
+        """The result of a call; a later one, or one without a call, as text and media.
+
+        Only text is allowed in an error (public), so that its media follow it.
+        """
+        use_id = self.ids.result(part.call_id)
+        if use_id is None:
+            content = self.content(part.result, {})
+            shown = (self.text(render_json(block["json"])) if "json" in block else block for block in content)
+            return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]
+        content, beside = self.content(part.result, self.options(part.provider_metadata)), Blocks()
+        if part.result.is_error:
+            content, beside = texts_and_media(content, self.text(f"Of the failed call of {part.name} ({use_id}):"))
+        block = self.result(part.result, use_id, content)
+        return [self.with_options(block, part.provider_metadata), *beside]
+
+    def _thought(self, part: ReasoningPart) -> JsonObject | None:
+        """Reasoning, unchanged; without this provider's signature it would be refused, and is left out."""
+        own = self.options(part.provider_metadata)
+        if isinstance(own.get("redacted"), str):
+            return self.redacted(own["redacted"])
+        signature = text_in(own, "signature")
+        return self.thought(part.text, signature) if signature else None
+
+    @abstractmethod
     def text(self, text: str) -> JsonObject:
         """A text block; the text isn't blank."""
-        ...
 
+    @abstractmethod
+    def cited(self, text: str, citations: Blocks) -> JsonObject:
+        """A text block with citations."""
+
+    @abstractmethod
+    def citation(self, own: JsonMapping) -> JsonObject | None:
+        """A citation as the provider accepts it, from what it sent; `None` if that isn't the provider's."""
+
+    @abstractmethod
+    def media(self, content: Content) -> JsonObject | None:
+        """A content of the user's as a native block, or else as text; `None` if that is blank."""
+
+    @abstractmethod
+    def call(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
+        """A call."""
+
+    @abstractmethod
+    def content(self, result: ToolResult, options: JsonMapping) -> Blocks:
+        """The content of a result, without attachments; the options are the provider's of its part."""
+
+    @abstractmethod
+    def result(self, result: ToolResult, use_id: str, content: Blocks) -> JsonObject:
+        """The result of a call with the provider's id; of an error, the content is the texts."""
+
+    @abstractmethod
+    def thought(self, text: str, signature: str) -> JsonObject:
+        """Reasoning."""
+
+    @abstractmethod
+    def redacted(self, data: str) -> JsonObject | None:
+        """Reasoning that only the provider can read; `None` if the data is invalid."""
+
+    @abstractmethod
+    def hosted(self, data: JsonMapping) -> JsonObject | None:
+        """A block of the provider's own tools; `None` if it isn't one."""
+
+    def options(self, metadata: object) -> JsonObject:
+        """A copy of the provider's options of a part, from metadata of any type."""
+        return passthrough(as_object(metadata), (self.family,))
+
+    def with_options(self, block: JsonObject, metadata: object) -> JsonObject:  # noqa: ARG002  for subclasses
+        """The block of a text, a medium, a call or a result with the options of its part; by default unchanged."""
+        return block
+
+    @abstractmethod
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
         """Applies a message's options to its blocks (a cache point)."""
-        ...
 
+    @abstractmethod
     def is_result(self, block: JsonObject) -> bool:
         """Whether it is the result of a call."""
-        ...
 
+    @abstractmethod
     def is_thought(self, block: JsonObject) -> bool:
         """Whether it is reasoning, which must not end a turn."""
-        ...
 
     def completed(self, turn: JsonObject, *, last: bool) -> None:
-        """Adjusts a complete turn to the provider's rules."""
-        ...
+        """Adjusts a complete turn: strips the end of a final one of the assistant, where space is refused (public)."""
+        end = turn["content"][-1]
+        if last and turn["role"] == "assistant" and end.get("type", "text") == "text" and "text" in end:
+            end["text"] = end["text"].rstrip()
 
 
 def content_of(result: ToolResult) -> Sequence[Content]:
@@ -111,7 +244,7 @@ def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Mes
     return [message.text for message in messages[:count] if message.text.strip()], messages[count:]
 
 
-def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
+def turns_of(messages: Sequence[Message], wire: Wire[Any]) -> list[JsonObject]:
     """The turns, each `{"role", "content"}`, with alternating roles; the first is the user's.
 
     A later system message goes into a user's turn, marked as the system's.
@@ -142,7 +275,7 @@ class _Conversation:
         settled: The index of the last user message that isn't a result.
     """
 
-    wire: Wire
+    wire: Wire[Any]
     messages: Sequence[Message]
     entries: list[tuple[Role, Blocks]] = field(factory=list["tuple[Role, Blocks]"])
     calls: frozenset[str] = field(init=False)
@@ -234,10 +367,17 @@ class StreamedBlock(ABC):
     call: StreamedCall | None = None
     ended: bool = False
 
+    own: ClassVar[frozenset[str]]
+    """Kinds that are usable though incomplete, besides calls; blocks of the provider's own tools must be complete."""
+
     @property
-    @abstractmethod
     def can_go_back(self) -> bool:
-        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
+        """Whether it is usable."""
+        return self.ended or self.call is not None or self.kind in self.own
+
+    def start(self) -> Delta | None:
+        """The delta of its start; by default, none."""
+        return None
 
     @abstractmethod
     def take(self, delta: JsonMapping) -> Delta | None:
@@ -370,6 +510,22 @@ class AnsweredBlocks(ABC):
             fault: Why it can't run, for a call.
         """
 
+    @abstractmethod
+    def response(self, body: JsonMapping, parts: Sequence[Part]) -> ModelResponse:
+        """The response, from a body and the parts of its blocks."""
+
+    @abstractmethod
+    def source(self, citation: JsonMapping) -> tuple[str, str, str]:
+        """Text, address and title of a citation; each may be empty."""
+
+    def citations(self, given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
+        """The citations of a block; each is for the whole block, without a position."""
+        return tuple(
+            Citation(text or None, uri or None, title or None, data={self.calls.provider: kept} if kept else {})
+            for each in given
+            for (text, uri, title), kept in [(self.source(each), raw_item(each))]
+        )
+
     def parts(self, blocks: Iterable[JsonMapping]) -> list[Part]:
         """The parts of complete blocks, in order."""
         return [part for block in blocks if (part := self.part(block)) is not None]
@@ -391,6 +547,16 @@ class AnsweredBlocks(ABC):
         return {**found, "passed_over": self.passed_over} if self.passed_over else found
 
 
+FINISHES: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+"""The finish reasons by those of Anthropic's models; providers have further ones."""
+
+
 def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, FinishReason]) -> FinishReason:
     """The finish reason of an answer; `"tool_calls"` if it has calls and wasn't cut off.
 
@@ -404,75 +570,55 @@ def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, Fini
     return "tool_calls" if calls and finish in ("stop", "other") else finish
 
 
-@frozen
-class StrictLimits:
-    """Provider's limits on strict tools in one request; `None` is no limit.
-
-    Attributes:
-        tools: Strict tools.
-        optional: Properties that aren't required, in all of them together.
-        unions: Properties of several types, in all of them together.
-    """
-
-    tools: int | None = None
-    optional: int | None = None
-    unions: int | None = None
-
-    def __str__(self) -> str:
-        """For people."""
-        facts = ((self.tools, "strict tools"), (self.optional, "optional"), (self.unions, "union-typed parameters"))
-        return ", ".join(f"{most} {what}" for most, what in facts if most is not None)
-
-
 @define(eq=False)
-class StrictBudget(Entries):
-    """Cache of exported tools that makes tools strict within the limits of a request, and others not, with a loss.
+class BlockReader(ABC, Generic[Block]):
+    """Parser of one streamed answer.
 
     Attributes:
-        schema_of: Returns the schema of a strict entry, `None` for another.
-        limits: The limits of a request.
+        answer: Makes the reader of the complete blocks.
+        limits: Limits on what is read.
+        names: The tools' names here, by their names at the provider, where they differ.
+        facts: The answer so far, without its blocks.
+        blocks: Its blocks so far.
+        end: Whether its end or an error has come.
     """
 
-    schema_of: Callable[[JsonObject], JsonSchema | None] = field(kw_only=True)
-    limits: StrictLimits = field(kw_only=True)
-    _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
+    block: ClassVar[type[Any]]
 
-    def chooser(self, specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
-        """Tools that set `strict` themselves come before those that are strict by default."""
-        limits = (self.limits.tools, self.limits.optional, self.limits.unions)
-        left = [math.inf if most is None else most for most in limits]
-        first = {spec.name: spec for spec in reversed(specs)}
-        wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
-        return lambda spec: wanted.get(spec) or self._chosen(spec, strict, left)
+    answer: Callable[[], AnsweredBlocks]
+    limits: BlockLimits
+    names: Mapping[str, str]
+    facts: JsonObject = field(factory=dict[str, Any], init=False)
+    blocks: StreamedBlocks[Block] = field(init=False)
+    end: StreamEnd = field(factory=StreamEnd, init=False)
 
-    def name_of(self, spec: ToolSpec) -> str:
-        """The provider's name of a tool; for its own tools, that may differ."""
-        entry = self.one(spec).entry if spec.kind == "provider" else None
-        return spec.name if entry is None else self.entry_name(entry) or spec.name
+    def __attrs_post_init__(self) -> None:
+        budget = SizeBudget(self.limits.answer_text)
+        self.blocks = StreamedBlocks(self.block, self.names, budget, self.limits.argument_text)
 
-    def names_of(self, request: ModelRequest | None) -> dict[str, str]:
-        """The provider's names of its own tools in a request, by their names here."""
-        specs = () if request is None else (tool.spec for tool in request.offered)
-        return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
+        event = object_or_none(chunk)
+        delta = None if event is None else self.read(event)
+        return () if delta is None else (delta,)
 
-    def _chosen(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
-        written = self.one(spec, strict)
-        schema = None if written.entry is None else self.schema_of(written.entry)
-        if schema is None:
-            return written
-        counts = self._counted(spec, schema)
-        after = [left[0] - 1, left[1] - (counts.optional or 0), left[2] - (counts.unions or 0)]
-        if min(after) >= 0:
-            left[:] = after
-            return written
-        plainly = self.entry(spec, strict=False)
-        what = f"exported as not strict: a request may have {self.limits}, which other tools have used up"
-        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer as received so far; interrupted if its end hasn't come.
 
-    def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
-        counts = self._counts.get(spec)
-        if counts is None:
-            if len(self._counts) >= MOST_CACHED:
-                self._counts.clear()
-            counts = self._counts[spec] = counts_of(schema)
-        return counts
+        Args:
+            broken: Why the stream ended early.
+        """
+        answer = self.answer()
+        whole = answer.response(self.facts, answer.streamed(self.blocks.all))
+        return self.end.of(whole, broken, spent=self.blocks.budget.spent)
+
+    @abstractmethod
+    def read(self, event: JsonMapping) -> Delta | None:
+        """Parses one event; returns its delta."""
+
+    def begin(self, kind: str, begun: JsonMapping, index: int | None, call_id: str | None) -> Delta | None:
+        """Starts a block, or a call if there is an id, even an empty one; returns its delta."""
+        if call_id is not None:
+            return self.blocks.call(kind, begun, index, call_id, begun.get("input") or None)
+        block = self.blocks.begin(kind, begun, index)
+        return None if block is None else block.start()

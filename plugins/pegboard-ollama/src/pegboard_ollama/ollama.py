@@ -35,7 +35,7 @@ from pegboard.messages import (
     TextPart,
     Usage,
 )
-from pegboard.request import ResponseReader, ToolChoice
+from pegboard.request import ResponseReader
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.calls import StreamedCall, StreamedCalls
 from pegboard_clients.dialects import SHAPED, Dialect
@@ -52,7 +52,6 @@ from pegboard_clients.wire import (
     admit,
     arguments_object,
     as_object,
-    check_choice,
     convert_schema,
     count_in,
     description_of,
@@ -401,10 +400,7 @@ class Ollama(BaseExporter):
         Raises:
             ExportError: The tool choice can't be met.
         """
-        exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
-        choice: ToolChoice = request.tool_choice
-        check_choice(choice, exported.names, FAMILY)
-        exported.warn(FAMILY)
+        exported, choice = self.exported(request), request.tool_choice
         if choice == "none":
             return [], ""
         if isinstance(choice, NamedTool):
