@@ -192,7 +192,7 @@ def test_records_and_problems_are_json():
         "tools": ["read"],
         "cause": "why",
     }
-    assert Problem("files", None, "why", "read").to_json() == {"plugin": "files", "cause": "why", "tool": "read"}
+    assert Problem("why", "read", plugin="files").to_json() == {"plugin": "files", "cause": "why", "tool": "read"}
 
 
 @pytest.mark.parametrize("policy", ["keep", "replace", "shadow", "prefix"])

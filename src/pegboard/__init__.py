@@ -67,7 +67,7 @@ _MODULES = {
     "Policy": "tools.spec",
     "Predicate": "toolsets.predicates",
     "Preview": "tools.handler",
-    "Problem": "catalogue",
+    "Problem": "tools.spec",
     "Progress": "tools.context",
     "REMOVED": "tools.call",
     "ReadonlyContext": "tools.context",

@@ -8,12 +8,7 @@ from pegboard import (
     messages as messages,
 )
 from pegboard.callbacks import nonblocking as nonblocking, when as when
-from pegboard.catalogue import (
-    Catalogue as Catalogue,
-    Handle as Handle,
-    PluginRecord as PluginRecord,
-    Problem as Problem,
-)
+from pegboard.catalogue import Catalogue as Catalogue, Handle as Handle, PluginRecord as PluginRecord
 from pegboard.config import Config as Config, load_config as load_config
 from pegboard.dispatch.approval.pending import PendingCalls as PendingCalls
 from pegboard.dispatch.approval.queue import Approver as Approver
@@ -81,6 +76,7 @@ from pegboard.tools.spec import (
     Limits as Limits,
     Origin as Origin,
     Policy as Policy,
+    Problem as Problem,
     ResultLimits as ResultLimits,
     ToolAnnotations as ToolAnnotations,
     ToolSpec as ToolSpec,

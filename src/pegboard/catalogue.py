@@ -12,8 +12,8 @@ from attrs import field, frozen
 from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
-from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.tools.spec import HOST, ConflictPolicy, Origin, mapped_name
+from pegboard.schema.converter import JsonRecord
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -129,25 +129,6 @@ class PluginRecord(JsonRecord):
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     cause: str | None = None
-
-
-@frozen
-class Problem(JsonRecord):
-    """Something that went wrong with what a plugin brought; everything else works.
-
-    Attributes:
-        plugin: The plugin's name, or `None` where it isn't known.
-        distribution: The distribution, or `None`.
-        cause: What happened, and what to do.
-        tool: The tool that is missing because of it, or `None`.
-        offers: What else is missing because of it, as (kind, name).
-    """
-
-    plugin: str | None
-    distribution: str | None
-    cause: str
-    tool: str | None = None
-    offers: frozenset[tuple[str, str]] = field(default=frozenset(), metadata=json_key(""))
 
 
 @frozen
@@ -432,4 +413,4 @@ def _held_back(tool: Tool, *, by: Tool) -> Problem:
     else:
         fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
     cause = f"tool {name!r} is held back: {by.origin} has the name; {fix}"
-    return Problem(plugin, tool.origin.distribution, cause, name)
+    return Problem(cause, name, plugin=plugin, distribution=tool.origin.distribution)

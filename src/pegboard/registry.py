@@ -28,7 +28,7 @@ from pegboard.errors import (
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin
+from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin, Problem
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_have
@@ -36,7 +36,7 @@ from pegboard.toolsets.toolset import close_all, may_have
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
-    from pegboard.catalogue import Catalogue, PluginRecord, Problem
+    from pegboard.catalogue import Catalogue, PluginRecord
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover

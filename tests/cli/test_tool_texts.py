@@ -74,7 +74,7 @@ def test_a_tools_object_has_every_key_that_is_known():
 
 
 def test_problems_in_json():
-    data = json.loads(listing_json([], [Problem("p", "d", "c"), Problem(None, None, "x\u202e", "tool")]))
+    data = json.loads(listing_json([], [Problem("c", plugin="p", distribution="d"), Problem("x\u202e", "tool")]))
     assert data == {
         "tools": [],
         "problems": [
@@ -219,7 +219,12 @@ def test_the_schema_is_indented():
 
 
 def test_the_notice_names_the_first_problems():
-    problems = [Problem("p", "d", "c\x1b"), Problem(None, "d", "c"), Problem(None, None, "c"), Problem("q", None, "c")]
+    problems = [
+        Problem("c\x1b", plugin="p", distribution="d"),
+        Problem("c", distribution="d"),
+        Problem("c"),
+        Problem("c", plugin="q"),
+    ]
     assert notice_text(problems) == (
         "plugin p: c\\u{1b}\ndistribution d: c\nsys.path: c\n1 more problem: see 'registry doctor'\n"
     )

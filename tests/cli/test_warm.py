@@ -36,7 +36,7 @@ TOOLS = [
     Tool(ToolSpec("beta", "漢字。", long_running=True, tags=("x",)), origin=GIT),
     Tool(ToolSpec("host_tool")),
 ]
-PROBLEMS = [Problem("bad", "pegboard-bad", "broke\x1b")]
+PROBLEMS = [Problem("broke\x1b", plugin="bad", distribution="pegboard-bad")]
 COMMANDS = [("call", "Call a tool."), ("list", "List the tools."), ("lint:all", "Odd\x1b name."), ("show", "")]
 NOTICE = "plugin bad: broke\\u{1b}\n"
 

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from pegboard import ModelConfig, ModelRequest, NamedTool, Origin, ToolCall
+from pegboard import ModelConfig, ModelRequest, NamedTool, Problem, ToolCall
 from pegboard.errors import InvalidNameError
 from pegboard.messages import Message, ModelResponse
-from pegboard.request import ProcessorProblem, StreamingModel
+from pegboard.request import StreamingModel
 from pegboard.toolsets import resolve_tools
 from toolsets.samples import make_tool
 
-PROBLEMS = [ProcessorProblem("a", str(number)) for number in range(3)]
+PROBLEMS = [Problem(str(number)) for number in range(3)]
 
 
 def resolved(*tools):
@@ -102,22 +102,6 @@ def test_a_tool_that_must_be_called_has_a_tools_name():
     for name in ("", "a b", "x" * 65, "é"):
         with pytest.raises(InvalidNameError):
             NamedTool(name)
-
-
-FILES = Origin("files", "pegboard-files", "0.1.0")
-
-
-def test_it_says_who_and_what():
-    assert str(ProcessorProblem("memory", "it rains", FILES)) == (
-        "request processor 'memory' of plugin 'files' (pegboard-files 0.1.0): it rains"
-    )
-    assert str(ProcessorProblem("tool_requests", "it rains", tool="today")) == (
-        "request processor 'tool_requests', tool 'today' of the host: it rains"
-    )
-
-
-def test_two_that_say_the_same_are_the_same_whatever_was_raised():
-    assert ProcessorProblem("a", "b", error=ValueError()) == ProcessorProblem("a", "b", error=ValueError())
 
 
 class Whole:

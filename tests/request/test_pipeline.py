@@ -9,11 +9,10 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ModelRequest, Origin, Pipeline, Position, ReadonlyContext, Tool, ToolContext, ToolRegistry
+from pegboard import ModelRequest, Origin, Pipeline, Position, Problem, ReadonlyContext, Tool, ToolContext, ToolRegistry
 from pegboard.callbacks import Callback, nonblocking
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages import Message
-from pegboard.request import ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools import EMPTY_CONTEXT, HOST
@@ -297,8 +296,10 @@ def test_a_plugins_failing_step_is_skipped(function, cause):
     pipeline = attrs.evolve(pipeline, timeout=0.05 if function is never else 30)
     made = process(pipeline, observe=lambda what, error: observed.append((what, type(error).__name__)))
     assert made.instructions == ("a", "b", "c")
-    assert made.problems == (ProcessorProblem("bad", cause, FILES),)
-    assert observed == [("request processor 'bad' of plugin 'files'", cause.partition(":")[0])]
+    who = "request processor 'bad' of plugin 'files'"
+    assert made.problems == (Problem(cause, subject=who, plugin="files"),)
+    assert str(made.problems[0]) == f"{who}: {cause}"
+    assert observed == [(who, cause.partition(":")[0])]
 
 
 @pytest.mark.parametrize(("function", "cause"), FAULTS)
@@ -360,7 +361,7 @@ def test_problems_are_of_this_run_and_no_step_loses_them():
     step = built_in(("anew", nonblocking(lambda request: ModelRequest("b")))).processors
     pipeline = Pipeline((*ABC.append("bad", fails, owner=FILES).processors, *step))
     once = process(pipeline)
-    assert [problem.processor for problem in once.problems] == ["bad"]
+    assert [problem.subject for problem in once.problems] == ["request processor 'bad' of plugin 'files'"]
     assert once.messages == (Message.user("b"),)
     assert process(pipeline, once).problems == once.problems
     assert process(ABC, once).problems == ()
@@ -368,7 +369,7 @@ def test_problems_are_of_this_run_and_no_step_loses_them():
 
 def test_a_problem_without_an_exception_is_observed_too():
     observed = []
-    noted = nonblocking(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
+    noted = nonblocking(lambda request: request.with_problems(Problem("odd")))
     process(built_in(("note", noted)), observe=lambda what, error: observed.append((what, str(error))))
     assert observed == [("request processor 'note' of the host", "odd")]
 

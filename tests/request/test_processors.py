@@ -194,7 +194,7 @@ def test_a_toolset_with_failing_instructions_is_skipped(toolset, cause, origin):
     assert made.instructions == ("other",)
     (problem,) = made.problems
     assert cause in problem.cause
-    assert (problem.processor, problem.origin) == ("instructions", origin)
+    assert problem.subject == f"request processor 'instructions' of {origin}"
 
 
 def test_a_tool_with_invalid_instructions_is_skipped():
@@ -286,7 +286,8 @@ def test_a_tool_that_fails_is_skipped(function, cause, plugin):
     made = processed(Tool.processor("a", says("a")), bad, Tool.processor("c", says("c")))
     assert made.instructions == ("a", "c")
     (problem,) = made.problems
-    assert (problem.processor, problem.tool, problem.origin.plugin) == ("tool_requests", "bad", plugin)
+    assert (problem.tool, problem.plugin) == ("bad", plugin)
+    assert problem.subject == f"request processor 'tool_requests', tool 'bad' of {bad.origin}"
     assert cause in problem.cause
 
 
@@ -520,7 +521,7 @@ def test_of_two_tools_with_one_name_the_first_is_sent_and_the_other_is_a_problem
     request = request.evolve(tools=attrs.evolve(request.tools, tools=(A_PACK_TOOLS, other)))
     made = _pack_tools(request)
     assert made.tools.tools == (A_PACK_TOOLS,)
-    assert [(problem.tool, problem.origin.plugin) for problem in made.tools.problems] == [("a", "files")]
+    assert [(problem.tool, problem.plugin) for problem in made.tools.problems] == [("a", "files")]
     assert "tool 'a' is held back: the host has the name" in str(made.tools.problems[0])
 
 

@@ -171,8 +171,8 @@ def test_precedence_of_tools_with_one_name(static, offers, winner):
     (tool,) = trace.tools
     assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
     others = [other for other in (*static, *(tool for offer in offers for tool in offer)) if other is not tool]
-    assert [(each.tool, each.origin, each.toolset) for each in problems] == [
-        ("a", other.origin, other.origin.toolset or "") for other in others
+    assert [(each.tool, each.plugin, each.subject) for each in problems] == [
+        ("a", other.origin.plugin, other.origin.toolset and f"toolset {other.origin.toolset!r}") for other in others
     ]
     assert all(f"{tool.origin} has the name" in problem.cause for problem in problems)
 
@@ -342,7 +342,7 @@ def test_an_added_tool_cant_take_a_name_even_of_a_filtered_tool():
     )
     assert tools.names == ("a", "c")
     assert tools.get("a") is THREE[0]
-    assert [(problem.tool, problem.origin.plugin) for problem in tools.problems] == [("a", "p"), ("b", "p")]
+    assert [(problem.tool, problem.plugin) for problem in tools.problems] == [("a", "p"), ("b", "p")]
     assert "- name: the tool of plugin 'p' is held back: the host has the name" in str(tools.explain("b"))
 
 
@@ -365,7 +365,7 @@ def test_distinct_keeps_the_first_tool_of_each_name():
     twice = attrs.evolve(tools, tools=(*tools.tools, make_tool("a", plugin="p"), make_tool("a", plugin="q")))
     made = twice.distinct()
     assert made.names == ("a", "b", "c")
-    assert [problem.origin.plugin for problem in made.problems] == ["p", "q"]
+    assert [problem.plugin for problem in made.problems] == ["p", "q"]
 
 
 def test_findable_tools_are_stored_separately():
@@ -413,7 +413,7 @@ def test_an_answer_other_than_true_or_false_keeps_the_tool_out(answer, turned):
     assert "wants returned" in problem.cause
     assert "failed" in str(tools.explain("a"))
     offer = asyncio.run(wrap(PlainToolset("t", THREE)).filtered(predicate).tools(EMPTY_CONTEXT))
-    assert (len(offer), [each.name for each in offer.dropped]) == (0, ["a", "b", "c"])
+    assert (len(offer), [each.tool for each in offer.dropped]) == (0, ["a", "b", "c"])
 
 
 async def test_predicates_share_one_time_limit_off_the_event_loop():

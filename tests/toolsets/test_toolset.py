@@ -152,7 +152,8 @@ def test_the_hosts_toolset_may_pass_on_a_plugins_tools():
 
 def test_problems_have_the_origin_of_their_toolset():
     (problem,) = offered(OwnedToolset(PlainToolset("server", [None]), OWNER)).problems
-    assert (problem.toolset, problem.origin) == ("server", OWNER)
+    facts = (problem.subject, problem.plugin, problem.distribution)
+    assert facts == ("toolset 'server'", OWNER.plugin, OWNER.distribution)
 
 
 def test_an_invalid_tool_of_a_foreign_offer_costs_only_itself():
@@ -187,26 +188,26 @@ def test_tools_no_longer_offered_are_dropped_from_the_cache():
 @pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
 def test_any_sequence_of_tools_is_accepted(kind):
     tool = make_tool()
-    assert check_tools("t", kind([tool])) == ([tool], [])
+    assert check_tools(kind([tool])) == ([tool], [])
 
 
 def test_bad_items_and_repeated_names_are_left_out_with_a_problem_each():
     first, second, bad = make_tool("a"), make_tool("a"), make_tool("bad", input_schema=BOMB)
-    tools, problems = check_tools("t", ["x", first, second, None, first, bad])
+    tools, problems = check_tools(["x", first, second, None, first, bad])
     assert tools == [first]
     *others, refused = problems
     advice = "for a function that @tool decorates, return tool_of(function)"
     assert [(str(each), each.tool) for each in others] == [
-        (f"toolset 't': item 0 isn't a Tool but str; {advice}", None),
-        ("toolset 't': it has two tools called 'a'; the first is offered", "a"),
-        (f"toolset 't': item 3 isn't a Tool but NoneType; {advice}", None),
+        (f"item 0 isn't a Tool but str; {advice}", None),
+        ("it has two tools called 'a'; the first is offered", "a"),
+        (f"item 3 isn't a Tool but NoneType; {advice}", None),
     ]
     assert (refused.tool, type(refused.error)) == ("bad", SchemaError)
-    assert str(refused).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
+    assert str(refused).startswith("tool 'bad': input_schema is refused: it expands to more than")
 
 
 def test_the_number_of_problems_is_bounded():
-    _, problems = check_tools("t", [None] * 50)
+    _, problems = check_tools([None] * 50)
     assert len(problems) == 21
     assert problems[-1].cause == "and 30 more problems of this kind"
 
@@ -214,7 +215,7 @@ def test_the_number_of_problems_is_bounded():
 def test_too_many_tools_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="at most 3 tools"):
-        check_tools("t", [None] * 4)
+        check_tools([None] * 4)
 
 
 def test_pegboards_own_errors_are_shown_without_their_type():
@@ -384,7 +385,7 @@ def test_toolsets_are_queried_concurrently():
 )
 def test_one_that_raises_costs_only_its_own(error):
     broken, whole = asked(PlainToolset("broken", error=error), PlainToolset("whole", [make_tool("a")]))
-    assert [problem.toolset for problem in broken.problems] == ["broken"]
+    assert [problem.subject for problem in broken.problems] == ["toolset 'broken'"]
     assert type(error).__name__ in causes(broken)[0]
     assert (len(broken), [tool.name for tool in whole], whole.problems) == (0, ["a"], ())
 

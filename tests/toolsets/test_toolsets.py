@@ -200,14 +200,14 @@ def test_of_two_tools_of_one_name_the_earlier_is_offered():
     offer = offered(CombinedToolset("all", [PlainToolset("x", [first]), PlainToolset("y", [second])]))
     assert list(offer) == [first]
     assert str(offer.problems[0]) == "toolset 'y': tool 'a' is held back: toolset 'x' offers a tool of this name"
-    assert [(each.name, each.step) for each in offer.dropped] == [("a", "combined")]
+    assert [(each.tool, each.step) for each in offer.dropped] == [("a", "combined")]
 
 
 def test_one_that_fails_costs_only_its_own():
     toolsets = [PlainToolset("broken", error=OSError("down")), PlainToolset("whole", [make_tool("a")]), Hanging()]
     offer = offered(CombinedToolset("all", toolsets, timeout=0.2))
     assert names(offer) == ["a"]
-    assert [problem.toolset for problem in offer.problems] == ["broken", "hanging"]
+    assert [problem.subject for problem in offer.problems] == ["toolset 'broken'", "toolset 'hanging'"]
 
 
 def test_closing_closes_all_and_raises_the_failures():

@@ -45,7 +45,7 @@ def test_filtered_keeps_matching_tools(predicate):
 
 def test_filtered_reports_dropped_tools_with_their_reason():
     offer = offered(wrap(INNER).filtered("tag:net and not name:a"))
-    assert [(each.name, each.step, each.text) for each in offer.dropped] == [
+    assert [(each.tool, each.step, each.text) for each in offer.dropped] == [
         ("a", "filtered", "not name:a (name: a)"),
         ("b", "filtered", "tag:net (tag: none)"),
     ]
@@ -130,7 +130,7 @@ def test_problems_and_dropped_tools_have_the_new_names(toolset, offered_names, w
     offer = offered(toolset)
     assert names(offer) == offered_names
     assert [problem.tool for problem in offer.problems] == without
-    assert [each.name for each in offer.dropped] == left_out
+    assert [each.tool for each in offer.dropped] == left_out
 
 
 def test_an_invalid_new_name_is_refused():
@@ -163,7 +163,7 @@ def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
 def test_unknown_names_arent_noted_where_a_toolset_failed():
     broken = CombinedToolset("both", [PlainToolset("down", error=OSError("down"))])
     (problem,) = offered(wrap(broken).renamed({"a": "alpha"})).problems
-    assert problem.toolset == "down"
+    assert problem.subject == "toolset 'down'"
 
 
 def test_many_unknown_names_are_noted_without_near_misses():
@@ -222,7 +222,7 @@ def test_the_function_makes_the_tools_for_each_context():
     toolset = wrap(TWO).prepared(for_users_only)
     assert names(offered(toolset, ReadonlyContext(user="ann"))) == ["a", "b"]
     offer = offered(toolset)
-    assert (names(offer), [(each.name, each.step) for each in offer.dropped]) == (["a"], [("b", "prepared")])
+    assert (names(offer), [(each.tool, each.step) for each in offer.dropped]) == (["a"], [("b", "prepared")])
 
 
 def test_it_may_be_async_and_add_tools():
@@ -607,7 +607,7 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
     offer = offered(wrap(inner).reshaped({"search": Reshape(rename={"limits": "x"})}))
     assert names(offer) == ["other"]
     assert "tool 'search' can't be reshaped: 'limits': there is no such argument" in str(offer.problems[0])
-    assert [(each.name, each.step) for each in offer.dropped] == [("search", "reshaped")]
+    assert [(each.tool, each.step) for each in offer.dropped] == [("search", "reshaped")]
 
 
 @pytest.mark.parametrize(

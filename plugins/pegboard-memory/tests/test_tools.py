@@ -128,7 +128,7 @@ def test_requests_go_on_without_a_memory_that_cannot_be_read(tmp_path):
     (tmp_path / "memory.db").write_bytes(b"no database " * 500)
     request = asyncio.run(registry.process(ModelRequest("hello"), ANN))
     (problem,) = request.problems
-    assert ("preload_memory" in problem.who, "is damaged" in problem.cause) == (True, True)
+    assert ("preload_memory" in problem.subject, "is damaged" in problem.cause) == (True, True)
     advice = "Nothing was changed.\nContinue without it, and tell the user to run: registry doctor"
     assert updated(registry, "create", content="x").text.endswith(advice)
 

@@ -31,7 +31,6 @@ from pegboard.errors import (
     UnknownToolError,
 )
 from pegboard.json import size_text
-from pegboard.schema.converter import JsonRecord
 from pegboard.text import visible, visible_json
 
 if TYPE_CHECKING:
@@ -278,21 +277,6 @@ MISUSES: Final = (  # errors that the user can correct: exit code 2
 )
 
 _UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
-
-
-@frozen
-class Finding(JsonRecord):
-    """A problem found by `doctor`.
-
-    Attributes:
-        subject: The affected thing, such as `"plugin 'files' (pegboard-files 0.1.0)"`.
-        cause: What is wrong.
-        fix: What to do.
-    """
-
-    subject: str
-    cause: str
-    fix: str
 
 
 def one_line(text: str) -> str:

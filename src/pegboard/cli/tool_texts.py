@@ -6,12 +6,11 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
 from pegboard.json import JsonText, count_text, json_text
 from pegboard.plugins.snapshot import own_version
 from pegboard.text import visible, visible_json
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Problem, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, JsonSchema
 

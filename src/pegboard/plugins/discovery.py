@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard.catalogue import Problem
 from pegboard.config import normalised
 from pegboard.errors import cause_of
 from pegboard.files import os_error_text, read_bounded
-from pegboard.tools.spec import Origin
+from pegboard.tools.spec import Origin, Problem
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
@@ -305,7 +304,8 @@ class _Search:
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         """Reports a problem. A name that isn't ASCII is refused, and shown escaped: it could pass for another."""
-        self.problems.append(Problem(plugin, None if distribution is None else ascii(distribution)[1:-1], cause))
+        shown = None if distribution is None else ascii(distribution)[1:-1]
+        self.problems.append(Problem(cause, plugin=plugin, distribution=shown))
 
 
 def installed() -> dict[str, Distribution]:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from pegboard.catalogue import Problem
 from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
 from pegboard.contributions import Contributions
 from pegboard.errors import ManifestError, operator_log, tuple_of
@@ -21,7 +20,7 @@ from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Problem
 from pegboard.toolsets.predicates import Where
 
 Progress = Callable[[int, int, str], None]
@@ -145,7 +144,7 @@ class _Loading:
             "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools; "
             "registry config trust lets the file block it"
         )
-        self._report(Problem(found.name, found.distribution, cause))
+        self._report(Problem.of(found.origin, cause))
         return False
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
@@ -190,7 +189,7 @@ class _Loading:
         faults: list[str] = []
         known = brought_by(found, self.settings.get(found.name, {}), self.cache, faults)
         for fault in faults:
-            self._report(Problem(found.name, found.distribution, fault))
+            self._report(Problem.of(found.origin, fault))
         return None if isinstance(known, str) and operator_log().isEnabledFor(logging.DEBUG) else known
 
     def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:

@@ -20,7 +20,6 @@ from pegboard.catalogue import (
     Catalogue,
     LazyPlugin,
     PluginRecord,
-    Problem,
     Status,
     limit_of,
 )
@@ -43,7 +42,7 @@ from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manif
 from pegboard.plugins.names import Claims, without
 from pegboard.plugins.side_effects import LOAD_SECONDS, noted, run_in_thread, watch_side_effects
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import Origin, ToolSpec
+from pegboard.tools.spec import Origin, Problem, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, close_all, is_toolset
@@ -284,7 +283,7 @@ class _Plugin:
 
     def problems(self, causes: Iterable[str]) -> list[Problem]:
         """A problem for each of these causes."""
-        return [Problem(self.name, self.origin.distribution, cause) for cause in causes]
+        return [Problem.of(self.origin, cause) for cause in causes]
 
 
 @define(eq=False)
@@ -545,7 +544,7 @@ class PluginManager:
     def _report(
         self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
     ) -> None:
-        problem = Problem(plugin, distribution, cause, offers=offers)
+        problem = Problem(cause, plugin=plugin, distribution=distribution, offers=offers)
         self._change(lambda catalogue: catalogue.with_problems(problem))
 
 

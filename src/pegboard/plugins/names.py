@@ -16,10 +16,10 @@ from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
-from pegboard.catalogue import EXTRAS, Catalogue, Problem
+from pegboard.catalogue import EXTRAS, Catalogue
 from pegboard.config import normalised
 from pegboard.files import read_state, write_state
-from pegboard.tools.spec import Origin
+from pegboard.tools.spec import Origin, Problem
 
 KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)
 """The kinds of names that plugins bring; those of plugins are their entry points' and their distributions'."""
@@ -83,7 +83,7 @@ class NameConflict:
             fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
         cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
         tool = self.name if self.kind == "tools" else None
-        return Problem(origin.plugin, origin.distribution, cause, tool, frozenset([(self.kind, self.name)]))
+        return Problem.of(origin, cause, tool, offers=frozenset([(self.kind, self.name)]))
 
 
 @define(eq=False)

@@ -6,7 +6,6 @@ from pegboard.lazy import lazy_names
 
 _MODULES = {
     "DEFERRED": "processors",
-    "ProcessorProblem": "model_request",
     "ResponseReader": "exporter",
     "StreamingModel": "model_request",
     "ToolChoice": "model_request",

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from pegboard.errors import ModelError, tuple_of, with_name
 from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.tools.content import encodable_text
-from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
+from pegboard.tools.spec import HOST, Origin, Problem, ToolSpec, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonMapping
@@ -73,32 +73,17 @@ class ModelConfig:
 _DEFAULT_CONFIG: Final = ModelConfig()
 
 
-@frozen
-class ProcessorProblem:
-    """A failure in a request processor. For the operator; never sent.
-
-    Attributes:
-        processor: The name of the processor in which it happened.
-        cause: What happened, in one line.
-        origin: The plugin or host whose code failed.
-        tool: The name of the tool at fault, or `None`.
-        error: The exception, or `None`.
-    """
-
-    processor: str
-    cause: str
-    origin: Origin = HOST
-    tool: str | None = None
-    error: BaseException | None = field(default=None, eq=False, repr=False)
-
-    @property
-    def who(self) -> str:
-        """The processor or tool that failed, and its origin, for logs."""
-        what = f"request processor {self.processor!r}"
-        return f"{what}, tool {self.tool!r} of {self.origin}" if self.tool else f"{what} of {self.origin}"
-
-    def __str__(self) -> str:
-        return f"{self.who}: {self.cause}"
+def processor_problem(
+    processor: str,
+    cause: str,
+    origin: Origin = HOST,
+    tool: str | None = None,
+    error: BaseException | None = None,
+) -> Problem:
+    """A problem of the request processor of this name, or of a tool in it, which `origin` brought."""
+    of = f", tool {tool!r}" if tool else ""
+    subject = f"request processor {processor!r}{of} of {origin}"
+    return Problem.of(origin, cause, tool, subject=subject, error=error)
 
 
 def _as_messages(given: Any) -> tuple[Message, ...]:
@@ -147,9 +132,7 @@ class ModelRequest:
     start_early: bool = False
     output: ToolSpec | None = field(default=None, repr=False)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
-    problems: tuple[ProcessorProblem, ...] = field(
-        default=(), converter=tuple_of("problems", ProcessorProblem), repr=False
-    )
+    problems: tuple[Problem, ...] = field(default=(), converter=tuple_of("problems", Problem), repr=False)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -176,7 +159,7 @@ class ModelRequest:
         new = tuple(part for part in dict.fromkeys(parts) if part and part not in self.instructions)
         return attrs.evolve(self, instructions=(*self.instructions, *new)) if new else self
 
-    def with_problems(self, *problems: ProcessorProblem) -> ModelRequest:
+    def with_problems(self, *problems: Problem) -> ModelRequest:
         """A copy with more problems."""
         return attrs.evolve(self, problems=(*self.problems, *problems)) if problems else self
 

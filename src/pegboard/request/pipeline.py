@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from pegboard.callbacks import Callback, accept_keywords, maybe_await
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest, tuple_of
-from pegboard.request.model_request import ModelRequest, ProcessorProblem
+from pegboard.request.model_request import ModelRequest, processor_problem
 from pegboard.threads import run_in_thread
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -285,9 +285,14 @@ class Pipeline:
             for processor in self.processors:
                 before = request.problems
                 request = await _processed(processor, request, context, runner)
+                if request.problems is before:
+                    continue
+                own = processor_problem(processor.name, "", processor.owner).subject
+                new = [each.evolve(subject=each.subject or own) for each in request.problems[len(before) :]]
+                request = attrs.evolve(request, problems=(*before, *new))
                 if observe is not None:
-                    for problem in request.problems[len(before) :]:
-                        observe(problem.who, problem.error or RuntimeError(problem.cause))
+                    for problem in new:
+                        observe(problem.subject or "", problem.error or RuntimeError(problem.cause))
         finally:
             await runner.services.internals.close_services()
         return request
@@ -343,7 +348,7 @@ async def _processed(
         cause = error_text(error)
         if processor.owner.plugin is None:
             raise ProcessorError(cause, processor=processor.name) from error
-        return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
+        return request.with_problems(processor_problem(processor.name, cause, processor.owner, error=error))
 
 
 def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:

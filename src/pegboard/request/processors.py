@@ -14,14 +14,14 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback, accept_keywords, nonblocking
 from pegboard.errors import RegistrationError, at_least, tuple_of
 from pegboard.messages import CallPart, Message, Part, ResultPart
-from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
+from pegboard.request.model_request import ModelRequest, NamedTool, processor_problem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
 from pegboard.text import escape_hidden
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import TextContent, ToolResult, encodable_text
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, ToolSpec
+from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, Problem, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
@@ -43,7 +43,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
         except BaseException as error:  # whatever a tool raises
             if cancels_the_call(error):
                 raise
-            problem = ProcessorProblem("tool_requests", error_text(error), tool.origin, tool.name, error)
+            problem = processor_problem("tool_requests", error_text(error), tool.origin, tool.name, error)
             request = request.with_problems(problem)
     return request
 
@@ -64,8 +64,8 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
     asked = [_ask(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
     asked += [_ask(tool.origin, tool, context, runner) for tool in tools if tool.instructions is not None]
     given = await asyncio.gather(*asked) if asked else []
-    parts = [part for each in given if not isinstance(each, ProcessorProblem) for part in each]
-    problems = [each for each in given if isinstance(each, ProcessorProblem)]
+    parts = [part for each in given if not isinstance(each, Problem) for part in each]
+    problems = [each for each in given if isinstance(each, Problem)]
     return request.with_instructions(*parts).with_problems(*problems)
 
 
@@ -83,7 +83,7 @@ def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tup
 
 async def _ask(
     origin: Origin, by: Tool | Toolset, context: ReadonlyContext, runner: Runner
-) -> tuple[str, ...] | ProcessorProblem:
+) -> tuple[str, ...] | Problem:
     """The instructions of a tool or toolset, or the problem if asking for them fails."""
     tool = by.name if isinstance(by, Tool) else None
     try:
@@ -95,7 +95,7 @@ async def _ask(
         if cancels_the_call(error):
             raise
         cause = error_text(error) if isinstance(by, Tool) else f"toolset {toolset_name(by)!r}: {error_text(error)}"
-        return ProcessorProblem("instructions", cause, origin, tool, error)
+        return processor_problem("instructions", cause, origin, tool, error)
 
 
 def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ def _pack_tools(request: ModelRequest) -> ModelRequest:
         cause = "tool_choice is 'required', and no tool is offered; 'auto' is used instead"
     else:
         return request
-    return request.evolve(tool_choice="auto").with_problems(ProcessorProblem("pack_tools", cause))
+    return request.evolve(tool_choice="auto").with_problems(processor_problem("pack_tools", cause))
 
 
 def _packed(tools: ResolvedTools, request: ModelRequest) -> ResolvedTools:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
-from pegboard.schema.converter import JsonRecord, json_name
+from pegboard.schema.converter import JsonRecord, json_key, json_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 Keep: TypeAlias = Literal["head", "tail", "middle"]
@@ -91,6 +91,45 @@ class Origin:
 
 
 HOST: Final = Origin()
+
+
+@frozen
+class Problem(JsonRecord):
+    """Something that is wrong with one thing; everything else works. It is for the operator, never for the model.
+
+    Attributes:
+        subject: The thing, such as `"toolset 'mcp'"`, or `None` where `plugin` and `distribution` say it.
+        plugin: The plugin's name, or `None` where it isn't known, or the thing is the host's.
+        distribution: The distribution, or `None`.
+        cause: What happened, and what to do, unless `fix` says it.
+        fix: What to do, or `None`.
+        tool: The tool that is missing because of it, or `None`.
+        offers: What else is missing because of it, as (kind, name).
+        error: What was raised, or `None`.
+        note: Whether it is only a note: nothing failed.
+    """
+
+    subject: str | None = field(default=None, kw_only=True)
+    plugin: str | None = field(default=None, kw_only=True)
+    distribution: str | None = field(default=None, kw_only=True)
+    cause: str
+    fix: str | None = field(default=None, kw_only=True)
+    tool: str | None = None
+    offers: frozenset[tuple[str, str]] = field(default=frozenset(), kw_only=True, metadata=json_key(""))
+    error: BaseException | None = field(default=None, kw_only=True, eq=False, repr=False, metadata=json_key(""))
+    note: bool = field(default=False, kw_only=True, metadata=json_key(""))
+
+    @classmethod
+    def of(cls, origin: Origin, cause: str, tool: str | None = None, **facts: Any) -> Problem:
+        """A problem with a thing of this origin: of its toolset, if it has one."""
+        subject = f"toolset {origin.toolset!r}" if origin.toolset else None
+        facts = {"subject": subject, "plugin": origin.plugin, "distribution": origin.distribution, **facts}
+        return cls(cause, tool, **facts)
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.cause}" if self.subject else self.cause
+
+
 LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 

@@ -10,7 +10,6 @@ _MODULES = {
     "CachedToolset": "wrappers",
     "ToolsetResult": "toolset",
     "ToolMapper": "toolset",
-    "ToolsetProblem": "toolset",
     "check_tool_schemas": "toolset",
     "error_text": "toolset",
     "found_names": "resolve",

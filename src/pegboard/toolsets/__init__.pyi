@@ -8,7 +8,6 @@ from pegboard.toolsets.resolve import (
 )
 from pegboard.toolsets.toolset import (
     ToolMapper as ToolMapper,
-    ToolsetProblem as ToolsetProblem,
     ToolsetResult as ToolsetResult,
     check_tool_schemas as check_tool_schemas,
     error_text as error_text,

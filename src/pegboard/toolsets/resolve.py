@@ -19,18 +19,17 @@ from pegboard.errors import ToolsetError, did_you_mean, suggest, tuple_of
 from pegboard.json import digest_of
 from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import Origin, alike
+from pegboard.tools.spec import Origin, Problem, alike
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
     PREDICATE_SECONDS,
-    Dropped,
     Faults,
     OwnedToolset,
+    Reason,
     ToolMapper,
     Toolset,
-    ToolsetProblem,
     ToolsetResult,
     ask_all,
     explain_filter,
@@ -38,31 +37,9 @@ from pegboard.toolsets.toolset import (
     first_problems,
     owned_tool,
     schema_problem,
+    toolset_name,
     unknown_names,
 )
-
-_FILTERS: Final = {"default": "the default filter", "where": "where", "filtered": "the toolset's filter"}
-
-
-@frozen
-class _Reason(JsonRecord):
-    """Decision of one step of a resolution on one tool.
-
-    Attributes:
-        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
-            as `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`.
-        verdict: `"in"`: the tool goes on; `"out"`: that tool isn't offered.
-        text: Why, for people.
-    """
-
-    step: str
-    verdict: Literal["in", "out"]
-    text: str
-
-    def __str__(self) -> str:
-        sign, how = ("+", "matches ") if self.verdict == "in" else ("-", "excluded by ")
-        by = _FILTERS.get(self.step)
-        return f"{sign} {self.step if by is None else how + by}: {self.text}"
 
 
 @frozen
@@ -79,7 +56,7 @@ class Explanation(JsonRecord):
 
     name: str
     offered: bool = field(metadata=ALWAYS)
-    reasons: tuple[_Reason, ...]
+    reasons: tuple[Reason, ...]
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -96,7 +73,7 @@ _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and th
 
 def settled_names(
     static: Sequence[Tool], offers: Sequence[ToolsetResult], contested: Collection[str] = ()
-) -> tuple[_Trace, Sequence[ToolsetProblem]]:
+) -> tuple[_Trace, Sequence[Problem]]:
     """Merges static tools and toolsets' tools into a trace, sorted by name, each name once; and gives the problems.
 
     A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
@@ -144,14 +121,14 @@ def _are_rivals(one: Tool, other: Tool) -> bool:
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
 
-def _held_back(held: Iterable[_Held]) -> tuple[list[Dropped], list[ToolsetProblem]]:
-    dropped: list[Dropped] = []
-    problems: list[ToolsetProblem] = []
+def _held_back(held: Iterable[_Held]) -> tuple[list[Reason], list[Problem]]:
+    dropped: list[Reason] = []
+    problems: list[Problem] = []
     for tool, holder in held:
         why = "several plugins bring one" if holder is None else f"{holder.origin} has the name"
-        dropped.append(Dropped(tool.name, "name", f"the tool of {tool.origin} is held back: {why}"))
+        dropped.append(Reason("name", "out", f"the tool of {tool.origin} is held back: {why}", tool.name))
         cause = f"tool {tool.name!r} is held back: {why}; prefix or rename one of the two"
-        problems.append(ToolsetProblem(tool.origin.toolset or "", cause, tool.name, tool.origin))
+        problems.append(Problem.of(tool.origin, cause, tool.name))
     return dropped, problems
 
 
@@ -215,7 +192,7 @@ class _Trace:
     """
 
     tools: Sequence[Tool]
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[Reason, ...] = ()
     passes: Sequence[_Pass] = ()
     context: ReadonlyContext = EMPTY_CONTEXT
     added: Mapping[str, int] = field(factory=dict[str, int])
@@ -227,25 +204,25 @@ class _Trace:
 
     @cached_property
     def considered(self) -> frozenset[str]:
-        return frozenset({*self.by_name, *(each.name for each in self.dropped)})
+        return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
-    def reasons(self, name: str, places: Mapping[str, int]) -> tuple[_Reason, ...]:
+    def reasons(self, name: str, places: Mapping[str, int]) -> tuple[Reason, ...]:
         """What each step decided for the tools of this name; `places` has the positions of the offered tools."""
-        dropped = [_Reason(each.step, "out", each.text) for each in self.dropped if each.name == name]
+        dropped = [each for each in self.dropped if each.tool == name]
         tool = self.by_name.get(name)
         if tool is None:
             return tuple(dropped)
-        return (_Reason("offered", "in", f"by {tool.origin}"), *dropped, *self._passed(tool, places))
+        return (Reason("offered", "in", f"by {tool.origin}"), *dropped, *self._passed(tool, places))
 
-    def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[_Reason]:
+    def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[Reason]:
         """What each step decided, up to the one that dropped the tool."""
         name = tool.spec.name
         for each in self.passes[self.added.get(name, 0) :]:
             passed = name in each.names
-            yield _Reason(each.step, "in" if passed else "out", each.text(tool, passed))
+            yield Reason(each.step, "in" if passed else "out", each.text(tool, passed))
             if not passed:
                 return
-        yield _Reason("order", "in", f"{places[name]} of {len(places)}")
+        yield Reason("order", "in", f"{places[name]} of {len(places)}")
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
@@ -270,7 +247,7 @@ class ResolvedTools:
     """
 
     tools: tuple[Tool, ...]
-    problems: tuple[ToolsetProblem, ...]
+    problems: tuple[Problem, ...]
     trace: _Trace = field(repr=False)
     toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
     findable: tuple[Tool, ...] = field(default=(), repr=False)
@@ -342,12 +319,12 @@ class ResolvedTools:
         taken = {tool.spec.name: tool for tool in self.tools}
         new: list[Tool] = []
         held: list[_Held] = []
-        refused: list[ToolsetProblem] = []
+        refused: list[Problem] = []
         for tool in tools:
             holder = taken.get(tool.spec.name) or self.trace.by_name.get(tool.spec.name)
             if holder is not None:
                 held.append((tool, holder))
-            elif (problem := schema_problem("", tool, tool.origin)) is not None:
+            elif (problem := schema_problem(tool, tool.origin)) is not None:
                 refused.append(problem)
             else:
                 taken[tool.spec.name] = tool
@@ -395,7 +372,7 @@ class ResolvedTools:
         if name in self:
             return Explanation(name, offered=True, reasons=reasons, notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)
-        notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
+        notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool is None)
         return Explanation(name, offered=False, reasons=reasons, near=near, notes=(*notes, *held))
 
     def _repr_html_(self) -> str:
@@ -412,9 +389,7 @@ class ResolvedTools:
         return len(self.tools)
 
 
-def _holding_back(
-    resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[ToolsetProblem] = ()
-) -> ResolvedTools:
+def _holding_back(resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[Problem] = ()) -> ResolvedTools:
     """A copy with more tools held back, each with a problem."""
     dropped, own = _held_back(held)
     trace = attrs.evolve(resolved.trace, dropped=(*resolved.trace.dropped, *dropped))
@@ -462,9 +437,10 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if toolsets:
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
         offers = await ask_all(owned, context, toolset_timeout)
-    failures = (problem for offer in offers for problem in offer.problems if not problem.note)
-    if on_toolset_error == "fail" and (problem := next(failures, None)) is not None:
-        raise ToolsetError(problem.toolset, problem.cause) from problem.error
+    if on_toolset_error == "fail":
+        for toolset, offer in zip(toolsets, offers, strict=True):
+            for problem in (each for each in offer.problems if not each.note):
+                raise ToolsetError(toolset_name(toolset), problem.cause) from problem.error
     settled = settled_names(static, offers, contested)
     resolved = await _resolved(*settled, context, default, where, predicate_timeout, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
@@ -493,7 +469,7 @@ def resolve_static(  # noqa: PLR0913  as above
 
 async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
     trace: _Trace,
-    found: Sequence[ToolsetProblem],
+    found: Sequence[Problem],
     context: ReadonlyContext,
     default: Predicate | None,
     where: Predicate | None,
@@ -517,7 +493,7 @@ async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
             name, cause = next(iter(faults.items()))
             others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
             text = f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"
-            problems.append(ToolsetProblem("", text))
+            problems.append(Problem(text))
     if active is not None:
         tools = _picked(tools, active, "active")
         passes.append(_Pass("active", tools, lambda _, passed: f"{'' if passed else 'not '}among the active names"))
@@ -526,11 +502,11 @@ async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
         tools = list(dict.fromkeys((*first, *tools)))
     trace = attrs.evolve(trace, passes=passes)
     if unknown := [name for name in dict.fromkeys(active or ()) if name not in trace.considered]:
-        missing = [ToolsetProblem("", f"active: {text}") for text in unknown_names(unknown, trace.considered)]
-        problems.extend(first_problems("", missing))
+        missing = [Problem(f"active: {text}") for text in unknown_names(unknown, trace.considered)]
+        problems.extend(first_problems(missing))
     for first, second in _look_alikes(tuple([tool.spec.name for tool in trace.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
-        problems.append(ToolsetProblem("", text, second, note=True))
+        problems.append(Problem(text, second, note=True))
     return ResolvedTools(tuple(tools), tuple(problems), trace)
 
 

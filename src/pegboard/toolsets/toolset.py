@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import Factory, define, evolve, field, frozen
@@ -15,9 +15,10 @@ from attrs import Factory, define, evolve, field, frozen
 from pegboard.callbacks import CallableKind, may_block, maybe_await
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
 from pegboard.json import MOST_PROBLEMS, count_text
+from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import HOST, Origin
+from pegboard.tools.spec import HOST, Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Predicate
@@ -170,54 +171,41 @@ _MOST_TOOLS: Final = 100_000
 
 
 @frozen
-class ToolsetProblem:
-    """Something that went wrong with a toolset or in a resolution; everything else works.
+class Reason(JsonRecord):
+    """Decision of one step on one tool: of a resolution, or of a toolset that leaves the tool out for this context.
 
     Attributes:
-        toolset: The toolset's name, or `""` where it isn't about one.
-        cause: What happened, for the operator.
-        tool: The name of the tool that is missing because of it, or `None`.
-        origin: Where the toolset comes from.
-        error: What was raised, or `None`.
-        note: Whether it is only a note: nothing failed.
+        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
+            as `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`.
+        verdict: `"in"`: the tool goes on; `"out"`: that tool isn't offered.
+        text: Why, for people.
+        tool: The tool's name, as it would be offered.
     """
 
-    toolset: str
-    cause: str
-    tool: str | None = None
-    origin: Origin = HOST
-    error: BaseException | None = field(default=None, eq=False, repr=False)
-    note: bool = False
+    step: str
+    verdict: Literal["in", "out"]
+    text: str
+    tool: str = field(default="", metadata=json_key(""))
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.toolset and f"toolset {self.toolset!r}", self.cause) if part)
+        sign, how = ("+", "matches ") if self.verdict == "in" else ("-", "excluded by ")
+        by = _FILTERS.get(self.step)
+        return f"{sign} {self.step if by is None else how + by}: {self.text}"
 
 
-@frozen
-class Dropped:
-    """A tool that a toolset has but doesn't offer for this context.
-
-    Attributes:
-        name: The tool's name, as it would be offered.
-        step: What dropped it: `"filtered"`, `"combined"` ...
-        text: Why.
-    """
-
-    name: str
-    step: str
-    text: str
+_FILTERS: Final = {"default": "the default filter", "where": "where", "filtered": "the toolset's filter"}
 
 
 class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
     """Answer of a toolset: tools of distinct names, what went wrong, and what was left out."""
 
-    problems: tuple[ToolsetProblem, ...]
-    dropped: tuple[Dropped, ...]
+    problems: tuple[Problem, ...]
+    dropped: tuple[Reason, ...]
 
     def __new__(
-        cls, tools: Iterable[Tool] = (), problems: Iterable[ToolsetProblem] = (), dropped: Iterable[Dropped] = ()
+        cls, tools: Iterable[Tool] = (), problems: Iterable[Problem] = (), dropped: Iterable[Reason] = ()
     ) -> Self:
-        """An offer of tools whose names are distinct."""
+        """An offer of tools whose names are distinct; a problem without a subject is one of the whole toolset."""
         offer = super().__new__(cls, tools)
         offer.problems = tuple(problems)
         offer.dropped = tuple(dropped)
@@ -252,7 +240,11 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
 
 
 def _failed(source: WrapperToolset, error: BaseException) -> ToolsetResult:
-    return ToolsetResult((), [ToolsetProblem(source.name, error_text(error), error=error)])
+    return ToolsetResult((), [Problem(error_text(error), subject=_subject(source), error=error)])
+
+
+def _subject(toolset: WrapperToolset) -> str:
+    return f"toolset {toolset.name!r}"
 
 
 def error_text(error: BaseException) -> str:
@@ -261,29 +253,29 @@ def error_text(error: BaseException) -> str:
     return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
 
 
-def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:
+def check_tools(answer: Any) -> tuple[list[Tool], list[Problem]]:
     """The usable tools of an untrusted answer; bad items and repeated names are left out, each with a problem.
 
     Raises what `check_list` raises.
     """
     tools: dict[str, Tool] = {}
-    problems: list[ToolsetProblem] = []
+    problems: list[Problem] = []
     for index, item in enumerate(check_list(answer)):
         if not issubclass(type(item), Tool):  # `isinstance` would run code of the value
-            problems.append(ToolsetProblem(toolset, _NO_TOOL.format(index, type(item).__name__)))
-        elif (problem := schema_problem(toolset, item)) is not None:
+            problems.append(Problem(_NO_TOOL.format(index, type(item).__name__)))
+        elif (problem := schema_problem(item)) is not None:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
-            problems.append(ToolsetProblem(toolset, _REPEATED.format(item.spec.name), item.spec.name))
-    return list(tools.values()), first_problems(toolset, problems)
+            problems.append(Problem(_REPEATED.format(item.spec.name), item.spec.name))
+    return list(tools.values()), first_problems(problems)
 
 
-def schema_problem(toolset: str, tool: Tool, origin: Origin = HOST) -> ToolsetProblem | None:
+def schema_problem(tool: Tool, origin: Origin = HOST) -> Problem | None:
     """The problem of a tool whose schemas are refused."""
     try:
         check_tool_schemas(tool)
     except SchemaError as error:
-        return ToolsetProblem(toolset, error_text(error), tool.spec.name, origin, error)
+        return Problem.of(origin, error_text(error), tool.spec.name, subject=None, error=error)
     return None
 
 
@@ -308,12 +300,12 @@ _NO_TOOL: Final = "item {} isn't a Tool but {}; for a function that @tool decora
 _REPEATED: Final = "it has two tools called {!r}; the first is offered"
 
 
-def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[ToolsetProblem]:
+def first_problems(problems: list[Problem]) -> list[Problem]:
     """At most 20 problems, and how many more there were."""
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
         return problems
-    return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {count_text(more, 'more problem')} of this kind")]
+    return [*problems[:MOST_PROBLEMS], Problem(f"and {count_text(more, 'more problem')} of this kind")]
 
 
 def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") -> Iterator[str]:
@@ -448,8 +440,8 @@ def _add_handler(call: Any, flavour: CallableKind, tool: Tool) -> Tool:
     return tool.evolve(handler=handler)
 
 
-Transform: TypeAlias = Callable[[str, ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
-"""Transforms an offer, for a wrapper: gets the toolset's name, the offer and the context."""
+Transform: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
+"""Transforms an offer, for a wrapper: gets the offer and the context."""
 
 
 class WrapperToolset:
@@ -476,12 +468,17 @@ class WrapperToolset:
         if type(answer) is ToolsetResult:
             offer = answer
         else:
-            tools, problems = check_tools(self.name, answer)
+            tools, problems = check_tools(answer)
             if self._with_handlers is not None:
                 self._with_handlers.trim(tools)
                 tools = [self._with_handlers.one(tool) for tool in tools]
             offer = ToolsetResult(tools, problems)
-        return offer if self._transform is None else await self._transform(self.name, offer, context)
+        if self._transform is not None:
+            offer = await self._transform(offer, context)
+        if not offer.problems:
+            return offer
+        problems = (each if each.subject else evolve(each, subject=_subject(self)) for each in offer.problems)
+        return ToolsetResult(offer, problems, offer.dropped)
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
@@ -518,10 +515,10 @@ class Step:
     _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
     _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
 
-    async def __call__(self, toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
+    async def __call__(self, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
         """The same offer, its tools changed where the step applies."""
         tools: dict[str, Tool] = {}
-        problems: list[ToolsetProblem] = []
+        problems: list[Problem] = []
         picked, faults = (offer, {}) if self.where is None else await filter_tools(offer, self.where, context)
         changing = set(picked)
         for tool in offer:
@@ -534,24 +531,24 @@ class Step:
                 else:
                     if tools.setdefault(changed.spec.name, changed) is not changed:
                         text = _REPEATED.format(changed.spec.name)
-                        problems.append(ToolsetProblem(toolset, text, changed.spec.name))
+                        problems.append(Problem(text, changed.spec.name))
                     continue
-            problems.append(ToolsetProblem(toolset, f"tool {name!r} can't be {self.word}: {faults[name]}", name))
+            problems.append(Problem(f"tool {name!r} can't be {self.word}: {faults[name]}", name))
         self._mapper.trim(offer)
-        lost = (Dropped(name, self.word, f"failed: {cause}") for name, cause in faults.items())
-        dropped = (evolve(each, name=self.rename(each.name)) for each in offer.dropped)
-        own = first_problems(toolset, problems)
-        return ToolsetResult(tools.values(), (*offer.problems, *self._notes(toolset, offer), *own), (*dropped, *lost))
+        lost = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
+        dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
+        own = first_problems(problems)
+        return ToolsetResult(tools.values(), (*offer.problems, *self._notes(offer), *own), (*dropped, *lost))
 
-    def _notes(self, toolset: str, offer: ToolsetResult) -> Iterator[ToolsetProblem]:
+    def _notes(self, offer: ToolsetResult) -> Iterator[Problem]:
         """Notes on names to change that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
             return
-        known = {*(tool.spec.name for tool in offer), *(each.name for each in offer.dropped)}
+        known = {*(tool.spec.name for tool in offer), *(each.tool for each in offer.dropped)}
         unseen -= known
         for cause in unknown_names(sorted(unseen)[:MOST_PROBLEMS], known, f", which was to be {self.word}"):
-            yield ToolsetProblem(toolset, cause, note=True)
+            yield Problem(cause, note=True)
 
 
 class OwnedToolset(WrapperToolset):
@@ -571,7 +568,9 @@ class OwnedToolset(WrapperToolset):
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's tools and problems, under its origin."""
         offer = await super().tools(context)
-        return ToolsetResult(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
+        own = {"plugin": self.origin.plugin, "distribution": self.origin.distribution}
+        problems = [problem.evolve(**own) for problem in offer.problems]
+        return ToolsetResult(offer, problems, offer.dropped) if problems else offer
 
     def _with_origin(self, tool: Tool) -> Tool:
         return owned_tool(tool, evolve(self.origin, toolset=self.name))

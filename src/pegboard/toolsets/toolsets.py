@@ -10,12 +10,11 @@ from typing import Any
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Problem, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import (
-    Dropped,
+    Reason,
     Toolset,
-    ToolsetProblem,
     ToolsetResult,
     WrapperToolset,
     ask_all,
@@ -102,18 +101,18 @@ class ToolsetFunction(ToolsetBase):
         else:
             answer = ask()
         things = check_list(await maybe_await(answer))
-        problems: list[ToolsetProblem] = []
+        problems: list[Problem] = []
         made: dict[int, tuple[Any, Sequence[Tool]]] = {}
         for index, thing in enumerate(things):
             try:
                 made[id(thing)] = self._made.get(id(thing)) or (thing, _as_tools(thing))
             except BaseException as error:  # noqa: BLE001  any error costs only the item
                 cause = f"item {index} can't become a tool: {error_text(error)}"
-                problems.append(ToolsetProblem(self.name, cause, error=error))
+                problems.append(Problem(cause, error=error))
         self._made = made
         every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
-        tools, repeated = check_tools(self.name, every)
-        return ToolsetResult(tools, [*first_problems(self.name, problems), *repeated])
+        tools, repeated = check_tools(every)
+        return ToolsetResult(tools, [*first_problems(problems), *repeated])
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
@@ -162,11 +161,12 @@ class CombinedToolset(ToolsetBase):
                     holders[name] = source.name
                 else:
                     held.append((name, source.name, f"held back: toolset {holders[name]!r} offers a tool of this name"))
-        problems = [ToolsetProblem(toolset, f"tool {name!r} is {text}", name) for name, toolset, text in held]
+        problems = [Problem(f"tool {name!r} is {text}", name, subject=f"toolset {of!r}") for name, of, text in held]
+        dropped = [Reason("combined", "out", text, name) for name, _, text in held]
         return ToolsetResult(
             tools.values(),
-            [*(problem for offer in offers for problem in offer.problems), *first_problems(self.name, problems)],
-            [*(each for offer in offers for each in offer.dropped), *(Dropped(n, "combined", t) for n, _, t in held)],
+            [*(problem for offer in offers for problem in offer.problems), *first_problems(problems)],
+            [*(each for offer in offers for each in offer.dropped), *dropped],
         )
 
     @property

@@ -19,15 +19,14 @@ from pegboard.json import JsonText, StructureError, json_text, path_text, proble
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, own_problems
-from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
+from pegboard.tools.spec import MAX_LENGTH, Concurrency, Problem, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
-    Dropped,
+    Reason,
     Step,
     Toolset,
-    ToolsetProblem,
     ToolsetResult,
     WrapperToolset,
     check_tool_schemas,
@@ -72,21 +71,16 @@ class ToolsetBase(ABC):
         """
         wanted = as_predicate(predicate)
 
-        async def keep_wanted(toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
+        async def keep_wanted(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
             kept, faults = await filter_tools(offer, wanted, context)
             left = set(kept)
             dropped = [
-                Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults))
+                Reason("filtered", "out", explain_filter(wanted, tool, context, faults), tool.spec.name)
                 for tool in offer
                 if tool not in left
             ]
-            problems = [
-                ToolsetProblem(toolset, f"tool {name!r} can't be filtered: {cause}", name)
-                for name, cause in faults.items()
-            ]
-            return ToolsetResult(
-                kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped)
-            )
+            problems = [Problem(f"tool {name!r} can't be filtered: {cause}", name) for name, cause in faults.items()]
+            return ToolsetResult(kept, (*offer.problems, *first_problems(problems)), (*offer.dropped, *dropped))
 
         return _WrappedToolset(self, keep_wanted)
 
@@ -127,10 +121,10 @@ class ToolsetBase(ABC):
         Where it raises, the whole toolset fails.
         """
 
-        async def prepared(toolset: str, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
-            tools, problems = check_tools(toolset, await maybe_await(prepare(context, tuple(offer))))
+        async def prepared(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
+            tools, problems = check_tools(await maybe_await(prepare(context, tuple(offer))))
             gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
-            dropped = [Dropped(name, "prepared", "left out by the function") for name in sorted(gone)]
+            dropped = [Reason("prepared", "out", "left out by the function", name) for name in sorted(gone)]
             return ToolsetResult(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
 
         return _WrappedToolset(self, prepared)

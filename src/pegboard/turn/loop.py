@@ -18,7 +18,7 @@ from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, 
 from pegboard.messages import Message, ModelResponse
 from pegboard.registry import ToolRegistry
 from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
+from pegboard.request.model_request import Model, ModelRequest, processor_problem
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import Answered, EventQueue, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
@@ -286,11 +286,11 @@ class Turn:
             else:
                 exported = tools_of(request.evolve(model=request.model or self.model.name))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's exporter; the request itself will fail
-            return request.with_problems(ProcessorProblem("export", cause_of(error), error=error))
+            return request.with_problems(processor_problem("export", cause_of(error), error=error))
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
         exported.warn(self.model.provider)
         causes = {name: f"isn't sent to {self.model.provider}: {what}" for name, what in refused.items()}
-        return request.with_problems(*(ProcessorProblem("export", cause, tool=name) for name, cause in causes.items()))
+        return request.with_problems(*(processor_problem("export", cause, tool=name) for name, cause in causes.items()))
 
     async def _ask_model(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
         """The model's answer; `None` if the turn ended before it."""

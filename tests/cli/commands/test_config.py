@@ -52,7 +52,7 @@ def test_live_imports_them(run, site):
 
 def test_problems_of_a_plugin_are_its_cause(run, registry):
     records = {"a": PluginRecord("a", cause="its own"), "b": PluginRecord("b"), "c": PluginRecord("c")}
-    problems = [Problem(name, None, f"{name} lost {number}") for name in "ab" for number in (1, 2)]
+    problems = [Problem(f"{name} lost {number}", plugin=name) for name in "ab" for number in (1, 2)]
     registry.contributions.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
     causes = {name: plugin.get("cause") for name, plugin in plugins_of(run("plugins", "--json")[1]).items()}
     assert causes == {"a": "its own", "b": "b lost 1; b lost 2", "c": None}
@@ -101,7 +101,7 @@ def test_one_plugin_is_shown(run, site, name):
 
 def test_built_in_plugins_are_listed_with_all(run, registry):
     records = {name: PluginRecord(name, name) for name in ("pegboard", "other")}
-    problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "reported there"))
+    problems = (Problem("has no METADATA", distribution="odd"), Problem("reported there", plugin="other"))
     registry.contributions.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
     code, out, _ = run("plugins", "--json")
     assert (code, list(plugins_of(out))) == (0, ["other"])

@@ -51,7 +51,11 @@ def test_rules_are_checked_on_request(run, tmp_path):
 
 
 def test_problems_of_plugins(run, registry):
-    problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
+    problems = (
+        Problem("broke", plugin="a", distribution="pegboard-a"),
+        Problem("no METADATA", distribution="odd"),
+        Problem("b\x1b", plugin="b"),
+    )
     registry.contributions.change(lambda catalogue: catalogue.evolve(problems=problems))
     code, out, err = run("doctor")
     assert (code, err.splitlines()[-1]) == (1, "3 problems")
@@ -311,7 +315,11 @@ def test_misspelt_renames_are_reported(run, site, home, key, finding):
 
 
 def test_a_cause_shared_by_plugins_is_reported_once(run, registry):
-    problems = (Problem("a", "d", "void"), Problem("b", "d", "void"), Problem("a", "d", "void"))
+    problems = (
+        Problem("void", plugin="a", distribution="d"),
+        Problem("void", plugin="b", distribution="d"),
+        Problem("void", plugin="a", distribution="d"),
+    )
     registry.contributions.change(lambda catalogue: catalogue.evolve(problems=problems))
     assert found(run) == {"plugins 'a', 'b' (d)": ["void"]}
 

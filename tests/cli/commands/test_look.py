@@ -190,7 +190,7 @@ def test_an_empty_list_says_how_to_add_tools(registry, run):
 
 @pytest.mark.parametrize(("argv", "tools"), [(["list"], TOOLS), (["search", "weather"], [TOOLS[2]])])
 def test_list_and_search_report_problems_of_plugins(registry, run, argv, tools):
-    problem = Problem("bad", "pegboard-bad", "broke\x1b[31m")
+    problem = Problem("broke\x1b[31m", plugin="bad", distribution="pegboard-bad")
     fill(registry, problem)
     assert run(*argv) == (0, listing_plain(tools), "plugin bad: broke\\u{1b}[31m\n")
     assert run(*argv, "--json") == (0, listing_json(tools, [problem]), "")

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from pegboard import ReadonlyContext, Tool, ToolsetBase
+from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
 from pegboard.errors import DefinitionError, PegboardError, cause_of, log_failure
 from pegboard.files import read_bounded
 from pegboard.threads import run_in_thread
 from pegboard.tools import ATTRIBUTE, is_valid_name, tools_from
-from pegboard.toolsets import ToolsetProblem, ToolsetResult
+from pegboard.toolsets import ToolsetResult
 
 NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")
@@ -98,13 +98,13 @@ class FileToolset(ToolsetBase):
         causes = [f"{path}: {problem}" for path, problem in self.broken.items()]
         missing = [folder for folder in self.folders if not folder.is_dir()]
         causes += [f"{folder} is not a folder; create it, or remove it from 'folders'" for folder in missing]
-        problems = [ToolsetProblem(self.name, cause) for cause in causes]
+        problems = [Problem(cause) for cause in causes]
         tools: dict[str, Tool] = {}
         for path, file in files.items():
             for tool in file.tools:
                 if tools.setdefault(tool.name, tool) is not tool:
                     text = f"{path}: another file also has a tool {tool.name!r}; rename one of them"
-                    problems.append(ToolsetProblem(self.name, text, tool.name))
+                    problems.append(Problem(text, tool.name))
         return ToolsetResult(tools.values(), problems)
 
     async def refresh(self) -> bool:

@@ -12,10 +12,10 @@ from typing import Final, cast
 
 from attrs import field, frozen
 
-from pegboard import ReadonlyContext, ToolsetBase
+from pegboard import Problem, ReadonlyContext, ToolsetBase
 from pegboard.config import may_bind, trust_file
 from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
-from pegboard.toolsets import ToolsetProblem, ToolsetResult
+from pegboard.toolsets import ToolsetResult
 from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000
@@ -221,9 +221,9 @@ class Programs(ToolsetBase):
         del context
         return ToolsetResult((), [*self._problems()])
 
-    def _problems(self) -> Iterator[ToolsetProblem]:
+    def _problems(self) -> Iterator[Problem]:
         for place, (words, settings) in self._programs.items():
             try:
                 settings.check_runs(words)
             except OSError as error:
-                yield ToolsetProblem(self.name, f"{place}: {error}")
+                yield Problem(f"{place}: {error}")

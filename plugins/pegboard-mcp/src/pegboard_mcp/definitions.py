@@ -12,14 +12,14 @@ from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
-from pegboard import Origin, Policy, Tool, ToolAnnotations, ToolContext, ToolSpec
+from pegboard import Origin, Policy, Problem, Tool, ToolAnnotations, ToolContext, ToolSpec
 from pegboard.callbacks import CallableKind
 from pegboard.errors import PegboardError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard.json import digest_of
 from pegboard.text import visible
 from pegboard.tools import HOST, Handler, mapped_name
-from pegboard.toolsets import ToolsetProblem, error_text
+from pegboard.toolsets import error_text
 from pegboard.typing import JsonObject
 from pegboard_mcp.differences import differences
 from pegboard_mcp.settings import ServerSettings, is_among
@@ -259,17 +259,17 @@ Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[Any]]
 
 def tools_of(
     server: str, settings: ServerSettings, definitions: Iterable[Definition], call: Call
-) -> tuple[list[Tool], list[ToolsetProblem]]:
+) -> tuple[list[Tool], list[Problem]]:
     """The offered tools of these definitions, and the problems of refused ones."""
     tools: list[Tool] = []
-    problems: list[ToolsetProblem] = []
+    problems: list[Problem] = []
     for definition in definitions:
         if settings.offers(definition.name):
             try:
                 tools.append(_tool(server, settings, definition, call))
             except (PegboardError, ValueError, TypeError, RecursionError) as error:
                 text = f"tool {visible(definition.name)[:80]!r} is refused: {error_text(error)}"
-                problems.append(ToolsetProblem(server, text, definition.name, error=error))
+                problems.append(Problem(text, definition.name, error=error))
     return tools, problems
 
 

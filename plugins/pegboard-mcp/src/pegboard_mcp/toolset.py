@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field, frozen
 
-from pegboard import ReadonlyContext, TextContent, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard import Problem, ReadonlyContext, TextContent, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
 from pegboard.config import trust_file
 from pegboard.errors import operator_log
 from pegboard.json import json_text
 from pegboard.text import visible
 from pegboard.threads import run_in_thread
-from pegboard.toolsets import ToolsetProblem, ToolsetResult
+from pegboard.toolsets import ToolsetResult
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers
@@ -269,15 +269,15 @@ class McpToolset(ToolsetBase):
             if len(same) > 1:
                 words = " and ".join(repr(visible(tool.spec.original_name or tool.name)[:80]) for tool in same)
                 text = f"{words} are held back: both would be called {name!r} (rename or exclude one of them)"
-                problems.append(ToolsetProblem(self.name, text, name))
+                problems.append(Problem(text, name))
         for name, cause in known.offered.problems:
             text = cause if name is None else f"tool {visible(name)[:80]!r}: {cause}"
-            problems.append(ToolsetProblem(self.name, text, name))
+            problems.append(Problem(text, name))
         hint = f": run 'registry mcp accept {self.name}'"
-        problems += [ToolsetProblem(self.name, f"{cause}{hint}", name) for name, cause in known.changes.causes()]
+        problems += [Problem(f"{cause}{hint}", name) for name, cause in known.changes.causes()]
         if len(problems) > _MOST_PROBLEMS:
             rest = f"{len(problems) - _MOST_PROBLEMS + 1:,} more problems{hint}"
-            problems[_MOST_PROBLEMS - 1 :] = [ToolsetProblem(self.name, rest)]
+            problems[_MOST_PROBLEMS - 1 :] = [Problem(rest)]
         return ToolsetResult([same[0] for same in by_name.values() if len(same) == 1], problems)
 
     # Calls -----------------------------------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ class _Configuration(ToolsetBase):
 
     def __init__(self, faults: Sequence[str], file: Path | None) -> None:
         self.publishes = [] if file is None else [str(file.absolute()), str(trust_file())]
-        self._offer = ToolsetResult((), [ToolsetProblem(self.name, fault) for fault in faults])
+        self._offer = ToolsetResult((), [Problem(fault) for fault in faults])
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """No tools, and the faults as problems."""

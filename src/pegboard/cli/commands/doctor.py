@@ -18,7 +18,7 @@ from pegboard.cli.commands.config import OURS
 from pegboard.cli.commands.manifest import manifest_differences, manifest_files
 from pegboard.cli.main import OWN, command_helps
 from pegboard.cli.options import FILE_PATH, Options, registry_options
-from pegboard.cli.output import Finding, Status, block, json_rows, stdout_screen, write, write_note
+from pegboard.cli.output import Status, block, json_rows, stdout_screen, write, write_note
 from pegboard.cli.session import Session, call_hook, names_of_plugins, open_session
 from pegboard.config import is_named, normalised
 from pegboard.errors import (
@@ -34,6 +34,7 @@ from pegboard.json import count_text
 from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
+from pegboard.tools.spec import Problem
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
@@ -47,7 +48,7 @@ _ASK_AUTHOR: Final = "Ask its author to correct it."
 _RENAME: Final = "Rename one of them: [rename] or [prefix] in pegboard.toml."
 
 
-def names_of_configuration(session: Session) -> Iterator[Finding]:
+def names_of_configuration(session: Session) -> Iterator[Problem]:
     """Finds misspelt names in the configuration.
 
     A file may serve several environments, so unknown names are reported only if they are close to a known one.
@@ -79,9 +80,13 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
             yield from _misspelt("rename", f"no tool is called {key!r}", near)
 
 
-def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
+def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Problem]:
     if near:
-        yield Finding(f"configuration: {key}", cause, f"Did you mean {near[0]!r}?")
+        yield _problem(f"configuration: {key}", cause, f"Did you mean {near[0]!r}?")
+
+
+def _problem(subject: str, cause: str, fix: str) -> Problem:
+    return Problem(cause, subject=subject, fix=fix)
 
 
 @click.command("doctor")
@@ -109,14 +114,14 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     else:
         screen = stdout_screen()
         for each in found:
-            write(block(each.subject, screen, style="bold"))
-            write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
+            write(block(each.subject or "", screen, style="bold"))
+            write(block(each.cause, screen, indent="  ", style="red") + block(each.fix or "", screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")
         write_note(count_text(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
 
 
-def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
+def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Problem]:
     """All problems, without duplicates; a failing part doesn't hide others.
 
     Args:
@@ -124,20 +129,20 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
         rules: A file of rules, or `None`.
         check: Called with what is checked next, in a few words.
     """
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str | None, str], Problem] = {}
     for finding in _all(options, rules, check):
         found.setdefault((finding.subject, finding.cause), finding)
     yield from found.values()
 
 
-def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
+def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Problem]:
     check("cache")
     yield from cache_findings()
     check("configuration")
     try:
         session = open_session(options)
     except (ConfigError, ExpressionError) as error:
-        yield Finding("configuration", str(error), _CORRECT)
+        yield _problem("configuration", str(error), _CORRECT)
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
@@ -158,41 +163,41 @@ def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> I
         yield from _of_rules(session, rules)
 
 
-def _of_rules(session: Session, file: str) -> Iterator[Finding]:
+def _of_rules(session: Session, file: str) -> Iterator[Problem]:
     from pegboard.dispatch.permissions.rules_file import read_permissions  # only for this option
 
     try:
         permissions = read_permissions(file)
     except ConfigError as error:
-        yield Finding(file, str(error), _CORRECT)
+        yield _problem(file, str(error), _CORRECT)
     else:
-        yield from (Finding(file, problem, _CORRECT) for problem in session.rule_problems(permissions))
+        yield from (_problem(file, problem, _CORRECT) for problem in session.rule_problems(permissions))
 
 
-def _of_configuration(session: Session) -> Iterator[Finding]:
+def _of_configuration(session: Session) -> Iterator[Problem]:
     for ignored in session.config.ignored:
         fix = f"if you trust it: registry config trust {ignored.file}"
         if ignored.wrong is not None:
-            yield Finding("configuration", str(ignored), _CORRECT)
+            yield _problem("configuration", str(ignored), _CORRECT)
             continue
-        yield Finding(f"{ignored.file}: {ignored.key}", "is ignored: this project's file isn't trusted", fix)
+        yield _problem(f"{ignored.file}: {ignored.key}", "is ignored: this project's file isn't trusted", fix)
     try:
         offered = session.resolved()
     except (ConfigError, ExpressionError) as error:
-        yield Finding("configuration: where", str(error), _CORRECT)
+        yield _problem("configuration: where", str(error), _CORRECT)
     else:
         for problem in offered.problems:
             kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
-            yield Finding(kind, str(problem), fix)
+            yield _problem(kind, str(problem), fix)
         from pegboard.testing.check import schema_problems  # slow to import
 
         for tool in offered.tools:
             for cause in schema_problems(tool.spec):
-                yield Finding(f"tool {tool.name!r}", cause, _ASK_AUTHOR)
+                yield _problem(f"tool {tool.name!r}", cause, _ASK_AUTHOR)
     yield from names_of_configuration(session)
 
 
-def _of_problems(session: Session) -> Iterator[Finding]:
+def _of_problems(session: Session) -> Iterator[Problem]:
     """The problems of the registry; one that several plugins of a distribution share is reported once."""
     plugins: dict[tuple[str | None, str], list[str]] = {}
     for problem in session.registry.problems():
@@ -211,7 +216,7 @@ def _of_problems(session: Session) -> Iterator[Finding]:
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
         if missing := [found for found in session.entries() if found.name in named and _has_no_code(found, cause)]:
             what, settles = _of_missing(missing[0])
-        yield Finding(subject, what, settles)
+        yield _problem(subject, what, settles)
 
 
 def _has_no_code(found: FoundPlugin, cause: str) -> bool:
@@ -230,7 +235,7 @@ def _of_missing(found: FoundPlugin) -> tuple[str, str]:
     return f"its code is missing: there is no module {found.module!r}", f"Install it again, {remove}"
 
 
-def _of_plugins(session: Session) -> Iterator[Finding]:
+def _of_plugins(session: Session) -> Iterator[Problem]:
     """Plugins without effect, hidden commands, plugins' own diagnoses, and packages that use private parts of ours."""
     working = _working(session)
     for found in session.entries():
@@ -238,21 +243,21 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
         manifest = session.manifest(found)
         if found.name in working and manifest is not None and manifest.brings_nothing and not manifest.faults:
             fix = f"Configure it ([plugins.{found.name}]), or uninstall it."
-            yield Finding(subject, "it registers nothing", fix)
+            yield _problem(subject, "it registers nothing", fix)
         if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
             cause = f"it is in the archive {found.root}, so its manifest and other data files can't be read"
-            yield Finding(subject, cause, f"Install it: pip install {found.root}")
+            yield _problem(subject, cause, f"Install it: pip install {found.root}")
         for name in command_helps(found, session) if found.name in working else ():
             if name in OWN:
                 cause = f"its command {name!r} is hidden: 'registry {name}' is built in"
-                yield Finding(subject, cause, "Ask its author to rename it.")
+                yield _problem(subject, cause, "Ask its author to rename it.")
         if found.name in working and manifest is not None and _DIAGNOSE in manifest.hooks:
             yield from _of_diagnosis(found, session, subject)
     unused = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("blocked", "disabled")}
     enabled = (found for found in session.entries() if found.name not in unused)
     for _, (found, *_) in groupby(enabled, lambda found: found.place()):
         if (cause := plugin_uses(found)) is not None:
-            yield Finding(f"plugin {found.name!r} ({found.distribution})", cause, _ASK_AUTHOR)
+            yield _problem(f"plugin {found.name!r} ({found.distribution})", cause, _ASK_AUTHOR)
 
 
 def _working(session: Session) -> set[str]:
@@ -261,21 +266,21 @@ def _working(session: Session) -> set[str]:
     return {plugin.name for plugin in plugins if plugin.status in ("listed", "loaded", "partial")}
 
 
-def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Finding]:
+def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Problem]:
     """Problems that a plugin reports itself; its code is imported."""
-    reported: list[Finding] = []
+    reported: list[Problem] = []
 
     def report(cause: object, fix: object) -> None:
-        reported.append(Finding(subject, str(cause), str(fix)))
+        reported.append(_problem(subject, str(cause), str(fix)))
 
     try:
         call_hook(found, session.settings(found), _DIAGNOSE, report)
     except PluginError as error:
-        yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR)
+        yield _problem(subject, f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR)
     yield from tuple(reported)  # a hook that timed out may still append
 
 
-def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
+def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Problem]:
     """Misspelt entry point groups, and entry points that can't be read."""
     known = {each.distribution for each in session.registry.problems() if each.cause.startswith(LEFT_OUT)}
     for name, distribution in distributions.items():
@@ -285,16 +290,16 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
             groups = distribution.entry_points.groups
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
             cause = f"its entry_points.txt can't be read: {cause_of(error)}"
-            yield Finding(f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it.")
+            yield _problem(f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it.")
             continue
         for group in sorted(groups):
             if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
                 fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
-                yield Finding(f"distribution {name}", cause, fix)
+                yield _problem(f"distribution {name}", cause, fix)
 
 
-def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
+def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Problem]:
     """Unmet requirements of pegboard, of plugins' distributions and of all that these require, as of `pip check`."""
     from packaging.requirements import Requirement
 
@@ -308,12 +313,12 @@ def _of_requirements(session: Session, distributions: Mapping[str, Distribution]
                 yield from _of_requirement(name, Requirement(text), distributions, pending)
             except Exception as error:  # noqa: BLE001  its text, or the version that is installed, is invalid
                 cause = f"its requirement {text!r:.200} can't be checked: {cause_of(error)}"
-                yield Finding(f"distribution {name}", cause, _ASK_AUTHOR)
+                yield _problem(f"distribution {name}", cause, _ASK_AUTHOR)
 
 
 def _of_requirement(
     name: str, requirement: Requirement, distributions: Mapping[str, Distribution], pending: list[str]
-) -> Iterator[Finding]:
+) -> Iterator[Problem]:
     """A distribution's requirement, if it applies here and is unmet; else what it requires is pending."""
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
         return
@@ -322,15 +327,15 @@ def _of_requirement(
     required = normalised(requirement.name)
     there = distributions.get(required)
     if there is None:
-        yield Finding(subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'")
+        yield _problem(subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'")
     elif not requirement.specifier.contains(there.version, prereleases=True):
         cause = f"it requires {wanted}, and {there.version} is installed"
-        yield Finding(subject, cause, f"Run: registry install --upgrade {name} '{wanted}'")
+        yield _problem(subject, cause, f"Run: registry install --upgrade {name} '{wanted}'")
     elif required not in pending:
         pending.append(required)
 
 
-def _of_manifests(session: Session) -> Iterator[Finding]:
+def _of_manifests(session: Session) -> Iterator[Problem]:
     """Manifests that don't match the code, of distributions whose plugins all work; others are reported elsewhere."""
     working, causes = _working(session), [problem.cause for problem in session.registry.problems()]
     files: list[tuple[Path, list[FoundPlugin]]] = []
@@ -348,11 +353,11 @@ def _of_manifests(session: Session) -> Iterator[Finding]:
             differences = manifest_differences(path, of_file, notes, known)
             if not differences:
                 break
-        yield from (Finding(str(path), each, "As its author, run: registry manifest write.") for each in differences)
-        yield from (Finding(f"distribution {of_file[0].distribution}", note, _ASK_AUTHOR) for note in notes)
+        yield from (_problem(str(path), each, "As its author, run: registry manifest write.") for each in differences)
+        yield from (_problem(f"distribution {of_file[0].distribution}", note, _ASK_AUTHOR) for note in notes)
 
 
-def cache_findings() -> Iterator[Finding]:
+def cache_findings() -> Iterator[Problem]:
     """Cache folders with wrong types, owners or permissions."""
     from pegboard.plugins.cache import cache_folder
 
@@ -364,11 +369,11 @@ def cache_findings() -> Iterator[Finding]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield Finding(str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it.")
+            yield _problem(str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it.")
             continue
         private = os.name != "posix" or (
             facts.st_uid == os.geteuid() and facts.st_mode & (forbidden | stat.S_IWUSR) == stat.S_IWUSR
         )
         if not (private and stat.S_ISDIR(facts.st_mode)):
             cause = "the cache isn't used, as it isn't a folder that only you can write to"
-            yield Finding(str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated.")
+            yield _problem(str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated.")

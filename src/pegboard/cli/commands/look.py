@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 from attrs import evolve
 
-from pegboard.catalogue import Problem
 from pegboard.cli.main import OWN, command_owners
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
@@ -49,6 +48,7 @@ from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import MOST_SECONDS, environment
+from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
 
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
     """The problems of plugins and of this resolution."""
-    found = (Problem(one.origin.plugin, one.origin.distribution, str(one)) for one in offered.problems)
+    found = (each.evolve(subject=None, cause=str(each), tool=None) for each in offered.problems)
     return [*session.registry.problems(), *found]
 
 
