@@ -18,15 +18,9 @@ from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
 from pegboard.toolsets import ToolsetResult
 from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
 
-MOST_BYTES: Final = 1_000_000
-"""How many bytes a program may write to each of its outputs before it is ended."""
-
-DRAIN_SECONDS: Final = 0.5
-"""How long processes of a program may hold its output open once the program itself has ended."""
-
-TERMINATE_SECONDS: Final = 1.0
-"""Seconds between `SIGTERM` and `SIGKILL`."""
-
+_MOST_BYTES: Final = 1_000_000  # that a program may write to each of its outputs before it is ended
+_DRAIN_SECONDS: Final = 0.5  # how long its processes may hold its output open once it has exited
+_GRACE: Final = 1.0  # seconds between `SIGTERM` and `SIGKILL`
 _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 _BETWEEN: Final = re.compile(rf"{HOLE}[^{HOLE}]*{HOLE}|[\s=:,;@'\"`()<>|&]+")
 
@@ -149,24 +143,20 @@ class Finished:
     ended: str | None = None
 
 
-async def run_program(  # noqa: PLR0913  one a fact
+async def run_program(
     words: Sequence[str],
     *,
     given: bytes | None = None,
     seconds: float,
-    most: int = MOST_BYTES,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Runs a program to its end, in a process group of its own, which is ended with it.
-
-    Processes that leave the group (`setsid`) survive. If the caller is cancelled, the program is ended.
+    """Runs a program to its end, with its process group, which ends with it; processes that leave the group survive.
 
     Args:
         words: The program and its arguments.
         given: Its standard input; `None` is empty.
         seconds: How long it may take.
-        most: How many bytes it may write to each of its outputs.
         cwd: The folder that it runs in.
         env: Its environment.
 
@@ -174,7 +164,7 @@ async def run_program(  # noqa: PLR0913  one a fact
         OSError: It can't be started.
         ValueError: An argument has a NUL character.
     """
-    output, errors = OutputBuffer(most, most), OutputBuffer(most, most)
+    output, errors = OutputBuffer(_MOST_BYTES, _MOST_BYTES), OutputBuffer(_MOST_BYTES, _MOST_BYTES)
     program = RunningProgram(
         [program_path(words[0]), *words[1:]],
         output,
@@ -183,8 +173,8 @@ async def run_program(  # noqa: PLR0913  one a fact
         folder=cwd,
         stdin=given or b"",
         limit=seconds,
-        grace=TERMINATE_SECONDS,
-        linger=DRAIN_SECONDS,
+        grace=_GRACE,
+        linger=_DRAIN_SECONDS,
         ends_floods=True,
         tree=ProcessTree(finds_daemons=False),
     )
@@ -194,7 +184,7 @@ async def run_program(  # noqa: PLR0913  one a fact
         raise program.failure
     ended = None if program.is_over and not program.timed_out else f"took more than {seconds:g} s"
     if program.flooded:
-        ended = f"wrote more than {most:,} bytes"
+        ended = f"wrote more than {_MOST_BYTES:,} bytes"
     return Finished(program.code, bytes(output.head), bytes(errors.head), ended)
 
 
