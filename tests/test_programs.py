@@ -269,17 +269,20 @@ async def test_without_pidfd_the_end_is_polled_for(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["sys.exit()", "os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_programs_end_with_this_process(lifeline, end):
+@pytest.mark.parametrize(
+    ("end", "daemon"), [("sys.exit()", "setsid sleep 10000 &"), ("os._exit(1)", ""), ("os.kill(os.getpid(), 9)", "")]
+)
+def test_programs_end_with_this_process(lifeline, end, daemon):
+    """Also processes that have left the group of a running program, if this process isn't killed."""
     code = f"""
 import asyncio, os, subprocess, sys
 from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
-line = "trap '' TERM HUP; {lifeline.hold} echo ready >&9; sleep 10000; sleep 10000"
-program = RunningProgram(["sh", "-c", line], OutputBuffer(100))
+hold, line = "trap '' TERM HUP; {lifeline.hold}", "echo ready >&9; sleep 10000; sleep 10000"
+program = RunningProgram(["sh", "-c", hold + "{daemon} " + line], OutputBuffer(100))
 program.start()
 assert asyncio.run(program.until(lambda: program.pid is not None))
 tree = ProcessTree()
-tree.add(subprocess.Popen(["sh", "-c", line], **tree.options()).pid)
+tree.add(subprocess.Popen(["sh", "-c", hold + line], **tree.options()).pid)
 sys.stdin.readline()
 {end}
 """
@@ -293,18 +296,23 @@ sys.stdin.readline()
 
 def test_a_fork_leaves_the_programs_of_its_parent_alone():
     code = """
-import os, subprocess
-from pegboard.programs import ProcessTree
-tree = ProcessTree()
+import asyncio, os, subprocess
+from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
+tree, program = ProcessTree(), RunningProgram(["cat"], OutputBuffer(100), stdin=None)
 process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, **tree.options())
 tree.add(process.pid)
+program.start()
+assert asyncio.run(program.until(lambda: program.pid is not None))
 if (fork := os.fork()) == 0:
     tree.signal(15)
     tree.kill()
+    program.end(now=True)
     os._exit(0)
 os.waitpid(fork, 0)
 process.communicate(b"")
-assert process.returncode == 0
+program.close_input()
+program.join(120)
+assert (process.returncode, program.code) == (0, 0)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

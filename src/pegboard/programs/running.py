@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import math
 import os
 import selectors
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Final, Generic, TypeVar
@@ -73,6 +75,8 @@ Buffer = TypeVar("Buffer", bound=OutputBuffer)
 class RunningProgram(Generic[Buffer]):
     """A program that a thread of its own starts, reads, waits for and ends, with all processes that it starts.
 
+    It is killed when this process exits. A fork of this process can't end it.
+
     Attributes:
         argv: Program and arguments.
         output: The buffer of its standard output.
@@ -135,6 +139,7 @@ class RunningProgram(Generic[Buffer]):
     def start(self) -> None:
         """Starts it in a thread; it has succeeded once there is a `pid`, and failed if it is over without one."""
         self._thread = threading.Thread(target=self._run, name=f"pegboard-program {self.argv[0]:.40}", daemon=True)
+        _STARTED.add(self)
         try:
             self._thread.start()
         except RuntimeError as error:  # too many threads
@@ -145,9 +150,10 @@ class RunningProgram(Generic[Buffer]):
 
     def end(self, *, now: bool = False) -> None:
         """Terminates it, and kills it after the grace; or kills it now."""
-        with self._lock:
-            if not self.is_over:
-                os.write(self._orders[1], b"k" if now else b"t")
+        if self._thread is None or self._thread.is_alive():  # a fork doesn't have the thread
+            with self._lock:
+                if not self.is_over:
+                    os.write(self._orders[1], b"k" if now else b"t")
 
     def write(self, data: bytes) -> int:
         """Writes to its input without blocking; returns how many bytes were written.
@@ -358,3 +364,16 @@ class RunningProgram(Generic[Buffer]):
         for loop, event, _ in waiters:
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(event.set)
+
+
+_STARTED: Final = weakref.WeakSet[RunningProgram[Any]]()
+
+
+@atexit.register
+def _end_at_exit() -> None:
+    """Kills what still runs, and waits: the guard that kills it without this can't find daemons."""
+    programs, last = [*_STARTED], time.monotonic() + _DEATH_SECONDS
+    for program in programs:
+        program.end(now=True)
+    for program in programs:
+        program.join(last - time.monotonic())

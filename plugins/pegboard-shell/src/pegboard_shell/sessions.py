@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import secrets
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from attrs import define, field
@@ -61,22 +59,19 @@ def unended(text: str) -> str:
 
 @define(eq=False)
 class Sessions:
-    """The sessions of one registry; they end with it, with this object, or with the program.
+    """The sessions of one registry; they end with it, or with this object.
 
     Attributes:
         most: How many there may be; for a new one, ended ones are removed, least recently used first.
         running: The sessions, by key.
-        owner: The id of the process that has started them.
     """
 
     most: int
     running: dict[str, Session] = field(factory=dict[str, Session], init=False)
-    owner: int = field(factory=os.getpid, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        weakref.finalize(self, _end_all, self.running, self.owner).atexit = False
-        _EVERY.add(self)
+        weakref.finalize(self, _end_all, self.running).atexit = False
 
     def check_room(self, owner: Owner) -> None:
         """Removes ended sessions if there is no room for one more.
@@ -149,30 +144,14 @@ class Sessions:
     def opened(self) -> Iterator[Sessions]:
         """Yields these sessions, then ends them and blocks until they have ended."""
         yield self
-        _join(_end_all(self.running, self.owner))
+        limit = time.monotonic() + _END_SECONDS
+        for command in _end_all(self.running):
+            command.join(limit - time.monotonic())
 
 
-def _end_all(sessions: dict[str, Session], owner: int) -> list[RunningCommand]:
-    """Ends the running commands without waiting, and returns them; does nothing in a fork."""
-    running = [each.command for each in list(sessions.values()) if not each.command.is_over]
-    if os.getpid() != owner:
-        return []
-    for command in running:
+def _end_all(sessions: dict[str, Session]) -> list[RunningCommand]:
+    """Kills the commands, without waiting, and returns them."""
+    commands = [each.command for each in sessions.values()]
+    for command in commands:
         command.end(now=True)
-    return running
-
-
-_EVERY: Final = weakref.WeakSet[Sessions]()
-
-
-@atexit.register
-def _end_at_exit() -> None:
-    """Ends all sessions, and waits, as their threads find and kill daemons at the end."""
-    _join([command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)])
-
-
-def _join(running: Sequence[RunningCommand]) -> None:
-    """Waits until commands have ended, for a limited time."""
-    limit = time.monotonic() + _END_SECONDS
-    for command in running:
-        command.join(limit - time.monotonic())
+    return commands
