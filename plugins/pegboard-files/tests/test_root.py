@@ -140,6 +140,27 @@ def test_a_file_that_becomes_a_pipe_right_before_it_is_opened_is_not_waited_for(
         opened.open_file(("a.txt",))
 
 
+@pytest.mark.parametrize("become", [lambda path: path.symlink_to("../secret.txt"), os.mkfifo, Path.mkdir])
+def test_a_small_file_that_becomes_something_else_after_it_was_listed_is_not_read(top, write, opened, become):
+    write({"a.txt": "x"})
+    assert opened.children(()) == [("a.txt", "file")]
+    (top / "a.txt").unlink()
+    become(top / "a.txt")
+    with (
+        pytest.raises(ToolError, match=r"changed while|not a regular file|is a directory"),
+        module.as_tool_error("a.txt"),
+    ):
+        opened.read_small(("a.txt",), 100)
+
+
+def test_a_small_file_is_read_as_a_whole_or_not_at_all(write, opened, monkeypatch):
+    write({"a.txt": "x" * 100, "b.txt": "x" * 101})
+    assert opened.read_small(("a.txt",), 100) == b"x" * 100
+    assert opened.read_small(("b.txt",), 100) is None
+    monkeypatch.setattr(module.os, "read", lambda fd, size: b"x" * size)
+    assert opened.read_small(("a.txt",), 100) is None, "it grew while it was read"
+
+
 def test_a_directory_that_becomes_a_link_is_not_entered(tmp_path, top, write, opened):
     write({"sub/a.txt": "x"})
     (tmp_path / "other").mkdir()

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import searching as match, text as blocks
-from pegboard_files.root import OpenRoot
-from pegboard_files.searching import MAX_TEXT, line_pattern, lines_in
-from pegboard_files.text import MAX_LINE
+from pegboard_files.root import Deadline, opened_root
+from pegboard_files.searching import MAX_TEXT, Search, line_pattern, lines_in
+from pegboard_files.text import MAX_LINE, BinaryFileError
 from pegboard_files.tools import FileTools, Settings
 
 
@@ -263,6 +263,41 @@ def test_any_lines_are_found_as_ripgrep_finds_them(tmp_path_factory, ripgrep, te
         assert answer.text.startswith("[No line matches in")
 
 
+DATA = st.lists(
+    st.sampled_from(
+        [b"a", b"ab", b"b", b"\n", b"\r\n", b"\r", b"\0", b"\xc3\xa9", b"\xff\xfe", b"\xef\xbb\xbf", b"x" * 70_000]
+    ),
+    max_size=8,
+).map(b"".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(DATA, PATTERNS, st.sampled_from(["matches", "files", "counts"]))
+def test_a_file_that_a_walk_met_is_searched_as_one_that_was_named(top, data, pattern, mode):
+    """Property: whether it is read at once, or block by block."""
+    (top / "a").write_bytes(data)
+    with opened_root(str(top)) as root:
+        compiled, deadline = line_pattern(pattern, literal=False, case="sensitive"), Deadline(60)
+        met, named = (Search(root, compiled, mode, 100, 1, deadline) for _ in "12")
+        met.run([("a",)])
+        try:
+            named.search(("a",))
+        except BinaryFileError:
+            named.binary += 1
+    assert met == named
+
+
+def test_a_file_without_a_match_is_opened_once(write, files, monkeypatch):
+    write({"a.txt": "hay\n", "b.txt": "needle\n", "c.txt": "hay\n" * 20_000})
+    opened = []
+    real_open = os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *args, **kwargs: opened.append(path) or real_open(path, *args, **kwargs)
+    )
+    assert grepped(files, "needle") == ["b.txt:1:needle"]
+    assert [opened.count(name) for name in ("a.txt", "b.txt", "c.txt")] == [1, 2, 2]
+
+
 def test_context_belongs_to_one_match_each(write, files):
     write({"a.txt": "".join(f"{n}{' x' if n in (3, 5, 12) else ''}\n" for n in range(1, 14))})
     matches = files.grep("x", context=3).structured_content["matches"]
@@ -408,14 +443,14 @@ def test_pipes_are_passed_over(top, write, files):
 
 def test_what_cannot_be_opened_is_counted(write, files, monkeypatch):
     write({"a.txt": "needle\n", "b.txt": "needle\n"})
-    open_file = OpenRoot.open_file
+    real_open = os.open
 
-    def refuse(self, parts):
-        if parts == ("a.txt",):
+    def refuse(path, *args, **kwargs):
+        if path == "a.txt":
             raise PermissionError(13, "no")
-        return open_file(self, parts)
+        return real_open(path, *args, **kwargs)
 
-    monkeypatch.setattr(OpenRoot, "open_file", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     answer = files.grep("needle")
     assert [match["path"] for match in answer.structured_content["matches"]] == ["b.txt"]
     assert "1 unreadable entry skipped." in answer.text
@@ -433,14 +468,14 @@ def test_a_search_stops_at_its_time_limit_and_says_so(top, write):
 
 
 def test_lines_are_numbered_over_block_borders(write, files, monkeypatch):
-    monkeypatch.setattr(blocks, "_FIRST", 16)
+    monkeypatch.setattr(blocks, "FIRST_BLOCK", 16)
     monkeypatch.setattr(blocks, "_SMALLEST", 16)
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 301))})
     assert grepped(files, "0$", limit=2_000) == [f"a.txt:{n}:line {n}" for n in range(10, 301, 10)]
 
 
 def test_blocks_shrink_where_a_pattern_is_slow(write, files, monkeypatch):
-    monkeypatch.setattr(blocks, "_FIRST", 64)
+    monkeypatch.setattr(blocks, "FIRST_BLOCK", 64)
     monkeypatch.setattr(blocks, "_SMALLEST", 16)
     monkeypatch.setattr(blocks, "_QUICK", 0.0)
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 101))})

@@ -137,7 +137,7 @@ class Asking(Asked):
     state: CallState
     demands: tuple[Ask, ...] = field(default=(), init=False)
     evaluation: Evaluation | None = field(default=None, init=False)
-    _access: tuple[Permissions, Callable[[str, str], bool]] | None = field(default=None, init=False)
+    _access: tuple[Permissions, Callable[[str, str | None], bool]] | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
 
     @property
@@ -194,7 +194,7 @@ class Asking(Asked):
         elif requests:
             self.request = requests[0]
 
-    def allows(self, permission: str, subject: str) -> bool:
+    def allows(self, permission: str, subject: str | None) -> bool:
         """Whether the rules let the running call access something; see `ToolContext.allows`."""
         state, permissions = self.state, self.state.settings.current.permissions
         if self._access is None or self._access[0] is not permissions:

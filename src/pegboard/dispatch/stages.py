@@ -310,7 +310,7 @@ class DispatchHost:
         """Returns if the rules or the user allow it."""
         await asking_of(_state_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
 
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+    def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this."""
         return asking_of(_state_of(context)).allows(permission, subject)
 

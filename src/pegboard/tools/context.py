@@ -258,7 +258,7 @@ class ToolContext:
         if self.host is not None:
             await self.host.ask(self, permission, patterns, always, metadata)
 
-    def allows(self, permission: str, subject: str) -> bool:
+    def allows(self, permission: str, subject: str | None) -> bool:
         """Whether the rules allow access to one of many items that the arguments don't name, such as a found file.
 
         A tool leaves out items that aren't allowed. Rules about this call's tool apply, and those about the permission.
@@ -266,7 +266,8 @@ class ToolContext:
 
         Args:
             permission: A permission or tool name; rules about it apply as well.
-            subject: The item; read as the tool's declared argument kind, if it declares one; else as text.
+            subject: The item; read as the tool's declared argument kind, if it declares one; else as text. `None` is
+                every item: true only if no rule has to be asked about each.
         """
         return self.host is None or self.host.allows(self, permission, subject)
 

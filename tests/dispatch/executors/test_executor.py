@@ -528,7 +528,7 @@ async def ask_inside(context: ToolContext, path: str) -> str:
 
 
 @tool
-def keep_allowed(context: ToolContext, paths: list[str]) -> list[str]:
+def keep_allowed(context: ToolContext, paths: list[str | None]) -> list[str | None]:
     """The paths that the rules allow."""
     return [path for path in paths if context.allows("read", path)]
 
@@ -774,7 +774,8 @@ def test_rules_decide_permissions_asked_for_while_running(local):
 
 def test_rules_decide_what_the_context_allows(local):
     executor = local(permissions=Permissions([Rule("read", "*.env", "deny")]))
-    assert run_locally(executor, "keep_allowed", paths=["a", "b.env"]).output == '{"result": ["a"]}'
+    assert run_locally(executor, "keep_allowed", paths=["a", "b.env", None]).output == '{"result": ["a"]}'
+    assert run_locally(local(), "keep_allowed", paths=["b.env", None]).output == '{"result": ["b.env", null]}'
 
 
 def test_a_confirmation_is_refused_unless_the_request_has_the_answer(local):

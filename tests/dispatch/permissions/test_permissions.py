@@ -288,10 +288,11 @@ def test_a_tool_whose_work_dir_fails_is_denied_and_not_allowed():
     ],
 )
 def test_a_running_tool_can_check_further_access(tmp_path, rules, allowed):
-    """Not if rules ask about it, unless they asked about the whole call."""
+    """Not if rules ask about it, unless they asked about the whole call; everything only where no rule decides."""
     context = ReadonlyContext(work_dir=str(tmp_path))
     access = policy_of(Permissions(rules), READ).access({"path": "src"}, context, ())
     assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
+    assert allowed or not access("named", None)
 
 
 def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
@@ -302,6 +303,14 @@ def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
     judged = policy.evaluation({"path": "src/a"}, context, ())
     access = policy.access({"path": "src/a"}, context, (), judged)
     assert [access("edit", f"{tmp_path}/{path}") for path in ("src/a/b", "lib/a", "other/a")] == [True, True, False]
+    assert not access("edit", None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "all_allowed"), [([], True), ([Rule("other", "*", "deny")], True), ([Rule("read", "a", "deny")], False)]
+)
+def test_a_running_tool_can_ask_once_whether_no_rule_limits_it(rules, all_allowed):
+    assert policy_of(Permissions(rules), READ).access({}, EMPTY_CONTEXT, ())("read", None) is all_allowed
 
 
 def test_what_is_granted_counts_for_what_a_running_tool_accesses():

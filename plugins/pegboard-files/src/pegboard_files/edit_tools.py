@@ -265,8 +265,7 @@ class EditTools:
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[Roots]:
         """The roots, open for one call, limited by the rules for reading and editing."""
-        rules = (partial(call.allows, permission) for permission in ("read_file", "edit"))
-        with opened_roots(self.settings.roots, call.work_dir, *rules) as roots:
+        with opened_roots(self.settings.roots, call.work_dir, call) as roots:
             yield roots
 
     def _plan(

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -87,10 +87,6 @@ Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
-Allows: TypeAlias = Callable[[str], bool]
-"""Whether the permission rules allow an absolute path."""
-
-
 def shown_path(parts: Iterable[str]) -> str:
     """The path relative to the root, with `/`, each name `printable`; `"."` for the root.
 
@@ -99,6 +95,9 @@ def shown_path(parts: Iterable[str]) -> str:
     """
     return "/".join(map(printable, parts)) or "."
 
+
+_READ: Final = "read_file"
+"""The tool whose rules decide what every tool may read."""
 
 MAX_CHILDREN: Final = 200_000
 """Entries of one directory."""
@@ -122,12 +121,8 @@ _KINDS: Final[dict[int, Kind]] = {
 }
 
 
-@frozen
-class Child:
-    """One entry of a directory."""
-
-    name: str
-    kind: Kind
+Child: TypeAlias = tuple[str, Kind]
+"""The name and type of a directory's entry. A plain tuple, as a walk makes one for each of many files."""
 
 
 def kind_of(mode: int) -> Kind:
@@ -160,16 +155,14 @@ class OpenRoot:
     Attributes:
         fd: Its descriptor.
         places: Absolute paths of the root: a model may write them, and links may lead there.
-        allows: Whether the rules let a call read an absolute path; `None`: any.
-        may_edit: Whether the rules let a call change an absolute path; `None`: any.
+        call: The call whose rules apply; `None`: no rules do.
         is_absolute: Whether paths in it are shown to the model as absolute ones.
         denied: Whether the rules have removed something from a listing.
     """
 
     fd: int
     places: tuple[str, ...]
-    allows: Allows | None = None
-    may_edit: Allows | None = None
+    call: ToolContext | None = None
     is_absolute: bool = False
     denied: bool = field(default=False, init=False)
     _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
@@ -230,9 +223,9 @@ class OpenRoot:
 
     def is_allowed(self, parts: Parts) -> bool:
         """Whether the rules let these parts be read."""
-        if self.allows is not None and parts not in self._allowed:
-            self._allowed[parts] = self.allows(self.place(parts))
-        return self.allows is None or self._allowed[parts]
+        if self.call is not None and parts not in self._allowed:
+            self._allowed[parts] = self.call.allows(_READ, self.place(parts))
+        return self.call is None or self._allowed[parts]
 
     def check(self, parts: Parts) -> None:
         """Raises `ToolError` unless the rules let these parts be read."""
@@ -240,7 +233,7 @@ class OpenRoot:
 
     def check_edit(self, parts: Parts) -> None:
         """Raises `ToolError` unless the rules let these parts be changed."""
-        if self.may_edit is not None and not self.may_edit(self.place(parts)):
+        if self.call is not None and not self.call.allows("edit", self.place(parts)):
             raise denied(self.shown(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
@@ -264,14 +257,35 @@ class OpenRoot:
         listed = os.open(".", _DIRECTORY, dir_fd=self.directory(parts))
         try:
             with os.scandir(listed) as entries:
-                found = [Child(entry.name, _kind(entry)) for entry in islice(entries, MAX_CHILDREN + 1)]
+                found: list[Child] = [(entry.name, _kind(entry)) for entry in islice(entries, MAX_CHILDREN + 1)]
         finally:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
             raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries, too many to list.")
-        allowed = [child for child in found if self.is_allowed((*parts, child.name))]
+        if self.call is None or self.call.allows(_READ, None):
+            return found
+        allowed = [child for child in found if self.is_allowed((*parts, child[0]))]
         self.denied = self.denied or len(allowed) < len(found)
         return allowed
+
+    def read_small(self, parts: Parts, most: int) -> bytes | None:
+        """The bytes of a regular file that `children` gave; `None` if it has more than `most`, or grows meanwhile.
+
+        Raises:
+            OSError: It can't be opened.
+            ToolError: It isn't a regular file any more.
+        """
+        opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
+        try:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode):
+                _regular(self.shown(parts), status)
+            if status.st_size > most:
+                return None
+            data = os.read(opened, status.st_size + 1)  # a fixed, larger size costs more, in page faults
+            return data if len(data) == status.st_size else None
+        finally:
+            os.close(opened)
 
     def open_file(self, parts: Parts) -> BinaryIO:
         """A regular file below the root, open for reading; never waits for a pipe or a device.
@@ -324,32 +338,31 @@ class Roots:
         if other not in self._opened:
             self._opened[other] = None
             with suppress(ToolError):  # a missing one contains nothing
-                root = self._stack.enter_context(opened_root(other, None, self.main.allows, self.main.may_edit))
+                root = self._stack.enter_context(opened_root(other, None, self.main.call))
                 root.is_absolute, self._opened[other] = True, root
         return self._opened[other]
 
 
 @contextmanager
 def opened_roots(
-    roots: Sequence[str], work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
+    roots: Sequence[str], work_dir: str | None = None, call: ToolContext | None = None
 ) -> Generator[Roots]:
     """The roots, open for one call: the first is the main one; see `opened_root`."""
     with ExitStack() as stack:
-        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows, may_edit))
+        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, call))
         yield Roots(main, roots[1:], stack)
 
 
 @contextmanager
 def opened_root(
-    setting: str | None, work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
+    setting: str | None, work_dir: str | None = None, call: ToolContext | None = None
 ) -> Generator[OpenRoot]:
     """One root, open for one call.
 
     Args:
         setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
         work_dir: By default the working directory of the process at the time of the call.
-        allows: Whether the rules let the call read an absolute path; by default any.
-        may_edit: Whether the rules let the call change an absolute path; by default any.
+        call: The call whose rules apply; by default none do.
 
     Raises:
         ToolError: It can't be opened.
@@ -363,7 +376,7 @@ def opened_root(
             "The working folder of the file tools can't be opened, so no file tool works. Ask the user to correct the "
             "setting 'root' of the plugin 'files'."
         ) from error
-    root = OpenRoot(fd, (str(real), str(given)), allows, may_edit)
+    root = OpenRoot(fd, (str(real), str(given)), call)
     try:
         yield root
     finally:
@@ -373,11 +386,11 @@ def opened_root(
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
     """The type of an entry, without a further system call where the directory has it."""
-    if entry.is_symlink():
-        return "link"
+    if entry.is_file(follow_symlinks=False):
+        return "file"
     if entry.is_dir(follow_symlinks=False):
         return "directory"
-    return "file" if entry.is_file(follow_symlinks=False) else "other"
+    return "link" if entry.is_symlink() else "other"
 
 
 def _regular(name: str, found: os.stat_result) -> None:
@@ -549,6 +562,6 @@ class MissingError(ToolError):
 def _names(root: OpenRoot, parent: Parts) -> list[str]:
     """The names in a directory that may be read; none if it may not be listed."""
     try:
-        return [child.name for child in root.children(parent)] if root.is_allowed(parent) else []
+        return [name for name, _ in root.children(parent)] if root.is_allowed(parent) else []
     except OSError:
         return []

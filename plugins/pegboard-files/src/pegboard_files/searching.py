@@ -16,7 +16,7 @@ from attrs import define, evolve, field, frozen
 from pegboard import ToolError
 from pegboard.text import printable
 from pegboard_files.root import Deadline, OpenRoot, Parts
-from pegboard_files.text import BinaryFileError, blocks_of, line_at, lines_of, text_of
+from pegboard_files.text import FIRST_BLOCK, BinaryFileError, blocks_of, is_plain, line_at, lines_of, text_of
 
 Case: TypeAlias = Literal["sensitive", "ignore", "smart"]
 MAX_PATTERN: Final = 1_000
@@ -252,16 +252,28 @@ class Search:
     stopped: bool = field(default=False, init=False)
 
     def run(self, files: Iterable[Parts]) -> None:
-        """Searches files in order until a limit is reached."""
+        """Searches files that a walk gave, in order, until a limit is reached."""
         for parts in files:
             try:
-                self.search(parts)
+                if self._may_match(parts):
+                    self.search(parts)
+                else:
+                    self.searched += 1
             except BinaryFileError:
                 self.binary += 1
             except (OSError, ToolError):
                 self.unreadable += 1
             if self.full or self.stopped:
                 return
+
+    def _may_match(self, parts: Parts) -> bool:
+        """Whether a file has to be searched line by line: `False` if it is a small text without a match."""
+        data = self.root.read_small(parts, FIRST_BLOCK)
+        if data is None or not is_plain(data):
+            return True
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        return self.pattern.search(data) is not None
 
     def search(self, parts: Parts) -> None:
         """Searches one file.

@@ -27,6 +27,7 @@ _MARKS: Final = (  # UTF-32 little-endian starts with UTF-16's mark, so it comes
     (codecs.BOM_UTF16_BE, "utf-16-be"),
     (codecs.BOM_UTF8, "utf-8"),
 )
+_MARK_BYTES: Final = tuple(mark for mark, _ in _MARKS)
 
 
 def mark_of(data: bytes) -> tuple[bytes, str]:
@@ -49,6 +50,11 @@ class Text:
 
     file: BinaryIO
     encoding: str = "utf-8"
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether a file with these bytes is text in UTF-8, without a byte order mark."""
+    return data.find(b"\0", 0, SNIFFED_BYTES) < 0 and not data.startswith(_MARK_BYTES)
 
 
 def text_of(file: BinaryIO) -> Text:
@@ -161,8 +167,10 @@ def _line(kept: bytes, end: bytes, dropped: int) -> Line:
 MAX_LINE: Final = 1 << 17
 """A longer line is split into overlapping pieces, so that a match shorter than the overlap is never cut in two."""
 
+FIRST_BLOCK: Final = 1 << 16
+"""Bytes that are read first: with the costliest pattern, a deadline isn't checked sooner."""
+
 _OVERLAP: Final = 1 << 12
-_FIRST: Final = 1 << 16
 _SMALLEST: Final = 1 << 12
 _LARGEST: Final = 1 << 18
 _QUICK: Final = 0.05
@@ -173,7 +181,7 @@ def blocks_of(file: BinaryIO) -> Iterator[bytes]:
 
     So a deadline that is checked between blocks is checked often, even with a costly pattern.
     """
-    size, rest = _FIRST, b""
+    size, rest = FIRST_BLOCK, b""
     while read := file.read(size):
         data = rest + read
         cut = data.rfind(b"\n") + 1

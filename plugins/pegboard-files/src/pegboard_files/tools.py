@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
@@ -28,7 +27,6 @@ from pegboard_files.root import (
     opened_roots,
     resolve,
     root_place,
-    shown_path,
 )
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, is_ascii_only, line_pattern
 from pegboard_files.text import BinaryFileError
@@ -463,8 +461,7 @@ class FileTools:
     def _opened(self, call: ToolContext | None, path: str) -> Generator[OpenRoot]:
         """The root of a path, open for one call; what rules deny to `read_file` is denied to all tools."""
         call = call or ToolContext()
-        allows = partial(call.allows, "read_file")
-        with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
+        with opened_roots(self.settings.roots, call.work_dir, call) as roots:
             yield roots.of(path)
 
     def _deadline(self, call: ToolContext | None) -> Deadline:
@@ -483,9 +480,9 @@ class FileTools:
 
 
 def _files(walk: Walk, start: Parts, wanted: Globs) -> Iterable[Parts]:
-    for entry in walk.entries(start):
-        if entry.kind == "file" and (wanted == EVERYTHING or wanted.takes(shown_path(entry.parts[len(start) :]))):
-            yield entry.parts
+    for path, folder, name, kind in walk.entries(start):
+        if kind == "file" and wanted.takes(path):
+            yield (*folder, name)
 
 
 def _search_one(search: Search, parts: Parts) -> None:

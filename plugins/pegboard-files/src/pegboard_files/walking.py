@@ -17,14 +17,14 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 from attrs import define, field, frozen
 
 from pegboard import ToolError
 from pegboard.text import printable
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
-from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, as_tool_error, kind_of, resolve, shown_path
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, as_tool_error, kind_of, resolve
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
@@ -206,17 +206,19 @@ MAX_DEPTH: Final = 200
 """The maximum depth of a walk below the root; each level takes a little more time."""
 
 
-@frozen
-class Entry:
-    """Entry of a walk: a file or a directory.
+Entry: TypeAlias = tuple[str, Parts, str, Kind]
+"""An entry of a walk: its path below the start, as shown; its directory's parts; its name; and its type.
 
-    Attributes:
-        parts: Its path below the root.
-        kind: Its type; links are given, but not followed.
-    """
+Links are given, but not followed. A plain tuple, and no parts of its own, as few of many entries match.
+"""
 
-    parts: Parts
-    kind: Kind
+
+_Folder: TypeAlias = tuple[Parts, str, Ignoring, Iterator[Child]]
+"""A directory of a walk: its parts, what its entries' paths begin with, its rules, and the entries that are left."""
+
+
+def _bytes_of(child: Child) -> bytes:
+    return os.fsencode(child[0])
 
 
 @define
@@ -256,26 +258,20 @@ class Walk:
             OSError: `start` itself can't be listed.
             ToolError: `start` itself has too many entries.
         """
-        todo = [self._inside(start, self._ignoring_above(start))]
-        while todo and not self._out_of_time():
-            met = next(todo[-1], None)
-            if met is None:
+        todo = [self._open(start, "", self._ignoring_above(start))]
+        while todo:
+            folder, prefix, ignoring, children = todo[-1]
+            for name, kind in children:
+                if self.deadline.passed:
+                    self.stopped = True
+                    return
+                path = prefix + printable(name)
+                yield path, folder, name, kind
+                if deep and kind == "directory" and not self.globs.prunes(inside := path + "/"):
+                    todo += self._open_if_readable((*folder, name), inside, ignoring)
+                    break
+            else:
                 todo.pop()
-                continue
-            entry, ignoring = met
-            yield entry
-            if deep and entry.kind == "directory" and self._goes_into(entry.parts, start):
-                todo.append(self._inside_if_readable(entry.parts, ignoring))
-
-    def _out_of_time(self) -> bool:
-        self.stopped = self.deadline.passed
-        return self.stopped
-
-    def _goes_into(self, parts: Parts, start: Parts) -> bool:
-        if len(parts) > MAX_DEPTH:
-            self.unreadable += 1
-            return False
-        return self.globs.unwanted is None or not self.globs.prunes(shown_path(parts[len(start) :]) + "/")
 
     def _ignoring_above(self, start: Parts) -> Ignoring:
         """The rules of the parent of `start`, read from above the root downwards."""
@@ -286,34 +282,37 @@ class Walk:
             ignoring = ignoring_in(self.root, start[:depth], ignoring)
         return ignoring
 
-    def _inside_if_readable(self, parts: Parts, ignoring: Ignoring) -> Iterator[tuple[Entry, Ignoring]]:
+    def _open_if_readable(self, parts: Parts, prefix: str, ignoring: Ignoring) -> list[_Folder]:
         try:
-            return self._inside(parts, ignoring)
+            if len(parts) <= MAX_DEPTH:
+                return [self._open(parts, prefix, ignoring)]
         except (OSError, ToolError):
-            self.unreadable += 1
-            return iter(())
+            pass
+        self.unreadable += 1
+        return []
 
-    def _inside(self, parts: Parts, ignoring: Ignoring) -> Iterator[tuple[Entry, Ignoring]]:
-        """The entries of one directory, each with the directory's rules."""
-        children = sorted(self.root.children(parts), key=lambda child: os.fsencode(child.name))
-        if not self.no_ignore and any(child.name in IGNORE_FILES for child in children):
+    def _open(self, parts: Parts, prefix: str, ignoring: Ignoring) -> _Folder:
+        children = self.root.children(parts)
+        children.sort(key=_bytes_of)
+        if not self.no_ignore and any(name in IGNORE_FILES for name, _ in children):
             ignoring = ignoring_in(self.root, parts, ignoring)
         above = tuple(map(matchable, parts))
-        return iter(
-            [
-                (Entry((*parts, child.name), child.kind), ignoring)
-                for child in children
-                if self._is_included(child, above, ignoring)
-            ]
-        )
+        is_plain = ignoring == NOTHING_IGNORED
+        left = [
+            child
+            for child in children
+            if (is_plain and child[0][0] != ".") or self._is_included(child, above, ignoring)
+        ]
+        return parts, prefix, ignoring, iter(left)
 
     def _is_included(self, child: Child, above: Parts, ignoring: Ignoring) -> bool:
-        verdict = ignoring.verdict((*above, matchable(child.name)), directory=child.kind == "directory")
+        name, kind = child
+        verdict = ignoring.verdict((*above, matchable(name)), directory=kind == "directory")
         if verdict:
             self.left_ignored += 1
             return False
         # A `!` line includes a hidden name, as in ripgrep; .git is never included.
-        hidden = child.name == ".git" or (child.name.startswith(".") and verdict is None and not self.hidden)
+        hidden = name == ".git" or (name.startswith(".") and verdict is None and not self.hidden)
         self.left_hidden += hidden
         return not hidden
 
@@ -369,34 +368,34 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
     with as_tool_error(walk.root.shown(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
-    return [DirectoryEntry(printable(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
-        entries
-    )
+    shown = [DirectoryEntry(path, kind, size_of(walk.root, (*folder, name), kind)) for path, folder, name, kind in page]
+    return shown, len(entries)
 
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of the entries below a directory that globs match, and whether there are more."""
     with as_tool_error(walk.root.shown(start)):
-        matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
+        matching = (entry for entry in walk.entries(start) if _matches(entry, globs))
         page = list(islice(matching, offset, offset + limit + 1))
-    files = [FoundFile(walk.root.shown(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]]
+    placed: list[tuple[Parts, Kind]] = [((*folder, name), kind) for _, folder, name, kind in page[:limit]]
+    files = [FoundFile(walk.root.shown(parts), kind, size_of(walk.root, parts, kind)) for parts, kind in placed]
     return files, len(page) > limit
 
 
-def _matches(entry: Entry, start: Parts, globs: Globs) -> bool:
+def _matches(entry: Entry, globs: Globs) -> bool:
     """Files and links match as they are; a directory only matches a pattern that ends in `/`."""
-    path = shown_path(entry.parts[len(start) :])
-    if entry.kind == "directory":
+    path, _, _, kind = entry
+    if kind == "directory":
         return globs.takes(path + "/") and not globs.takes(path)
     return globs.takes(path)
 
 
-def size_of(root: OpenRoot, entry: Entry) -> int | None:
+def size_of(root: OpenRoot, parts: Parts, kind: Kind) -> int | None:
     """The bytes of a file; `None` for anything else, or if it was removed."""
-    if entry.kind != "file":
+    if kind != "file":
         return None
     try:
-        status = root.status(entry.parts)
+        status = root.status(parts)
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -43,7 +43,7 @@ class RemoteHost:
         wanted = {"permission": permission, "patterns": list(patterns), "always": list(always)}
         await self._ask_user(context, "ask", **wanted, metadata=dict(metadata))
 
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+    def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this.
 
         Raises:

@@ -294,7 +294,7 @@ class ToolPolicy:
         context: ReadonlyContext,
         grants: Sequence[Rule],
         judged: Evaluation | None = None,
-    ) -> Callable[[str, str], bool]:
+    ) -> Callable[[str, str | None], bool]:
         """The check behind `ToolContext.allows`, for what a call accesses besides what its arguments name.
 
         A path that isn't, and isn't below, one by which the call was `judged` was neither allowed nor asked about
@@ -317,14 +317,16 @@ class ToolPolicy:
                 named = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
             return Evaluation(named, (), call.folders, granted)
 
-        def allows(permission: str, subject: str) -> bool:
-            touched = (Resource(kind, subject, name, inner=True),)
+        def allows(permission: str, subject: str | None) -> bool:
+            touched = () if subject is None else (Resource(kind, subject, name, inner=True),)
             elsewhere = asks and Evaluation((), touched, call.folders).is_elsewhere(call)
             is_own = permission in (*self.names, self.spec.permission)
-            is_new = elsewhere and is_own
-            reason = partial(self.reason_to_ask, arguments, context) if is_new else lambda: None
             # What allows the tool allows nothing that another permission denies.
             known = (ruled(self.names[0], elsewhere, True), *(() if is_own else (ruled(permission, elsewhere, False),)))  # noqa: FBT003
+            if subject is None:
+                return not (asks or any(one.rules for one in known))
+            is_new = elsewhere and is_own
+            reason = partial(self.reason_to_ask, arguments, context) if is_new else lambda: None
             each = (attrs.evolve(one, resources=touched) for one in known if one.rules or is_new)
             return all(self.conclude(one, reason).action == "allow" for one in each)
 
