@@ -1,12 +1,16 @@
 """Measures a small program that imports pegboard, defines a tool, and calls it twice with JSON text, as models do.
 
 python scripts/trace_call.py [--realistic] [--tree | --times]
+python scripts/trace_call.py --command list
+python scripts/trace_call.py --check PAGE [--command list]
 
 Prints JSON: the modules loaded in addition to bare Python's after the first call (`modules`), those of pegboard among
 them (`own_modules`), and the files and functions of pegboard that the second call entered.
 With `--realistic` the tool takes a bounded integer, a literal and a list of objects, and there are permission rules.
 With `--tree` it prints the call tree of the second call within pegboard instead; with `--times`, the median
 microseconds of each stage and of the whole call over many warm calls.
+With `--command`, the rest is a command line of `registry`: runs it, and prints its call tree.
+With `--check`, the call tree isn't printed, but has to have the steps of the page's first table, in their order.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ BARE = set(sys.modules)
 
 import asyncio  # noqa: E402  modules loaded from here on are counted
 import json  # noqa: E402
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Generator  # noqa: E402
+from contextlib import contextmanager  # noqa: E402
+from pathlib import Path  # noqa: E402
 from types import CodeType, FrameType  # noqa: E402
 from typing import Annotated, Literal  # noqa: E402
 
@@ -26,6 +32,7 @@ import attrs  # noqa: E402
 import pegboard  # noqa: E402
 
 REALISTIC = "--realistic" in sys.argv
+TREE = "--tree" in sys.argv or "--check" in sys.argv
 STAGES = ("parse_arguments", "start", "quick_result")  # the plain functions among those that `run_call` calls
 COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # frames of their own before Python 3.12
 
@@ -115,6 +122,60 @@ async def stage_times(registry: pegboard.ToolRegistry, name: str, arguments: str
         print(f"{stage:20}{(median(times) - clock) / 1000:6.2f}")
 
 
+@contextmanager
+def traced(entered: set[CodeType], tree: list[str]) -> Generator[None]:
+    """Collects the functions of pegboard that this thread enters, and a line for each call of one, indented."""
+    depth = 0
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        nonlocal depth
+        code, (package, _, module) = frame.f_code, frame.f_globals.get("__name__", "").partition(".")
+        if package != "pegboard" or event not in ("call", "return") or code.co_name in COMPREHENSIONS:
+            return
+        if event == "call":
+            entered.add(code)
+            tree.append(f"{'  ' * depth}{module}: {code.co_qualname}")
+        depth += 1 if event == "call" else -1
+
+    sys.setprofile(enter)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def trace_command(arguments: list[str]) -> list[str]:
+    """Runs a command line of `registry`; gives its call tree."""
+    from pegboard.__main__ import main as run_command
+
+    tree: list[str] = []
+    with traced(set(), tree):
+        run_command(arguments)
+    return tree
+
+
+def show(tree: list[str]) -> None:
+    """Prints a call tree, or compares it with the page after `--check`: file and functions of each step.
+
+    Raises:
+        SystemExit: A step isn't in the tree, or is in another place.
+    """
+    if "--check" not in sys.argv:
+        print("\n".join(tree))
+        return
+    page = Path(sys.argv[sys.argv.index("--check") + 1]).read_text(encoding="utf-8")
+    steps: list[str] = []
+    for row in ("| 1 |" + page.split("| 1 |")[1].partition("\n\n")[0]).splitlines():
+        _, _, file, functions, *_ = (cell.strip() for cell in row.split("|"))
+        module = file.strip("`").removesuffix(".py").replace("/", ".")
+        steps += [f"{module}: {name.strip(' `')}" for name in functions.split(",") if file]
+    entered = [line.strip().partition(".<locals>")[0] for line in tree]
+    if missing := [step for step in steps if step not in entered]:
+        sys.exit(f"not entered: {missing}")
+    if (ordered := sorted(steps, key=entered.index)) != steps:
+        sys.exit(f"the order is: {ordered}")
+
+
 async def main() -> dict[str, int]:
     """Runs the program; gives the metrics."""
     if REALISTIC:
@@ -134,24 +195,11 @@ async def main() -> dict[str, int]:
     loaded = set(sys.modules) - BARE
     entered: set[CodeType] = set()
     tree: list[str] = []
-    depth = 0
-
-    def enter(frame: FrameType, event: str, _: object) -> None:
-        nonlocal depth
-        code, (package, _, module) = frame.f_code, frame.f_globals.get("__name__", "").partition(".")
-        if package != "pegboard" or event not in ("call", "return") or code.co_name in COMPREHENSIONS:
-            return
-        if event == "call":
-            entered.add(code)
-            tree.append(f"{'  ' * depth}{module}: {code.co_qualname}")
-        depth += 1 if event == "call" else -1
-
-    sys.setprofile(enter)
-    answer = await registry.call(name, arguments)
-    sys.setprofile(None)
+    with traced(entered, tree):
+        answer = await registry.call(name, arguments)
     assert not answer.is_error
-    if "--tree" in sys.argv:
-        print("\n".join(tree))
+    if TREE:
+        show(tree)
     functions = {code for code in entered if code.co_filename[0] != "<"}
     return {
         "modules": len(loaded),
@@ -162,6 +210,9 @@ async def main() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    figures = asyncio.run(main())
-    if not {"--tree", "--times"} & set(sys.argv):
-        print(str(figures).replace("'", '"'))
+    if "--command" in sys.argv:
+        show(trace_command(sys.argv[sys.argv.index("--command") + 1 :]))
+    else:
+        figures = asyncio.run(main())
+        if not (TREE or "--times" in sys.argv):
+            print(str(figures).replace("'", '"'))

@@ -13,7 +13,7 @@ import pytest
 
 from installed import OLD, write
 from pegboard import PluginRecord, Tool, ToolSpec
-from pegboard.cli.session import candidates
+from pegboard.cli.completion import candidates
 from pegboard.cli.warm import answer
 
 SOURCE = '''

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from pegboard.cli.main import OWN, own_command, registry_group
-from pegboard.cli.session import complete_tool
+from pegboard.cli.options import complete_tool
 from pegboard.cli.warm import TOOL_COMMANDS, WARM_OPTIONS
 
 

@@ -40,7 +40,7 @@ _MODULES = {
     "tool_options": "options",
     "tools_text": "output",
     "unanswered_text": "run",
-    "where_option": "session",
+    "where_option": "options",
     "write": "output",
     "write_event": "run",
     "write_unbuffered": "output",

@@ -9,6 +9,7 @@ from pegboard.cli.options import (
     context_options as context_options,
     registry_options as registry_options,
     tool_options as tool_options,
+    where_option as where_option,
 )
 from pegboard.cli.output import (
     OPEN_QUESTIONS as OPEN_QUESTIONS,
@@ -45,5 +46,4 @@ from pegboard.cli.session import (
     Session as Session,
     merge_configuration as merge_configuration,
     open_session as open_session,
-    where_option as where_option,
 )

@@ -266,7 +266,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str], options: Options) -> int:
     instruction = os.environ.get(COMPLETE_VARIABLE)
     if instruction:
-        from pegboard.cli.session import complete
+        from pegboard.cli.completion import complete
 
         return complete(registry_group, instruction)
     try:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SECONDS: Final = 1e9
 FILE_PATH: Final = click.Path(exists=True, dir_okay=False)  # as str: `registry --help` doesn't load pathlib
+_COMPLETION: Final = "pegboard.cli.completion"
+complete_tool: Final = lazy_call(f"{_COMPLETION}:complete_tool")
+complete_plugin: Final = lazy_call(f"{_COMPLETION}:complete_plugin")
+complete_exporter: Final = lazy_call(f"{_COMPLETION}:complete_exporter")
+complete_word: Final = lazy_call(f"{_COMPLETION}:complete_word")
 
 
 class Options:
@@ -82,7 +87,7 @@ def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
             "settings",
             metavar="PLUGIN.KEY=VALUE",
             multiple=True,
-            shell_complete=lazy_call("pegboard.cli.session:complete_setting"),
+            shell_complete=lazy_call(f"{_COMPLETION}:complete_setting"),
             hidden=hidden,
             help="Override a plugin's setting for this run; also K:=JSON.",
         ),
@@ -111,6 +116,15 @@ def tool_options(function: F) -> F:
         ),
         registry_options(),
     )(function)
+
+
+where_option = click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=lazy_call(f"{_COMPLETION}:complete_where"),
+    help="Only tools that match: 'read_only and not tag:network'.",
+)
+"""`--where`, for commands that list tools."""
 
 
 def context_options(function: F) -> F:

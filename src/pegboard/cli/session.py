@@ -1,34 +1,24 @@
-"""`Session`: the configuration, plugins and registry of one command; shell completion."""
+"""The way from a command's options to its registry, top down: `open_session`, its steps, and the `Session`."""
 
 from __future__ import annotations
 
-import inspect
-import json
 import logging
-import os
-import re
-import sys
-import traceback
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import evolve, frozen
-from click.shell_completion import CompletionItem, FishComplete, split_arg_string
 
-from pegboard.cli.arguments import SchemaType, place, read_words, typed
+from pegboard.cli.arguments import SchemaType, read_words, typed
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, write_note
-from pegboard.cli.warm import COMPLETE_VARIABLE
 from pegboard.config import Config, is_named, load_config, normalised
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
-    PegboardError,
     PluginError,
     UnknownToolError,
     cause_of,
@@ -37,16 +27,15 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.registry import ToolRegistry
-from pegboard.text import visible
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import all_of, written
 from pegboard.toolsets.toolset import may_have
-from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.plugins.cache import Stamps
     from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
     from pegboard.toolsets.predicates import Predicate
@@ -56,62 +45,133 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
-    """Registers the public functions of files; they replace tools of the same name.
+def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: bool = False) -> Session:
+    """Opens a session: reads the configuration and loads plugins and functions.
 
-    A function that can't be a tool is left out, with the reason on standard error.
-
-    Raises:
-        click.UsageError: A file fails, or defines no public function.
-    """
-    for file in files:
-        functions = list(public_functions(load_module(file)))
-        if not functions:
-            raise click.UsageError(f"{file} defines no public function")
-        for function in functions:
-            try:
-                registry.register(function, on_conflict="shadow")
-            except PegboardError as error:
-                write_note(f"{file}: {error}")
-
-
-def load_module(file: Path) -> ModuleType:
-    """Imports a file as a module; its folder is appended to `sys.path`, for its imports.
+    Args:
+        options: The options of the run.
+        stamps: Collects stamps of the configuration's files and of the plugins, for a snapshot of the listing.
+        hold_back: Whether to hold back conflicting names even with `conflicts = "error"`.
 
     Raises:
-        click.UsageError: It raised, or isn't Python; with the line.
+        ConfigError: A configuration is invalid, or names conflict and it has `conflicts = "error"`.
     """
-    from importlib.util import module_from_spec, spec_from_file_location
+    from pegboard.plugins.discovery import discover
 
-    path = file.resolve()
-    spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise click.UsageError(f"{file} isn't a Python file: its name has to end in .py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.append(str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise click.UsageError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
-    return module
+    config = merge_configuration(options)
+    if hold_back:
+        config = evolve(config, conflicts="keep")
+    if options.debug:
+        show_log()
+    if config.selections:
+        specs = [spec.strip() for spec in ",".join(options.only).split(",")]
+        options.only = tuple(config.selections.get(spec, spec) for spec in specs if spec)
+    discovery = discover()
+    if stamps is not None:
+        stamps.add(*config.looked_at)
+        for found in discovery.entries:
+            stamps.add_plugin(found)
+    with redirect_stdout():
+        session = Session(load_registry(config, options, discovery), config, options, discovery)
+        if session.registry.contributions.manager is not None and options.is_default:
+            store_names(session)
+        _check_settings(session)
+        if options.functions:
+            from pegboard.cli.functions import register_functions
+
+            register_functions(session.registry, map(Path, options.functions))
+    return session
 
 
-def _line(error: BaseException, path: Path) -> str:
-    """The last line of the file in the traceback."""
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f", line {lines[-1]}" if lines else ""
+def merge_configuration(options: Options) -> Config:
+    """The configuration of the user, the project, `--config` and `--set`, merged.
+
+    Raises:
+        ConfigError: A file is invalid.
+        WordError: A `--set` isn't `K=V`.
+    """
+    config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
+    for word, value in read_words(options.settings).items():
+        plugin, dot, key = word.partition(".")
+        if not (plugin and dot and key):
+            raise click.UsageError(f"--set: {word!r} isn't PLUGIN.KEY")
+        config = evolve(config, plugins={**config.plugins, plugin: {**config.settings(plugin), key: value}})
+    return config
 
 
-def public_functions(module: ModuleType) -> Iterator[Any]:
-    """The public functions that a module defines itself, in order, without aliases."""
-    for name, value in vars(module).items():
-        if name.startswith("_") or not inspect.isroutine(value):
-            continue
-        if value.__module__ == module.__name__ and value.__name__ == name:
-            yield value
+def show_log() -> None:
+    """Logs to standard error, tracebacks of plugins that fail to load included."""
+    log = operator_log()
+    if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+        log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.DEBUG)
+
+
+def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:
+    """The registry with the installed plugins; progress of a first load is on the status line.
+
+    Raises:
+        ConfigError: Names conflict, and the configuration has `conflicts = "error"`.
+    """
+    from pegboard.plugins.load import load
+
+    with Status() as status:
+        try:
+            return load(
+                config=config,
+                refresh=options.refresh,
+                live=options.live,
+                discovery=discovery,
+                progress=lambda number, of, name: status.show(f"loading plugin {name}", number / of),
+            )
+        except DuplicateToolError as error:
+            text = (
+                f'is "error", but {error.held_by} and {error.wanted_by} both have a tool {error.name!r}; '
+                "rename one of them ([rename], [prefix]) or block its plugin; "
+                "'registry doctor' lists all name conflicts"
+            )
+            raise ConfigError(text, file=_files_of(config), key="conflicts") from error
+
+
+def _files_of(config: Config) -> str:
+    """The files that a configuration was read from: which of them has a value isn't recorded."""
+    return " or ".join(config.files) or "configuration"
+
+
+def store_names(session: Session, preferred: Iterable[str] = ()) -> None:
+    """Stores which distribution owns which name, for later conflicts; write errors are ignored.
+
+    The preferred distributions take over all names that they bring.
+    """
+    from pegboard.plugins.manager import manager_of
+    from pegboard.plugins.names import accept, accepted_names
+
+    claims, discovery = manager_of(session.registry).claims, session.discovery
+    claims.preferred = frozenset(map(normalised, preferred))
+    names = claims.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
+    if names != accepted_names():
+        with suppress(OSError):
+            accept(names)
+
+
+def _check_settings(session: Session) -> None:
+    """Rejects `--set` for an unknown plugin; hints at `:=` if the plugin fails and a text looks like JSON."""
+    if not session.options.settings:
+        return
+    known = names_of_plugins(session)
+    failed = {problem.plugin for problem in session.registry.problems() if "unknown key" not in problem.cause}
+    for word, value in read_words(session.options.settings).items():
+        plugin = word.partition(".")[0]
+        if not is_named(plugin, plugin, known):
+            raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
+        if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
+            write_note(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
+
+
+def names_of_plugins(session: Session) -> set[str]:
+    """All names by which a configuration can refer to plugins: their own, and those of their distributions."""
+    names = {plugin.name for plugin in session.registry.plugins()}
+    return names | {name for found in session.discovery.entries for name in (found.name, found.distribution)}
 
 
 @frozen(eq=False)
@@ -336,125 +396,6 @@ class Session:
         )
 
 
-def open_session(options: Options, discovery: Discovery | None = None, *, hold_back: bool = False) -> Session:
-    """Opens a session: reads the configuration and loads plugins and functions.
-
-    Args:
-        options: The options of the run.
-        discovery: The installed plugins, if already discovered.
-        hold_back: Whether to hold back conflicting names even with `conflicts = "error"`.
-
-    Raises:
-        ConfigError: A configuration is invalid, or names conflict and it has `conflicts = "error"`.
-    """
-    config = evolve(merge_configuration(options), conflicts="keep") if hold_back else merge_configuration(options)
-    if options.debug:
-        show_log()
-    if config.selections:
-        specs = [spec.strip() for spec in ",".join(options.only).split(",")]
-        options.only = tuple(config.selections.get(spec, spec) for spec in specs if spec)
-    if discovery is None:
-        from pegboard.plugins.discovery import discover
-
-        discovery = discover()
-    with redirect_stdout():
-        try:
-            registry = load_registry(config, options, discovery)
-        except DuplicateToolError as error:
-            text = (
-                f'is "error", but {error.held_by} and {error.wanted_by} both have a tool {error.name!r}; '
-                "rename one of them ([rename], [prefix]) or block its plugin; "
-                "'registry doctor' lists all name conflicts"
-            )
-            raise ConfigError(text, file=_files_of(config), key="conflicts") from error
-        if registry.contributions.manager is not None and options.is_default:
-            store_names(registry, discovery)
-        _check_settings(registry, options, discovery)
-        if options.functions:
-            register_functions(registry, map(Path, options.functions))
-    return Session(registry, config, options, discovery)
-
-
-def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:
-    """All names by which a configuration can refer to plugins: their own, and those of their distributions."""
-    names = {plugin.name for plugin in registry.plugins()}
-    return names | {name for found in discovery.entries for name in (found.name, found.distribution)}
-
-
-def _check_settings(registry: ToolRegistry, options: Options, discovery: Discovery) -> None:
-    """Rejects `--set` for an unknown plugin; hints at `:=` if the plugin fails and a text looks like JSON."""
-    problems = registry.problems() if options.settings else ()
-    failed = {problem.plugin for problem in problems if "unknown key" not in problem.cause}
-    for word, value in read_words(options.settings).items():
-        plugin, known = word.partition(".")[0], names_of_plugins(registry, discovery)
-        if not is_named(plugin, plugin, known):
-            raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
-        if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
-            write_note(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
-
-
-def show_log() -> None:
-    """Logs to standard error, tracebacks of plugins that fail to load included."""
-    log = operator_log()
-    if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
-        log.addHandler(logging.StreamHandler())
-    log.setLevel(logging.DEBUG)
-
-
-def store_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable[str] = ()) -> None:
-    """Stores which distribution owns which name, for later conflicts; write errors are ignored.
-
-    Args:
-        registry: With all installed plugins.
-        discovery: The installed plugins.
-        preferred: Distributions that take over all names that they bring.
-    """
-    from pegboard.plugins.manager import manager_of
-    from pegboard.plugins.names import accept, accepted_names
-
-    claims = manager_of(registry).claims
-    claims.preferred = frozenset(map(normalised, preferred))
-    names = claims.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
-    if names != accepted_names():
-        with suppress(OSError):
-            accept(names)
-
-
-def _files_of(config: Config) -> str:
-    """The files that a configuration was read from: which of them has a value isn't recorded."""
-    return " or ".join(config.files) or "configuration"
-
-
-def merge_configuration(options: Options) -> Config:
-    """The configuration of the user, the project, `--config` and `--set`, merged.
-
-    Raises:
-        ConfigError: A file is invalid.
-        WordError: A `--set` isn't `K=V`.
-    """
-    config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
-    for word, value in read_words(options.settings).items():
-        plugin, dot, key = word.partition(".")
-        if not (plugin and dot and key):
-            raise click.UsageError(f"--set: {word!r} isn't PLUGIN.KEY")
-        config = evolve(config, plugins={**config.plugins, plugin: {**config.settings(plugin), key: value}})
-    return config
-
-
-def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:
-    """The registry with the installed plugins; progress of a first load is on the status line."""
-    from pegboard.plugins.load import load
-
-    with Status() as status:
-        return load(
-            config=config,
-            refresh=options.refresh,
-            live=options.live,
-            discovery=discovery,
-            progress=lambda number, of, name: status.show(f"loading plugin {name}", number / of),
-        )
-
-
 def only_expression(specs: Sequence[str]) -> str | None:
     """Translates `-T` into a predicate: `git_*,plugin:files` is `name:git_* or plugin:files`."""
     parts: list[str] = []
@@ -486,170 +427,3 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
         raise
     except BaseException as error:
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
-
-
-class LineComplete(FishComplete):
-    """Completion for all shells: the scripts pass the line up to the cursor, and read one word per line."""
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor, without the program, and the incomplete one."""
-        line = os.environ["COMP_WORDS"]
-        words = split_arg_string(line)[1:]
-        return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
-
-
-def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> list[tuple[str, str]]:
-    """Completions of an argument of `call`, each with a short help.
-
-    Before an `=`, the names (`key=`) that aren't given yet, required ones first; after it, values named by the schema.
-    """
-    root = SchemaType(schema, schema)
-    key, sign, begun = incomplete.partition("=")
-    if sign:
-        _, hint = place(key.removesuffix(":"), root)
-        return [(f"{key}={value}", "") for value in _values(hint) if value.startswith(begun)]
-    taken = {word.partition("=")[0].removesuffix(":") for word in given}
-    return [(name, text) for name, text in _names("", root, taken) if name.startswith(incomplete)]
-
-
-def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, str]]:
-    """Every `key=` that isn't taken; parts of objects one level deep."""
-    found: list[tuple[str, str]] = []
-    properties = hint.properties
-    for name in sorted(properties, key=lambda name: name not in hint.required):
-        below, key = properties[name], before + name
-        if key not in taken or _repeats(below):
-            described = below.keywords.get("description")
-            first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
-            found.append((visible(f"{key}="), visible(first.strip())))
-        if not before:
-            found += _names(f"{key}.", below, taken)
-    return found
-
-
-def _values(hint: SchemaType) -> list[str]:
-    """The values that a schema names, as written on the command line."""
-    members = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
-    words = {"null": ("null",), "boolean": ("true", "false")}
-    few = () if hint.is_open else (word for kind, named in words.items() if kind in hint.types for word in named)
-    items = _values(hint.item(0)) if _repeats(hint) else []
-    return [visible(word) for word in dict.fromkeys((*members, *few, *items))]
-
-
-def _repeats(hint: SchemaType) -> bool:
-    """Whether a key can be repeated."""
-    return "array" in hint.types and not hint.is_open
-
-
-def complete(group: click.Group, instruction: str) -> int:
-    """Prints completions for the scripts in `shells`.
-
-    Returns:
-        The exit code: 0, or 1 on an error.
-    """
-    try:
-        if instruction == "complete":
-            click.echo(LineComplete(group, {"obj": Options()}, "registry", COMPLETE_VARIABLE).complete().encode())
-            return 0
-    except Exception:  # noqa: BLE001  an error message would disturb the command line
-        return 1
-    return 1
-
-
-def complete_tool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes names of tools."""
-    from pegboard.cli.tool_texts import listing_rows
-
-    tools = [tool for tool in _session(context).listed() if tool.name.startswith(incomplete)]
-    return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
-
-
-def complete_plugin(
-    context: click.Context, _parameter: click.Parameter | None, incomplete: str
-) -> list[CompletionItem[str]]:
-    """Completes names of plugins."""
-    return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
-
-
-def complete_exporter(
-    context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem[str]]:
-    """Completes names of exporters."""
-    return _completed(_session(context).registry.contributions.names("exporters"), incomplete)
-
-
-def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
-    """The names with this prefix, without those that have hidden characters: they could pass for others."""
-    return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
-
-
-def complete_where(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes the last word of a predicate: flags, keys, operators, and after a key values of known tools."""
-    from pegboard.toolsets.predicates import FLAGS, KEYS, OF_TOOL, OPERATORS
-
-    before, space, last = incomplete.rpartition(" ")
-    key, colon, _ = last.partition(":")
-    if colon:
-        tools = _session(context).listed() if key in OF_TOOL else ()
-        names = sorted({f"{key}:{value}" for tool in tools for value in OF_TOOL[key](tool) if " " not in value})
-    else:
-        names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
-    return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
-
-
-where_option = click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="Only tools that match: 'read_only and not tag:network'.",
-)
-"""`--where`, for commands that list tools."""
-
-
-def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes `key=` names and values for `call`."""
-    key, at, path = incomplete.partition("=@")
-    if at:
-        return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
-    name, given = context.params.get("name"), context.params.get(parameter.name or "") or ()
-    schema = _session(context).find(str(name)).spec.input_schema
-    key, sign, path = incomplete.partition("=")
-    named = [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
-    if named or not sign or not _PATH.search(key.rpartition(".")[2]):
-        return named
-    return [CompletionItem(f"{key}={item}") for item in _files(path)]
-
-
-_PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|cwd)s?(_|$)", re.IGNORECASE)
-
-
-def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys.
-
-    A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
-    """
-    session = _session(context)
-    plugin, dot, _ = incomplete.partition(".")
-    if not dot:
-        return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)
-    keys = [*session.config.settings(plugin)]
-    for found in session.entries():
-        if found.name == plugin:
-            try:
-                call_hook(found, {"": ""}, "", None)
-            except PluginError as error:
-                keys += getattr(error.__cause__, "known", ())
-    return _completed((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
-
-
-def _files(path: str) -> list[str]:
-    """Files and folders whose path has this prefix; folders end with a slash."""
-    folder, slash, name = path.rpartition("/")
-    with suppress(OSError):
-        found = [each for each in os.scandir(folder or slash or ".") if each.name.startswith(name)]
-        return [f"{folder}{slash}{each.name}{'/' * each.is_dir()}" for each in sorted(found, key=os.fspath)]
-    return []
-
-
-def _session(context: click.Context) -> Session:
-    return open_session(context.ensure_object(Options))

@@ -11,7 +11,7 @@ import pytest
 from installed import write
 from pegboard import Origin, PluginRecord, Problem, Tool, ToolAnnotations, ToolSpec
 from pegboard.catalogue import LazyPlugin
-from pegboard.cli import Screen, warm
+from pegboard.cli import Screen, session, warm
 from pegboard.cli.commands import look
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
@@ -368,20 +368,17 @@ class TestSnapshot:
             searched.append(arguments)
             return discover(*arguments)
 
-        for module in ("cli.commands.look", "plugins.discovery"):
-            monkeypatch.setattr(f"pegboard.{module}.discover", counted)
+        monkeypatch.setattr("pegboard.plugins.discovery.discover", counted)
         assert "wipe" in run("list")[1]
         assert len(searched) == 1
 
     def test_no_snapshot_is_written_if_the_configuration_changed_during_the_list(self, run, site, home, monkeypatch):
-        writer = look.snapshot_writer
-
-        def changing():
-            made = writer()
+        def changing(options, read=session.merge_configuration):
+            config = read(options)
             (home / "here" / "pegboard.toml").write_text('block = ["demo"]')
-            return made
+            return config
 
-        monkeypatch.setattr(look, "snapshot_writer", changing)
+        monkeypatch.setattr(session, "merge_configuration", changing)
         run("list")
         assert warm.answer(["list"]) is None
 

@@ -10,7 +10,15 @@ import click
 
 from pegboard.cli.arguments import SchemaType, file_text, read_arguments
 from pegboard.cli.commands.look import report_misses
-from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options
+from pegboard.cli.options import (
+    Options,
+    call_options,
+    complete_tool,
+    complete_word,
+    context_of,
+    context_options,
+    tool_options,
+)
 from pegboard.cli.output import (
     block,
     failure_text,
@@ -27,7 +35,7 @@ from pegboard.cli.output import (
     write_unbuffered,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_calls, write_event
-from pegboard.cli.session import Session, complete_tool, complete_word, open_session
+from pegboard.cli.session import Session, open_session
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from attrs import evolve
 
-from pegboard.cli.options import Options, registry_options
+from pegboard.cli.options import Options, complete_plugin, registry_options
 from pegboard.cli.output import (
     block,
     complain,
@@ -25,14 +25,7 @@ from pegboard.cli.output import (
     write,
     write_note,
 )
-from pegboard.cli.session import (
-    Session,
-    complete_plugin,
-    merge_configuration,
-    names_of_plugins,
-    open_session,
-    store_names,
-)
+from pegboard.cli.session import Session, merge_configuration, names_of_plugins, open_session, store_names
 from pegboard.config import distrust, is_named, key_names, normalised, remove_key, set_key, trust, without_secrets
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import CONFIG_NAME, project_file
@@ -215,8 +208,7 @@ def show_plugin(context: click.Context, name: str, as_json: bool) -> int:
     plugins = _with_causes(session.registry)
     chosen = [plugin for plugin in plugins if is_named(plugin.name, plugin.distribution or "", [name])]
     if not chosen:
-        known = names_of_plugins(session.registry, session.discovery)
-        near = did_you_mean(suggest(name, known))
+        near = did_you_mean(suggest(name, names_of_plugins(session)))
         raise click.UsageError(f"no plugin is called {name!a}.{near} 'registry plugins' lists them.")
     if as_json or (context.parent is not None and context.parent.params["as_json"]):  # before or after the name
         write(json_rows("plugins", (plugin.to_json() for plugin in chosen)))
@@ -254,7 +246,7 @@ def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
         if normalised(name) not in known:
             near = did_you_mean(suggest(name, known.values()))
             raise click.UsageError(f"no installed distribution {name!r} brings a plugin.{near}")
-    store_names(session.registry, session.discovery, distributions)
+    store_names(session, distributions)
     forget_snapshots()
     _report(session, open_session(options))
     return 0

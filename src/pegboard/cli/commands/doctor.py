@@ -54,7 +54,7 @@ def names_of_configuration(session: Session) -> Iterator[Problem]:
     A file may serve several environments, so unknown names are reported only if they are close to a known one.
     """
     config = session.config
-    plugins = names_of_plugins(session.registry, session.discovery)
+    plugins = names_of_plugins(session)
     of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
         ("block", config.block),
         ("untrusted", config.untrusted),

@@ -10,7 +10,16 @@ import click
 from attrs import evolve
 
 from pegboard.cli.main import OWN, command_owners
-from pegboard.cli.options import Options, context_of, context_options, tool_options
+from pegboard.cli.options import (
+    Options,
+    complete_exporter,
+    complete_plugin,
+    complete_tool,
+    context_of,
+    context_options,
+    tool_options,
+    where_option,
+)
 from pegboard.cli.output import (
     block,
     json_pretty,
@@ -23,14 +32,7 @@ from pegboard.cli.output import (
     write,
     write_note,
 )
-from pegboard.cli.session import (
-    Session,
-    complete_exporter,
-    complete_plugin,
-    complete_tool,
-    open_session,
-    where_option,
-)
+from pegboard.cli.session import Session, merge_configuration, open_session
 from pegboard.cli.tool_texts import (
     listing_json,
     listing_plain,
@@ -41,57 +43,58 @@ from pegboard.cli.tool_texts import (
     show_text,
 )
 from pegboard.cli.warm import SEARCH_LIMIT
-from pegboard.config import lacks_secrets, load_config
+from pegboard.config import lacks_secrets
 from pegboard.errors import ExportError, UnknownToolError, did_you_mean, first_party, suggest
 from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
-from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import MOST_SECONDS, environment
 from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
 if TYPE_CHECKING:
-    from pegboard.plugins.discovery import Discovery
     from pegboard.registry import ToolRegistry
     from pegboard.request.exporter import Loss
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.toolsets.search import ToolIndex
 
-WriteSnapshot: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
+StoreListing: TypeAlias = "Callable[[ResolvedTools, ToolIndex | None], None]"
 
 
-def snapshot_writer() -> tuple[Discovery | None, WriteSnapshot]:
-    """The installed plugins, and a function that writes the listing snapshot; call it before the registry is loaded.
+def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, StoreListing]:
+    """A session, and a function that stores the listing of everything as the snapshot that the warm command reads.
 
     The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
     quarantined, and isn't written while settings lack a secret.
     """
-    place = environment()
-    if place is None:  # snapshots are disabled
-        return None, lambda _session, _offered, _index: False
+    place = environment() if everything and options.is_default else None
+    if place is None:  # or snapshots are disabled
+        return open_session(options), lambda _offered, _index: None
     stamps = Stamps.of_environment()
-    config = load_config(project="search")
-    stamps.add(*config.looked_at)
-    discovery = discover()
-    for found in discovery.entries:
-        stamps.add_plugin(found)
+    session = open_session(options, stamps=stamps)
+    has_changed = merge_configuration(options) != session.config  # since before the stamps were taken
 
-    def write_listing(session: Session, offered: ResolvedTools, index: bytes) -> bool:
+    def store(offered: ResolvedTools, index: ToolIndex | None) -> None:
         plugins = session.registry.plugins()
-        if session.config != config or any(map(lacks_secrets, config.plugins.values())):
-            return False
+        if has_changed or any(map(lacks_secrets, session.config.plugins.values())):
+            return
         if any(plugin.cause == NOT_BEGUN for plugin in plugins):
-            return False
+            return
         for published in session.registry.contributions.catalogue.published.values():
             stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in plugins)
         commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
-        found, remarks = session.registry.problems(), notices(session, offered)
-        sections = sections_of(offered.tools, found, commands=commands.items(), notices=remarks, index=index)
-        return write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
+        sections = sections_of(
+            offered.tools,
+            session.registry.problems(),
+            commands=commands.items(),
+            notices=notices(session, offered),
+            index=b"" if index is None else index.dump(),
+        )
+        write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
 
-    return discovery, write_listing
+    return session, store
 
 
 @click.command("list")
@@ -119,9 +122,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets tab-separated lines of name, plugin and
     summary.
     """
-    plain = not (names or where or plugin or any(context.values())) and options.is_default
-    discovery, write_listing = snapshot_writer() if plain else (None, None)
-    session = open_session(options, discovery)
+    everything = not (names or where or plugin or any(context.values()))
+    session, store = open_for_listing(options, everything=everything)
     live = any(is_literal(name) and session.needs_query(name) for name in names)
     asked = context_of(**context)
     named = any_of(*(Matches("name", name) for name in names)) if names else None
@@ -141,8 +143,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     else:
         _write_list(offered.tools, form, input_schema=input_schema)
         _notice(session, offered)
-    if write_listing is not None:
-        write_listing(session, offered, b"")
+    store(offered, None)
     return 0
 
 
@@ -272,15 +273,12 @@ def search_command(
     """
     from pegboard.toolsets.search import ToolIndex
 
-    plain = not (where or any(context.values())) and options.is_default
-    discovery, write_listing = snapshot_writer() if plain else (None, None)
-    session = open_session(options, discovery)
+    session, store = open_for_listing(options, everything=not (where or any(context.values())))
     offered = session.resolved(where, context=context_of(**context))
     report_misses(session, offered)
     index = ToolIndex(tool.spec for tool in offered)
     found = index.search(" ".join(words), limit=limit)
-    if write_listing is not None:
-        write_listing(session, offered, index.dump())
+    store(offered, index)
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
     if as_json:
         write(listing_json(tools, problems(session, offered)))

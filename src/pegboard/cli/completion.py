@@ -1,0 +1,179 @@
+"""Shell completion: of tools, plugins, predicates, settings, and the arguments of a call."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, FishComplete, split_arg_string
+
+from pegboard.cli.arguments import SchemaType, place
+from pegboard.cli.options import Options
+from pegboard.cli.session import Session, call_hook, open_session
+from pegboard.cli.warm import COMPLETE_VARIABLE
+from pegboard.errors import PluginError
+from pegboard.text import visible
+from pegboard.typing import JsonSchema
+
+
+class LineComplete(FishComplete):
+    """Completion for all shells: the scripts pass the line up to the cursor, and read one word per line."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, without the program, and the incomplete one."""
+        line = os.environ["COMP_WORDS"]
+        words = split_arg_string(line)[1:]
+        return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
+
+
+def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> list[tuple[str, str]]:
+    """Completions of an argument of `call`, each with a short help.
+
+    Before an `=`, the names (`key=`) that aren't given yet, required ones first; after it, values named by the schema.
+    """
+    root = SchemaType(schema, schema)
+    key, sign, begun = incomplete.partition("=")
+    if sign:
+        _, hint = place(key.removesuffix(":"), root)
+        return [(f"{key}={value}", "") for value in _values(hint) if value.startswith(begun)]
+    taken = {word.partition("=")[0].removesuffix(":") for word in given}
+    return [(name, text) for name, text in _names("", root, taken) if name.startswith(incomplete)]
+
+
+def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, str]]:
+    """Every `key=` that isn't taken; parts of objects one level deep."""
+    found: list[tuple[str, str]] = []
+    properties = hint.properties
+    for name in sorted(properties, key=lambda name: name not in hint.required):
+        below, key = properties[name], before + name
+        if key not in taken or _repeats(below):
+            described = below.keywords.get("description")
+            first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
+            found.append((visible(f"{key}="), visible(first.strip())))
+        if not before:
+            found += _names(f"{key}.", below, taken)
+    return found
+
+
+def _values(hint: SchemaType) -> list[str]:
+    """The values that a schema names, as written on the command line."""
+    members = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
+    words = {"null": ("null",), "boolean": ("true", "false")}
+    few = () if hint.is_open else (word for kind, named in words.items() if kind in hint.types for word in named)
+    items = _values(hint.item(0)) if _repeats(hint) else []
+    return [visible(word) for word in dict.fromkeys((*members, *few, *items))]
+
+
+def _repeats(hint: SchemaType) -> bool:
+    """Whether a key can be repeated."""
+    return "array" in hint.types and not hint.is_open
+
+
+def complete(group: click.Group, instruction: str) -> int:
+    """Prints completions for the scripts in `shells`.
+
+    Returns:
+        The exit code: 0, or 1 on an error.
+    """
+    if instruction != "complete":
+        return 1
+    try:
+        click.echo(LineComplete(group, {"obj": Options()}, "registry", COMPLETE_VARIABLE).complete().encode())
+    except Exception:  # noqa: BLE001  an error message would disturb the command line
+        return 1
+    return 0
+
+
+def complete_tool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Completes names of tools."""
+    from pegboard.cli.tool_texts import listing_rows
+
+    tools = [tool for tool in _session(context).listed() if tool.name.startswith(incomplete)]
+    return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
+
+
+def complete_plugin(
+    context: click.Context, _parameter: click.Parameter | None, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Completes names of plugins."""
+    return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
+
+
+def complete_exporter(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Completes names of exporters."""
+    return _completed(_session(context).registry.contributions.names("exporters"), incomplete)
+
+
+def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
+    """The names with this prefix, without those that have hidden characters: they could pass for others."""
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
+
+
+def complete_where(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Completes the last word of a predicate: flags, keys, operators, and after a key values of known tools."""
+    from pegboard.toolsets.predicates import FLAGS, KEYS, OF_TOOL, OPERATORS
+
+    before, space, last = incomplete.rpartition(" ")
+    key, colon, _ = last.partition(":")
+    if colon:
+        tools = _session(context).listed() if key in OF_TOOL else ()
+        names = sorted({f"{key}:{value}" for tool in tools for value in OF_TOOL[key](tool) if " " not in value})
+    else:
+        names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
+    return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
+
+
+def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Completes `key=` names and values for `call`."""
+    key, at, path = incomplete.partition("=@")
+    if at:
+        return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
+    name, given = context.params.get("name"), context.params.get(parameter.name or "") or ()
+    schema = _session(context).find(str(name)).spec.input_schema
+    key, sign, path = incomplete.partition("=")
+    named = [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
+    if named or not sign or not _PATH.search(key.rpartition(".")[2]):
+        return named
+    return [CompletionItem(f"{key}={item}") for item in _files(path)]
+
+
+_PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|cwd)s?(_|$)", re.IGNORECASE)
+
+
+def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys.
+
+    A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
+    """
+    session = _session(context)
+    plugin, dot, _ = incomplete.partition(".")
+    if not dot:
+        return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)
+    keys = [*session.config.settings(plugin)]
+    for found in session.entries():
+        if found.name == plugin:
+            try:
+                call_hook(found, {"": ""}, "", None)
+            except PluginError as error:
+                keys += getattr(error.__cause__, "known", ())
+    return _completed((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
+
+
+def _files(path: str) -> list[str]:
+    """Files and folders whose path has this prefix; folders end with a slash."""
+    folder, slash, name = path.rpartition("/")
+    with suppress(OSError):
+        found = [each for each in os.scandir(folder or slash or ".") if each.name.startswith(name)]
+        return [f"{folder}{slash}{each.name}{'/' * each.is_dir()}" for each in sorted(found, key=os.fspath)]
+    return []
+
+
+def _session(context: click.Context) -> Session:
+    return open_session(context.ensure_object(Options))
