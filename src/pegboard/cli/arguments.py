@@ -41,12 +41,7 @@ MOST_FILE_BYTES: Final = 10_000_000
 
 @frozen(eq=False)
 class SchemaType:
-    """Types, properties and keywords of a value by its JSON Schema, references resolved.
-
-    Attributes:
-        schema: An object or a boolean; anything else is ignored.
-        root: The schema that its references (`#/...`) point into.
-    """
+    """Types, properties and keywords of a value by its JSON Schema; references (`#/...`) point into the root."""
 
     schema: Any
     root: Any
@@ -166,12 +161,7 @@ class WordError(ValueError):
 
 
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
-    """Parses words into arguments.
-
-    Args:
-        words: `key=value` each; see the module.
-        schema: The tool's input schema, used for types only: nothing is validated.
-        base: Arguments that the words override (`--input-json`).
+    """Parses words into arguments, over those of `base`; the tool's schema gives types: nothing is validated.
 
     Raises:
         WordError: A word has no `=`, no key, invalid JSON, or an unreadable file; a key is repeated but isn't an
@@ -204,11 +194,7 @@ def _suggestion(value: str, words: Iterable[str], root: SchemaType) -> str:
 
 
 def read_words(words: Iterable[str]) -> JsonObject:
-    """Parses `k=v` words into a flat mapping of texts (`k:=JSON`: of JSON); the last of a key counts.
-
-    Raises:
-        WordError: As `read_arguments` does.
-    """
+    """Parses `k=v` words into a flat mapping of texts (`k:=JSON`: of JSON); the last of a key counts."""
     state: JsonObject = {}
     for word in words:
         key, text, is_json = _parted(word)
@@ -247,11 +233,7 @@ def _parted(word: str) -> tuple[str, str, bool]:
 
 
 def file_text(word: str, name: str, hint: str = "") -> str:
-    """The text of a file that a word of the command line names.
-
-    Raises:
-        WordError: It can't be read (with the hint), is too large, or isn't UTF-8.
-    """
+    """The text of a file that a word of the command line names; else a `WordError`, which may end with the hint."""
     try:
         with Path(name).expanduser().open("rb") as file:
             data = file.read(MOST_FILE_BYTES + 1)

@@ -75,11 +75,7 @@ def _repeats(hint: SchemaType) -> bool:
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Prints completions for the scripts in `shells`.
-
-    Returns:
-        The exit code: 0, or 1 on an error.
-    """
+    """Prints completions for the scripts in `shells`; returns the exit code: 0, or 1 on an error."""
     if instruction != "complete":
         return 1
     try:

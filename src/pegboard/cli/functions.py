@@ -20,10 +20,8 @@ from pegboard.registry import ToolRegistry
 def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
     """Registers the public functions of files; they replace tools of the same name.
 
-    A function that can't be a tool is left out, with the reason on standard error.
-
-    Raises:
-        click.UsageError: A file fails, or defines no public function.
+    A function that can't be a tool is left out, with the reason on standard error. A file that fails, or defines no
+    public function, is a usage error.
     """
     for file in files:
         functions = list(public_functions(load_module(file)))
@@ -37,11 +35,7 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
 
 
 def load_module(file: Path) -> ModuleType:
-    """Imports a file as a module; its folder is appended to `sys.path`, for its imports.
-
-    Raises:
-        click.UsageError: It raised, or isn't Python; with the line.
-    """
+    """Imports a file as a module; its folder is appended to `sys.path`, for its imports."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     path = file.resolve()

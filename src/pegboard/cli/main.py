@@ -172,8 +172,7 @@ def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
     """The plugin command of this name, its plugin imported; `None` if there is none.
 
-    Raises:
-        PluginError: The plugin or its hook failed, or the name is held back.
+    A `PluginError` says that the plugin or its hook failed, or that the name is held back.
     """
     from pegboard.cli.session import open_session
 
@@ -193,11 +192,7 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
 
 
 def load_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:
-    """Imports a plugin and returns its commands by name.
-
-    Raises:
-        PluginError: The plugin or its hook failed.
-    """
+    """Imports a plugin and returns its commands by name; a `PluginError` if the plugin or its hook fails."""
     from pegboard.cli.session import call_hook
 
     group = click.Group()

@@ -221,7 +221,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     try:
         return runner.run(work)
     finally:
-        if _shut_down(runner.get_loop()):
+        if _has_ended(runner.get_loop()):
             runner.close()
         else:
             asyncio.set_event_loop(None)  # closing would block; the process is about to end
@@ -233,25 +233,21 @@ def has_left_threads() -> bool:
     return any(thread is not main and not thread.daemon and thread.is_alive() for thread in threading.enumerate())
 
 
-def _shut_down(loop: asyncio.AbstractEventLoop) -> bool:
-    """Cancels tasks and joins threads, within `GRACE_SECONDS` each; returns whether all have ended."""
+def _has_ended(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancels tasks and joins the threads of `asyncio.to_thread`; returns whether all end within `GRACE_SECONDS`."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=GRACE_SECONDS))
-    executor = getattr(loop, "_default_executor", None)
-    return (executor is None or _join_threads(executor)) and not asyncio.all_tasks(loop)
-
-
-def _join_threads(executor: Any) -> bool:
-    """Shuts down the thread pool of `asyncio.to_thread`; returns whether all threads have ended in time."""
-    executor.shutdown(wait=False, cancel_futures=True)
+    threads: Sequence[threading.Thread] = ()
+    if (executor := getattr(loop, "_default_executor", None)) is not None:
+        executor.shutdown(wait=False, cancel_futures=True)
+        threads = tuple(getattr(executor, "_threads", ()))
     until = monotonic() + GRACE_SECONDS
-    threads: list[threading.Thread] = list(getattr(executor, "_threads", ()))
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
-    return not any(thread.is_alive() for thread in threads)
+    return not (asyncio.all_tasks(loop) or any(thread.is_alive() for thread in threads))
 
 
 @contextmanager
@@ -318,15 +314,7 @@ async def run_calls(
     """Runs calls as one batch, with progress on the status line.
 
     At Ctrl-C, SIGTERM or SIGHUP running calls are aborted and the rest is skipped: each still has a result. A second
-    signal ends the command at once.
-
-    Args:
-        registry: The registry to run them in.
-        calls: The calls.
-        resolved: The tools that are offered.
-        context: The user, the model, the state.
-        listener: Called with each event, or `None`.
-        options: Those of `ToolRegistry.batch`.
+    signal ends the command at once. The options are those of `ToolRegistry.batch`.
     """
     with Status() as status:
         ended, unwritten = 0, list[OSError]()

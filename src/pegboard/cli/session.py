@@ -108,11 +108,7 @@ def show_log() -> None:
 
 
 def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:
-    """The registry with the installed plugins; progress of a first load is on the status line.
-
-    Raises:
-        ConfigError: Names conflict, and the configuration has `conflicts = "error"`.
-    """
+    """The registry with the installed plugins; progress of a first load is on the status line."""
     from pegboard.plugins.load import load
 
     with Status() as status:
@@ -407,11 +403,7 @@ def only_expression(specs: Sequence[str]) -> str | None:
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
-    """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`.
-
-    Raises:
-        PluginError: The plugin or its hook failed or timed out.
-    """
+    """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`; a `PluginError` if either fails."""
     from pegboard.plugins.manager import gathered
     from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 

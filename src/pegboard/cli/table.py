@@ -28,16 +28,10 @@ def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = Fals
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
-    """Rows in aligned columns; the last column is wrapped.
+    """Rows in aligned columns; the last column is wrapped, and with `colour` the head is bold.
 
-    Args:
-        head: The columns' names.
-        rows: Cells without line ends and escape sequences, one for each column.
-        width: In terminal cells.
-        colour: Whether the head is bold.
-
-    Returns:
-        Lines, each with its line end. If the columns don't fit, each row's first cell is above the others.
+    Cells have neither line ends nor escape sequences. If the columns don't fit, each row's first cell is above the
+    others.
     """
     widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
     last = len(widths) - 1

@@ -37,35 +37,29 @@ def show_text(tool: Tool) -> str:
     if tool.instructions:
         facts["instructions"] = tool.instructions
     facts["digest"] = spec.digest
-    head = (
-        f"{spec.name}{f' - {visible(spec.title, again=True)}' if spec.title else ''}\nfrom {visible(str(tool.origin))}"
-    )
-    blocks = (
-        head,
+    title = f" - {visible(spec.title, again=True)}" if spec.title else ""
+    nothing = "none" if spec.input_schema.get("additionalProperties") is False else "any object"
+    blocks = [
+        f"{spec.name}{title}\nfrom {visible(str(tool.origin))}",
         visible(spec.description.strip(), newlines=True, again=True),
-        _arguments(spec.input_schema),
-        _result(spec.output_schema),
-        _examples(spec),
-        _grammar(spec),
-        "\n".join(
-            f"{name}: {visible(value if isinstance(value, str) else _json(value))}" for name, value in facts.items()
-        ),
-    )
+        _values("Arguments", spec.input_schema, nothing),
+    ]
+    if spec.output_schema is not None:
+        blocks.append(_values("Result", spec.output_schema, _short(type_words(spec.output_schema))))
+    if spec.examples:
+        blocks.append("\n  ".join(("Examples:", *(visible(_json(example)) for example in spec.examples))))
+    if spec.grammar is not None:
+        lines = visible(spec.grammar.definition.strip(), newlines=True).split("\n")
+        blocks.append("\n  ".join((f"Grammar ({spec.grammar.syntax}):", *lines)))
+    texts = {name: value if isinstance(value, str) else _json(value) for name, value in facts.items()}
+    blocks.append("\n".join(f"{name}: {visible(text)}" for name, text in texts.items()))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _arguments(schema: JsonSchema) -> str:
-    lines = list(_lines(SchemaType(schema, schema)))
-    if not lines:
-        return "Arguments: none" if schema.get("additionalProperties") is False else "Arguments: any object"
-    return "\n".join(("Arguments:", *lines))
-
-
-def _result(schema: JsonSchema | None) -> str:
-    if schema is None:
-        return ""
-    lines = list(_lines(SchemaType(schema, schema)))
-    return "\n".join(("Result:", *lines)) if lines else f"Result: {_short(type_words(schema))}"
+def _values(head: str, schema: JsonSchema, words: str) -> str:
+    """A line for each property of an object; for one without properties, the words."""
+    lines = [*_lines(SchemaType(schema, schema))]
+    return "\n".join((f"{head}:", *lines)) if lines else f"{head}: {words}"
 
 
 def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterator[str]:
@@ -99,12 +93,7 @@ def _short(text: str) -> str:
 
 
 def type_words(schema: Any, levels: int = 4) -> str:
-    """A JSON Schema's type in a few words: `integer`, `list of string`, `"a" or "b"`, `any`.
-
-    Args:
-        schema: An object, or a boolean.
-        levels: Depth to which alternatives and lists are described.
-    """
+    """A JSON Schema's type in a few words: `integer`, `list of string`, `"a" or "b"`, `any`."""
     if not isinstance(schema, dict) or not levels:
         return "any"
     part: JsonObject = schema  # pyright: ignore[reportUnknownVariableType]
@@ -119,18 +108,6 @@ def type_words(schema: Any, levels: int = 4) -> str:
     if kind == "array":
         return f"list of {type_words(part['items'], levels - 1)}" if "items" in part else "list"
     return " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _examples(spec: ToolSpec) -> str:
-    lines = [f"  {visible(_json(example))}" for example in spec.examples]
-    return "\n".join(("Examples:", *lines)) if lines else ""
-
-
-def _grammar(spec: ToolSpec) -> str:
-    if spec.grammar is None:
-        return ""
-    lines = visible(spec.grammar.definition.strip(), newlines=True).split("\n")
-    return "\n".join((f"Grammar ({spec.grammar.syntax}):", *(f"  {line}" for line in lines)))
 
 
 def _summary(tool: Tool) -> str:
@@ -190,12 +167,8 @@ def sections_of(
 ) -> dict[bytes, bytes]:
     """The sections of a listing snapshot; texts of tools are joined by NUL, in the registry's order.
 
-    Args:
-        tools: All tools.
-        problems: Problems of plugins.
-        commands: Name and one line of help of each command, for completion.
-        notices: More lines for standard error.
-        index: The search index; empty if there is none yet.
+    The commands, each with a line of help, are for completion; the notices are more lines for standard error; the
+    index is that of the search, empty if there is none yet.
     """
     texts = {
         b"plain": listing_plain(tools),

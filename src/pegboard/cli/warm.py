@@ -34,14 +34,7 @@ class Declined(Exception):  # noqa: N818  not an error: the full command answers
 
 
 def answer(argv: Sequence[str]) -> int | None:
-    """Answers a command line from the snapshot.
-
-    Args:
-        argv: The arguments, without the program's name.
-
-    Returns:
-        The exit code; `None` if the full command has to answer: then nothing was printed.
-    """
+    """Answers a command line from the snapshot; `None` if the full command has to: then nothing was printed."""
     instruction = os.environ.get(COMPLETE_VARIABLE)
     try:
         request = _read(argv) if instruction is None else None

@@ -199,11 +199,7 @@ def _input_text(given: str) -> str:
 
 
 def save_result(result: ToolResult, file: str) -> None:
-    """Writes a result's images, audio and files to a file, the second to FILE-2 and so on; else its text.
-
-    Raises:
-        OSError: A file can't be written.
-    """
+    """Writes a result's images, audio and files to a file, the second to FILE-2 and so on; else its text."""
     media = [item.data for item in result.content if isinstance(item, ImageContent | AudioContent | FileContent)]
     path = Path(file)
     for number, data in enumerate(media or [result.text], 1):
@@ -338,11 +334,7 @@ class _Rows:
 
 
 def read_calls(file: str) -> list[Any]:
-    """Reads a JSON list of calls, whose items are validated by dispatch.
-
-    Raises:
-        click.UsageError: It can't be read, or isn't a JSON list.
-    """
+    """Reads a JSON list of calls, whose items are validated by dispatch; anything else is a usage error."""
     if file == "-":
         file, data = "standard input", read_stdin(_MOST_CALLS_INPUT).encode()
     else:

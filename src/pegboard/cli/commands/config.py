@@ -276,7 +276,7 @@ def processors_command(options: Options, as_json: bool) -> int:
     with redirect_stdout():
         steps = list(session.registry.pipeline)
     if as_json:
-        write(json_rows("processors", map(_facts, steps)))
+        write(json_rows("processors", map(_processor_json, steps)))
         return 0
     screen = stdout_screen()
     rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
@@ -288,16 +288,9 @@ def processors_command(options: Options, as_json: bool) -> int:
     return 0
 
 
-def _facts(step: Processor) -> dict[str, Any]:
-    owner = step.owner
-    facts = {
-        "name": step.name,
-        "summary": step.summary,
-        "builtIn": step.built_in,
-        "plugin": owner.plugin,
-        "distribution": OURS if step.built_in else owner.distribution,
-        "version": owner.version,
-    }
+def _processor_json(step: Processor) -> dict[str, Any]:
+    facts = {"name": step.name, "summary": step.summary, "builtIn": step.built_in, "plugin": step.owner.plugin}
+    facts |= {"distribution": OURS if step.built_in else step.owner.distribution, "version": step.owner.version}
     return {key: fact for key, fact in facts.items() if fact is not None}
 
 
@@ -349,11 +342,7 @@ def _changed(options: Options, work: Sequence[str]) -> int:
 
 
 def installer(work: Sequence[str]) -> list[str]:
-    """The command line of pip, or else of uv, for the running Python.
-
-    Raises:
-        click.UsageError: There is neither.
-    """
+    """The command line of pip, or else of uv, for the running Python."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", *work]
     from shutil import which

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -55,15 +55,8 @@ def names_of_configuration(session: Session) -> Iterator[Problem]:
     """
     config = session.config
     plugins = names_of_plugins(session)
-    of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
-        ("block", config.block),
-        ("untrusted", config.untrusted),
-        ("enable", config.enable or ()),
-        ("prefix", config.prefix),
-        ("plugins", config.plugins),
-    )
-    for key, named in of_plugins:
-        for name in named:
+    for key in ("block", "untrusted", "enable", "prefix", "plugins"):
+        for name in getattr(config, key) or ():
             if not is_named(name, name, plugins):
                 yield from _misspelt(key, f"no plugin is called {name!r}", suggest(name, plugins))
     tools: set[str] = set()
@@ -102,18 +95,20 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     a cache that others can write, and problems that plugins report themselves.
     """
     checked: list[str] = []
+    found: dict[tuple[str | None, str], Problem] = {}
     with Status() as status:
 
         def check(what: str) -> None:
             checked.append(what)
             status.show(f"checking {what}")
 
-        found = list(findings(options, rules, check))
+        for each in findings(options, rules, check):
+            found.setdefault((each.subject, each.cause), each)
     if as_json:
-        write(json_rows("findings", (finding.to_json() for finding in found)))
+        write(json_rows("findings", (each.to_json() for each in found.values())))
     else:
         screen = stdout_screen()
-        for each in found:
+        for each in found.values():
             write(block(each.subject or "", screen, style="bold"))
             write(block(each.cause, screen, indent="  ", style="red") + block(each.fix or "", screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")
@@ -122,20 +117,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
 
 
 def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Problem]:
-    """All problems, without duplicates; a failing part doesn't hide others.
-
-    Args:
-        options: The options of the run.
-        rules: A file of rules, or `None`.
-        check: Called with what is checked next, in a few words.
-    """
-    found: dict[tuple[str | None, str], Problem] = {}
-    for finding in _all(options, rules, check):
-        found.setdefault((finding.subject, finding.cause), finding)
-    yield from found.values()
-
-
-def _all(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Problem]:
+    """The problems, some twice; a failing part doesn't hide others. `check` gets what is checked next."""
     check("cache")
     yield from cache_findings()
     check("configuration")
@@ -214,13 +196,12 @@ def _of_problems(session: Session) -> Iterator[Problem]:
             fix = f"Correct the setting; block = {json.dumps(named)} disables the plugin."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Reinstall it.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
-        if missing := [found for found in session.entries() if found.name in named and _has_no_code(found, cause)]:
-            what, settles = _of_missing(missing[0])
+        if "ModuleNotFoundError" in cause:
+            for found in session.entries():
+                if found.name in named and found.place() is None:
+                    what, settles = _of_missing(found)
+                    break
         yield _problem(subject, what, settles)
-
-
-def _has_no_code(found: FoundPlugin, cause: str) -> bool:
-    return "ModuleNotFoundError" in cause and found.place() is None
 
 
 def _of_missing(found: FoundPlugin) -> tuple[str, str]:

@@ -34,11 +34,7 @@ FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 
 def package_names(name: str) -> dict[str, str]:
-    """Names for a new package's template, from a plugin's name with or without `pegboard-`.
-
-    Raises:
-        click.UsageError: The name isn't valid.
-    """
+    """Names for a new package's template, from a plugin's name, with or without `pegboard-`."""
     plugin = name.replace("_", "-").removeprefix("pegboard-")
     if not _NAME.fullmatch(plugin) or len(plugin) > _MOST:
         raise click.UsageError(
@@ -100,11 +96,7 @@ def new_command(name: str, path: Path) -> int:
 
 
 def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
-    """Manifests made from the plugins' code, which is loaded in a child process.
-
-    Raises:
-        ManifestError: A plugin failed.
-    """
+    """Manifests made from the plugins' code, which is loaded in a child process; a `ManifestError` if one fails."""
     manifests: list[PluginManifest] = []
     for found, manifest in probe_plugins(plugins, {}):
         if isinstance(manifest, str):
@@ -121,11 +113,8 @@ def manifest_differences(
 ) -> list[str]:
     """Differences between a manifest file and the plugins' code, a sentence each.
 
-    Args:
-        path: The file.
-        plugins: The plugins that it describes.
-        notes: Collects side effects of loading the code, a sentence each.
-        loaded: Manifests made from the code by `probe_together`; the code of other plugins is loaded here.
+    The notes get the side effects of loading the code, a sentence each. Unless all plugins are among those that
+    `probe_together` has loaded, their code is loaded here.
     """
     try:
         file = read_manifest_file(path)
@@ -147,8 +136,7 @@ def manifest_differences(
 def manifest_files(plugins: Iterable[FoundPlugin]) -> list[tuple[Path, list[FoundPlugin]]]:
     """Existing or future manifest files of these plugins, each with the plugins of one distribution that it describes.
 
-    Raises:
-        ManifestError: A plugin's package can't be found.
+    A `ManifestError` is raised if a plugin's package can't be found.
     """
     by_file: dict[tuple[str, Path], list[FoundPlugin]] = {}
     for found in plugins:
@@ -234,11 +222,7 @@ def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin
 
 
 def _name_in(folder: Path) -> str:
-    """Reads the distribution's name from a folder's pyproject.toml.
-
-    Raises:
-        click.UsageError: There is none.
-    """
+    """The distribution's name in a folder's pyproject.toml; a usage error if it has none."""
     import tomllib
 
     try:
