@@ -23,7 +23,7 @@ from pegboard.toolsets.toolset import (
     ask_all,
     check_tools,
     explain_filter,
-    filter_tools,
+    filter_now,
     is_toolset,
     map_tool,
     toolset_name,
@@ -221,10 +221,6 @@ def test_too_many_tools_are_refused(monkeypatch):
 def test_pegboards_own_errors_are_shown_without_their_type():
     assert error_text(ValueError("a\n b")) == "ValueError: a b"
     assert error_text(DefinitionError("no such argument", parameter="x")) == "'x': no such argument"
-
-
-def filter_now(tools, predicate, context):
-    return asyncio.run(filter_tools(tools, predicate, context, None))
 
 
 TOOLS = [make_tool(name) for name in ("b", "a", "c")]

@@ -33,6 +33,7 @@ from pegboard.toolsets.toolset import (
     ToolsetResult,
     ask_all,
     explain_filter,
+    filter_now,
     filter_tools,
     first_problems,
     owned_tool,
@@ -107,12 +108,9 @@ def settled_names(
         else:
             held.append((later, earlier))
     dropped, problems = _held_back(held)
-    return (
-        _Trace(
-            [tools[name] for name in sorted(tools)], (*(each for offer in offers for each in offer.dropped), *dropped)
-        ),
-        (*(problem for offer in offers for problem in offer.problems), *problems),
-    )
+    own_dropped = (each for offer in offers for each in offer.dropped)
+    own_problems = (problem for offer in offers for problem in offer.problems)
+    return _Trace([tools[name] for name in sorted(tools)], (*own_dropped, *dropped)), (*own_problems, *problems)
 
 
 def _are_rivals(one: Tool, other: Tool) -> bool:
@@ -206,17 +204,14 @@ class _Trace:
     def considered(self) -> frozenset[str]:
         return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
-    def reasons(self, name: str, places: Mapping[str, int]) -> tuple[Reason, ...]:
+    def reasons(self, name: str, places: Mapping[str, int]) -> Iterator[Reason]:
         """What each step decided for the tools of this name; `places` has the positions of the offered tools."""
-        dropped = [each for each in self.dropped if each.tool == name]
         tool = self.by_name.get(name)
+        if tool is not None:
+            yield Reason("offered", "in", f"by {tool.origin}")
+        yield from (each for each in self.dropped if each.tool == name)
         if tool is None:
-            return tuple(dropped)
-        return (Reason("offered", "in", f"by {tool.origin}"), *dropped, *self._passed(tool, places))
-
-    def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[Reason]:
-        """What each step decided, up to the one that dropped the tool."""
-        name = tool.spec.name
+            return
         for each in self.passes[self.added.get(name, 0) :]:
             passed = name in each.names
             yield Reason(each.step, "in" if passed else "out", each.text(tool, passed))
@@ -367,7 +362,7 @@ class ResolvedTools:
 
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
-        reasons = self.trace.reasons(name, self._places)
+        reasons = tuple(self.trace.reasons(name, self._places))
         held = tuple(why for held, why in self.held_back if held == name)
         if name in self:
             return Explanation(name, offered=True, reasons=reasons, notes=held)
@@ -422,11 +417,10 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         context: The user, session and model.
         where: The request's predicate.
         default: The registry's predicate, which comes first.
-        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
-        order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
-            are ignored.
+        active: Names to keep, in this order; `None` keeps all. A name that no tool has is a problem.
+        order: Names to list first. Names that aren't offered are ignored.
         contested: Names that no plugin gets.
-        on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
+        on_toolset_error: As for `ToolRegistry.resolve`.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
 
@@ -441,8 +435,14 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         for toolset, offer in zip(toolsets, offers, strict=True):
             for problem in (each for each in offer.problems if not each.note):
                 raise ToolsetError(toolset_name(toolset), problem.cause) from problem.error
-    settled = settled_names(static, offers, contested)
-    resolved = await _resolved(*settled, context, default, where, predicate_timeout, active, order)
+    trace, problems = settled_names(static, offers, contested)
+    trace = _with_found(trace, context)
+    tools, filters, deadline = trace.tools, list[_Filter](), time.monotonic() + predicate_timeout
+    for step, predicate in (("default", default), ("where", where)):
+        if predicate is not None:
+            tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
+            filters.append((step, predicate, tools, faults))
+    resolved = _resolved(trace, problems, filters, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
@@ -459,35 +459,31 @@ def resolve_static(  # noqa: PLR0913  as above
 
     Functions of predicates have no time limit here.
     """
-    settled = settled_names(static, [ToolsetResult(published)] if published else (), contested)
-    try:
-        _resolved(*settled, context, default, where).send(None)
-    except StopIteration as ended:
-        return ended.value
-    raise AssertionError("a coroutine that awaits nothing ends at its first step")
+    trace, problems = settled_names(static, [ToolsetResult(published)] if published else (), contested)
+    trace = _with_found(trace, context)
+    tools, filters = trace.tools, list[_Filter]()
+    for step, predicate in (("default", default), ("where", where)):
+        if predicate is not None:
+            tools, faults = filter_now(tools, predicate, context)
+            filters.append((step, predicate, tools, faults))
+    return _resolved(trace, problems, filters)
 
 
-async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
+_Filter: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # the step, and which tools passed its predicate
+
+
+def _resolved(
     trace: _Trace,
     found: Sequence[Problem],
-    context: ReadonlyContext,
-    default: Predicate | None,
-    where: Predicate | None,
-    seconds: float | None = None,
+    filters: Iterable[_Filter],
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
 ) -> ResolvedTools:
-    """The tools of a trace that pass all steps; `seconds` as for `filter_tools`, for both predicates together."""
-    trace = _with_found(trace, context)
+    """The tools of a trace that have passed the filters, and pass the other steps."""
     tools = trace.tools
     passes: list[_Pass] = []
     problems = list(found)
-    deadline = None if seconds is None else time.monotonic() + seconds
-    for step, predicate in (("default", default), ("where", where)):
-        if predicate is None:
-            continue
-        left = None if deadline is None else deadline - time.monotonic()
-        tools, faults = await filter_tools(tools, predicate, context, left)
+    for step, predicate, tools, faults in filters:
         passes.append(_Pass(step, tools, _text_of(predicate, faults, trace.context)))
         if faults:
             name, cause = next(iter(faults.items()))

@@ -357,26 +357,32 @@ PREDICATE_SECONDS: Final = 5.0  # for the functions of a predicate, all tools to
 
 
 async def filter_tools(
-    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float | None = PREDICATE_SECONDS
+    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float = PREDICATE_SECONDS
 ) -> tuple[list[Tool], Faults]:
     """The tools for which the predicate is true, in their order; and those for which it failed.
 
     Functions are called off the event loop. Tools without an answer after so many seconds are out; the thread of a
-    function that never returns is abandoned. With `None`, they are called in this thread, without a time limit.
+    function that never returns is abandoned.
     """
-    answers: dict[Tool, Any] = {}
-    if seconds is None or not predicate.calls_functions:
-        _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
-        return _sorted_out(tools, answers)
+    if not predicate.calls_functions:
+        return filter_now(tools, predicate, context)
     import asyncio
 
     from pegboard.threads import run_in_thread
 
+    answers: dict[Tool, Any] = {}
     try:
         async with asyncio.timeout(seconds):
             await run_in_thread(_ask, answers, tools, predicate, context, seconds)
     except TimeoutError:
         answers = answers.copy()  # the thread may still be adding to it
+    return _sorted_out(tools, answers)
+
+
+def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
+    """`filter_tools` in this thread; a function that never returns is waited for."""
+    answers: dict[Tool, Any] = {}
+    _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
     return _sorted_out(tools, answers)
 
 
