@@ -25,7 +25,6 @@ from pegboard.toolsets.toolset import (
     explain_filter,
     filter_now,
     is_toolset,
-    map_tool,
     toolset_name,
     with_instructions,
 )
@@ -168,7 +167,7 @@ def upper(tool):
 
 def test_a_lazy_tool_is_changed_once_it_is_loaded():
     late, loads = late_tool(make_tool("a", description="loaded"))
-    changed = map_tool(late, upper)
+    changed = ToolMapper(upper).one(late)
     assert (changed.name, loads.count) == ("A", 0)
     loaded = changed.handler.load()
     assert (loaded.name, loaded.spec.description, loads.count) == ("A", "loaded", 1)

@@ -204,9 +204,6 @@ class Not(Predicate):
         return f"not ({self.member})" if isinstance(self.member, _Joined) else f"not {self.member}"
 
 
-# Flags ------------------------------------------------------------------------------------------------------------
-
-
 FLAGS: Final[dict[str, _Test]] = {
     "read_only": lambda tool: tool.spec.annotations.read_only_hint is True and tool.origin.trusted,
     "destructive": lambda tool: tool.spec.annotations.destructive_hint is True,
@@ -249,9 +246,6 @@ class Flag(Predicate):
 
     def __str__(self) -> str:
         return self.word
-
-
-# Values -----------------------------------------------------------------------------------------------------------
 
 
 def _property_names(schema: str) -> tuple[str, ...]:
@@ -344,9 +338,7 @@ class Matches(Predicate):
 
     def _key_text(self) -> str:
         name = self.key.removeprefix(_OF_STATE)
-        if name == self.key:
-            return name
-        return f"{_OF_STATE}{_quoted(name) if ':' in name else written(name)}"
+        return name if name == self.key else f"{_OF_STATE}{_quoted(name) if ':' in name else written(name)}"
 
 
 def _has_property(name: str) -> _Test:
@@ -421,15 +413,16 @@ class Custom(Predicate):
         function = self.function
         if isinstance(function, Predicate):
             return function.bound(context)
-        return lambda tool: self._checked(function(tool, context))
 
-    def _checked(self, answer: Any) -> bool:
-        """The answer, which has to be `True` or `False`: a text or a coroutine would always count as true."""
-        if answer is True or answer is False:
-            return answer
-        getattr(answer, "close", bool)()
-        name = self.name or getattr(self.function, "__qualname__", type(self.function).__name__)
-        raise TypeError(f"{name} returned {type(answer).__name__}, neither True nor False")
+        def test(tool: Tool) -> bool:
+            answer: Any = function(tool, context)
+            if answer is True or answer is False:
+                return answer
+            getattr(answer, "close", bool)()  # a coroutine, or a text, would always count as true
+            name = self.name or getattr(function, "__qualname__", type(function).__name__)
+            raise TypeError(f"{name} returned {type(answer).__name__}, neither True nor False")
+
+        return test
 
     def to_json(self) -> JsonObject:
         """The name under `custom`; a callable without one has no JSON."""
@@ -441,20 +434,14 @@ class Custom(Predicate):
         return self.name or "<custom>"
 
 
-# Flags ------------------------------------------------------------------------------------------------------------
-
 read_only: Final[Predicate] = Flag("read_only")  # hinted to change nothing, by an origin that is trusted
 destructive: Final[Predicate] = Flag("destructive")  # hinted to destroy
-idempotent: Final[Predicate] = Flag("idempotent")
-"""Hinted that the same call twice has the effect of one, by an origin that is trusted."""
-
+idempotent: Final[Predicate] = Flag("idempotent")  # hinted that the same call twice has the effect of one, likewise
 open_world: Final[Predicate] = Flag("open_world")  # hinted to reach outside
 edit: Final[Predicate] = Flag("edit")  # hinted to edit files
 long_running: Final[Predicate] = Flag("long_running")  # answers with an id first and with its result later
 deferred: Final[Predicate] = Flag("deferred")  # offered only once it was found by a search
 
-
-# Joined -----------------------------------------------------------------------------------------------------------
 
 everything: Final = Matches("name", "*")  # every tool
 nothing: Final = ~everything  # no tool
@@ -462,15 +449,9 @@ nothing: Final = ~everything  # no tool
 
 def all_of(*predicates: Predicate) -> Predicate:
     """True where all of them are; without any, `everything`."""
-    return _joined("and", predicates, everything)
+    return _Joined("and", predicates) if len(predicates) > 1 else next(iter(predicates), everything)
 
 
 def any_of(*predicates: Predicate) -> Predicate:
     """True where at least one of them is; without any, `nothing`."""
-    return _joined("or", predicates, nothing)
-
-
-def _joined(word: Literal["and", "or"], predicates: tuple[Predicate, ...], of_none: Predicate) -> Predicate:
-    if len(predicates) > 1:
-        return _Joined(word, predicates)
-    return predicates[0] if predicates else of_none
+    return _Joined("or", predicates) if len(predicates) > 1 else next(iter(predicates), nothing)

@@ -17,7 +17,7 @@ from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, 
 from pegboard.json import MOST_PROBLEMS, count_text
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Handler
+from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.spec import HOST, Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
@@ -123,8 +123,7 @@ def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
         log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)
 
 
-CLOSE_SECONDS: Final = 10.0
-"""How long one toolset or executor may take to close."""
+CLOSE_SECONDS: Final = 10.0  # for one toolset or executor
 
 
 async def _close(thing: object, method: str = "close") -> None:
@@ -316,21 +315,15 @@ def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") 
 
 
 _Change: TypeAlias = Callable[[Tool], Tool]  # returns the changed tool; may raise, which drops the tool
-
-
-def map_tool(tool: Tool, change: _Change) -> Tool:
-    """The changed tool; a lazily loaded one is changed in the same way once it is loaded."""
-    changed = change(tool)
-    late = tool.handler
-    if isinstance(late, LateHandler) and changed.handler is late and changed is not tool:
-        return changed.evolve(handler=late.changed(tool, change))
-    return changed
+Faults: TypeAlias = dict[str, str]  # name of a tool for which a predicate failed -> why
+PREDICATE_SECONDS: Final = 5.0  # for the functions of a predicate, all tools together
 
 
 class ToolMapper:
     """Cached function of tools: the same result for the same tool, so that what is compiled for it stays cached.
 
-    Caches at most twice as many tools as were offered last, plus 100.
+    A lazily loaded tool is changed in the same way once it is loaded. Caches at most twice as many tools as were
+    offered last, plus 100.
     """
 
     def __init__(self, change: _Change) -> None:
@@ -341,19 +334,16 @@ class ToolMapper:
         """The tool changed."""
         known = self._cache.get(tool)
         if known is None:
-            known = self._cache[tool] = map_tool(tool, self._change)
+            known, late = self._change(tool), tool.handler
+            if isinstance(late, LateHandler) and known.handler is late and known is not tool:
+                known = known.evolve(handler=late.changed(tool, self._change))
+            self._cache[tool] = known
         return known
 
     def trim(self, tools: Sequence[Tool]) -> None:
         """Drops what isn't offered now from a cache that has grown too large."""
         if len(self._cache) > 2 * len(tools) + 100:
             self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
-
-
-Faults: TypeAlias = dict[str, str]  # name of a tool for which a predicate failed -> why
-
-
-PREDICATE_SECONDS: Final = 5.0  # for the functions of a predicate, all tools together
 
 
 async def filter_tools(
@@ -440,10 +430,8 @@ def _add_handler(call: Any, flavour: CallableKind, tool: Tool) -> Tool:
     """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
         return tool
-    handler = Handler(
-        partial(call, tool.spec.name), lambda: lambda context, arguments: ((arguments, context), {}), flavour
-    )
-    return tool.evolve(handler=handler)
+    bind: Binder = lambda context, arguments: ((arguments, context), {})  # noqa: E731
+    return tool.evolve(handler=Handler(partial(call, tool.spec.name), lambda: bind, flavour))
 
 
 Transform: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
@@ -568,7 +556,8 @@ class OwnedToolset(WrapperToolset):
     """
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
-        super().__init__(inner, Step("taken over", self._with_origin))
+        owner = evolve(origin, toolset=toolset_name(inner))
+        super().__init__(inner, Step("taken over", lambda tool: owned_tool(tool, owner)))
         self.origin = origin
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
@@ -577,9 +566,6 @@ class OwnedToolset(WrapperToolset):
         own = {"plugin": self.origin.plugin, "distribution": self.origin.distribution}
         problems = [problem.evolve(**own) for problem in offer.problems]
         return ToolsetResult(offer, problems, offer.dropped) if problems else offer
-
-    def _with_origin(self, tool: Tool) -> Tool:
-        return owned_tool(tool, evolve(self.origin, toolset=self.name))
 
 
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
