@@ -152,7 +152,7 @@ class ToolsetBase(ABC):
             annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
             return annotated.evolve(origin=origin, by_arguments=functions)
 
-        return _WrappedToolset(self, Step("annotated", annotate, _wanted(where)))
+        return _WrappedToolset(self, Step("annotated", annotate, None if where is None else as_predicate(where)))
 
     def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _WrappedToolset:
         """Every call of these tools needs approval; without a predicate, of all tools.
@@ -163,7 +163,8 @@ class ToolsetBase(ABC):
         def confirm(tool: Tool) -> Tool:
             return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
 
-        return _WrappedToolset(self, Step("made to require approval", confirm, _wanted(predicate)))
+        where = None if predicate is None else as_predicate(predicate)
+        return _WrappedToolset(self, Step("made to require approval", confirm, where))
 
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> _WrappedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`.
@@ -191,10 +192,6 @@ class _WrappedToolset(WrapperToolset, ToolsetBase):
 def wrap(toolset: Toolset) -> _WrappedToolset:
     """Any toolset, with the wrappers as methods."""
     return _WrappedToolset(toolset)
-
-
-def _wanted(where: Predicate | PredicateFunction | str | None) -> Predicate | None:
-    return None if where is None else as_predicate(where)
 
 
 def prefixed_name(prefix: str, name: str) -> str:
@@ -272,7 +269,6 @@ _ROOT: Final = frozenset(
 """The keywords allowed at the root of a schema to reshape; others could refer to arguments by name."""
 
 _LEFT_OUT: Final = frozenset({"default", "examples"})
-_DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
@@ -321,14 +317,11 @@ class Reshape:
         properties: dict[str, Any] = schema.get("properties", {})
         self._check(schema, properties)
         self._check_values(schema, properties)
-        shown: JsonSchema = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
+        shown: JsonSchema = {key: value for key, value in schema.items() if key not in {*_LEFT_OUT, "required"}}
         shown["properties"] = self._properties(properties)
         free = {*self.hide, *self.default}
         required = [self.rename.get(name, name) for name in schema.get("required", ()) if name not in free]
-        shown.pop("required", None)
-        if required:
-            shown["required"] = required
-        return shown
+        return {**shown, "required": required} if required else shown
 
     def given(self, arguments: Mapping[str, Any]) -> JsonObject:
         """The arguments as the tool takes them.
@@ -342,12 +335,8 @@ class Reshape:
             if name not in own and (name in self.rename or name in self.hide):
                 raise StructureError("there is no such argument", (name,))
             given[own.get(name, name)] = value
-        for name, text in self.default.items():
-            if name not in given:
-                given[name] = json.loads(text)
-        for name, text in self.hide.items():
-            given[name] = json.loads(text)
-        return given
+        free = {name: text for name, text in self.default.items() if name not in given}
+        return {**given, **{name: json.loads(text) for name, text in {**free, **self.hide}.items()}}
 
     def shown_arguments(self, given: JsonObject) -> JsonObject:
         """Arguments that the tool takes, as the model would write them."""
@@ -362,9 +351,7 @@ class Reshape:
             if new in shown:
                 raise DefinitionError(f"two arguments would be called {new!r}", parameter=name)
             rule: JsonSchema | bool = json.loads(self.retype[name]) if name in self.retype else schema
-            extra: JsonObject = {}
-            if name in self.describe:
-                extra["description"] = self.describe[name]
+            extra: JsonObject = {"description": self.describe[name]} if name in self.describe else {}
             if name in self.default:
                 extra["default"] = json.loads(self.default[name])
             shown[new] = {**(rule if isinstance(rule, dict) else {}), **extra} if extra else rule
@@ -381,24 +368,20 @@ class Reshape:
                     f"a schema with {keyword!r} at its root can't be reshaped: it may refer to arguments by name"
                 )
         for reference in (part[key] for part in schemas(schema) for key in REFERENCES if key in part):
-            if not str(reference).startswith(_DEFINITIONS):
+            if not str(reference).startswith(("#/$defs/", "#/definitions/")):
                 raise DefinitionError(f"a schema with the reference {reference!r} can't be reshaped")
 
     def _check_values(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
+        from pegboard.schema.validator import validator_of
+
+        root = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}  # for references
         for name, text in {**self.hide, **self.default}.items():
-            if faults := _faults(schema, properties[name], text):
+            validator = validator_of(json_text({**root, "allOf": [properties[name]]}))
+            if faults := validator.problems(json.loads(text)):
                 fault = f"its default doesn't fit: {'; '.join(faults)}"
                 if name in self.hide:
                     fault = f"its hidden value doesn't fit: {faults[0].partition(', got ')[0]}"
                 raise DefinitionError(fault, parameter=name)
-
-
-def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
-    """What is wrong with a value by the schema of one argument, whose references point to the root's definitions."""
-    from pegboard.schema.validator import validator_of
-
-    kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
-    return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
 
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
@@ -493,9 +476,10 @@ class _Reshaping:
     def renamed(self, text: str) -> str:
         """A problem with the new names."""
         for name in (*self.reshape.hide, *self.reshape.rename):
-            if _is_about(text, name):
+            start = path_text((name,))
+            if text.startswith((f"{start}:", f"{start}.", f"{start}[")):
                 self.check_visible(name, text)
-                return path_text((self.reshape.rename[name],)) + text[len(path_text((name,))) :]
+                return path_text((self.reshape.rename[name],)) + text.removeprefix(start)
         return text
 
     def check_visible(self, name: str | int, reason: str) -> None:
@@ -503,8 +487,3 @@ class _Reshaping:
         if name in self.reshape.hide:
             what = f"its hidden value is refused: {reason}"
             raise DefinitionError(what, tool=self.tool.name, parameter=f"{name}")
-
-
-def _is_about(text: str, name: str) -> bool:
-    start = path_text((name,))
-    return text.startswith(start) and text[len(start) : len(start) + 1] in (":", ".", "[")
