@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
@@ -22,9 +21,9 @@ from pegboard.turn.history import TurnProgress, calls_of
 from pegboard.turn.options import StartEarly, TurnLimits, TurnOutput
 
 if TYPE_CHECKING:
+    from pegboard.callbacks import Callback
+    from pegboard.dispatch.callbacks import Chain
     from pegboard.registry import ToolRegistry
-
-_RESPONSE: Final = (ModelResponse,)
 
 
 @define(eq=False)
@@ -35,9 +34,6 @@ class ModelCaller:
     gets the answer of the one before it.
 
     Attributes:
-        model: The model.
-        registry: Has the callbacks.
-        limits: The limits on retries.
         on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
         emit: Called with each piece of a streamed answer; `None`: nothing is streamed.
         on_partial: Called with the partial responses of a stream; `None`: they are ignored.
@@ -64,24 +60,24 @@ class ModelCaller:
         self._forget()
         response = handled = None
         try:
-            kinds = (ModelRequest, ModelResponse)
-            async with aclosing(answers_of(self.registry, "before_model", kinds, lambda: (context, request))) as before:
-                async for answer in before:
-                    if isinstance(answer, ModelResponse):
-                        response = answer
-                        break
-                    request = answer
+            chain = await self.registry.chain("before_model")
+            for link in chain:
+                answer = await answer_of(chain, link, "before_model", (ModelRequest, ModelResponse), context, request)
+                if isinstance(answer, ModelResponse):
+                    response = answer
+                    break
+                request = answer or request
             if response is None:
                 response = await self._run_wrapped(request, context)
         except Exception as error:
             handled = error
-            response = await first_answer_of(self.registry, "on_model_error", _RESPONSE, context, request, error)
+            response = await first_answer_of(self.registry, "on_model_error", (ModelResponse,), context, request, error)
             if response is None:
                 raise
-        shown = lambda: (context, request, response, handled)  # noqa: E731
-        async with aclosing(answers_of(self.registry, "after_model", _RESPONSE, shown)) as after:
-            async for answer in after:
-                response = answer
+        chain = await self.registry.chain("after_model")
+        for link in chain:
+            facts = (context, request, response, handled)
+            response = await answer_of(chain, link, "after_model", (ModelResponse,), *facts) or response
         return response
 
     async def _run_wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
@@ -110,7 +106,7 @@ class ModelCaller:
     async def _try(self, request: ModelRequest) -> Any:
         model = self.model
         if self.emit is not None and isinstance(model, StreamingModel):
-            attempt = partial(self._stream, model.stream, request)
+            attempt = partial(self._stream, model.stream, request, self.emit)
         else:
             attempt = partial(self._respond, request)
         return await retry(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
@@ -126,7 +122,10 @@ class ModelCaller:
             raise _as_model_error(error, self.model) from error.__cause__
 
     async def _stream(
-        self, stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]], request: ModelRequest
+        self,
+        stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]],
+        request: ModelRequest,
+        emit: Callable[[Delta], Awaitable[None]],
     ) -> Any:
         self._forget()
         response: ModelResponse | None = None
@@ -134,7 +133,9 @@ class ModelCaller:
         try:
             async for piece in pieces:
                 if isinstance(piece, Delta):
-                    await self._emit_piece(piece)
+                    self.shown = self.shown or not isinstance(piece, ReasoningDelta)
+                    self.words += [piece.text] if isinstance(piece, TextDelta) else []
+                    await emit(piece)
                 elif not getattr(piece, "partial", False):
                     response = self._check(piece)
                 elif self.on_partial is not None and response is None:
@@ -143,19 +144,11 @@ class ModelCaller:
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
             raise _as_model_error(error, self.model) from error.__cause__
         finally:
-            close: Callable[[], Awaitable[None]] | None = getattr(pieces, "aclose", None)
-            if close is not None:
-                await close()
+            if hasattr(pieces, "aclose"):
+                await pieces.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         if response is None:
             raise ModelError("the stream ended without a response", provider=self.model.provider)
         return response
-
-    async def _emit_piece(self, piece: Delta) -> None:
-        self.shown = self.shown or not isinstance(piece, ReasoningDelta)
-        if isinstance(piece, TextDelta):
-            self.words.append(piece.text)
-        assert self.emit is not None
-        await self.emit(piece)
 
     def _may_retry(self, error: BaseException) -> bool:
         if not isinstance(error, ModelError) or not error.retryable or self.shown:
@@ -171,32 +164,30 @@ def _as_model_error(error: BaseException, model: Model) -> ModelError:
     return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
 
 
-async def answers_of(
-    registry: ToolRegistry, stage: str, kinds: tuple[type, ...], facts: Callable[[], tuple[Any, ...]]
-) -> AsyncGenerator[Any]:
-    """Yields the answers of a stage's callbacks that aren't `None`; each is called once the previous one was consumed.
+async def answer_of(chain: Chain, link: Callback, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
+    """The answer of one callback of a stage, or `None`.
 
     Raises:
-        CallbackError: One failed, or its answer is of another type.
+        CallbackError: It failed, or its answer is of another type.
     """
-    chain = await registry.chain(stage)
-    for link in chain:
-        try:
-            answer = await chain.ask(link, *facts())
-        except ChainError as error:
-            raise CallbackError(str(error), stage=stage, owner=link.owner) from error.__cause__
-        if isinstance(answer, kinds):
-            yield answer
-        elif answer is not None:
-            wanted = "messages, a text" if str in kinds else " or ".join(kind.__name__ for kind in kinds)
-            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
-            raise CallbackError(wrong, stage=stage, owner=link.owner)
+    try:
+        answer = await chain.ask(link, *facts)
+    except ChainError as error:
+        raise CallbackError(str(error), stage=stage, owner=link.owner) from error.__cause__
+    if answer is None or isinstance(answer, kinds):
+        return answer
+    wanted = "messages, a text" if str in kinds else " or ".join(kind.__name__ for kind in kinds)
+    wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
+    raise CallbackError(wrong, stage=stage, owner=link.owner)
 
 
 async def first_answer_of(registry: ToolRegistry, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
-    """The first of `answers_of`, or `None`; later callbacks aren't called."""
-    async with aclosing(answers_of(registry, stage, kinds, lambda: facts)) as answers:
-        return await anext(answers, None)
+    """The first answer of a stage's callbacks that isn't `None`; later ones aren't called. Raises as `answer_of`."""
+    chain = await registry.chain(stage)
+    for link in chain:
+        if (answer := await answer_of(chain, link, stage, kinds, *facts)) is not None:
+            return answer
+    return None
 
 
 @define(eq=False)
@@ -205,10 +196,7 @@ class EarlyCalls:
 
     Attributes:
         chosen: Which calls may start early, as the option `start_early` of the turn.
-        limits: The limits of the turn.
-        context: Its user and session.
-        progress: Its state.
-        output: Its output, whose tool never starts early; or `None`.
+        output: The output of the turn, whose tool never starts early; or `None`.
         make_batch: Makes the batch of some calls of an answer to this request, with the answer's id.
         batch: The calls that have started, until they join or are dropped; or `None`.
     """
