@@ -436,7 +436,9 @@ class Custom(Predicate):
 
 read_only: Final[Predicate] = Flag("read_only")  # hinted to change nothing, by an origin that is trusted
 destructive: Final[Predicate] = Flag("destructive")  # hinted to destroy
-idempotent: Final[Predicate] = Flag("idempotent")  # hinted that the same call twice has the effect of one, likewise
+idempotent: Final[Predicate] = Flag("idempotent")
+"""Hinted that the same call twice has the effect of one, by an origin that is trusted."""
+
 open_world: Final[Predicate] = Flag("open_world")  # hinted to reach outside
 edit: Final[Predicate] = Flag("edit")  # hinted to edit files
 long_running: Final[Predicate] = Flag("long_running")  # answers with an id first and with its result later

@@ -417,10 +417,11 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         context: The user, session and model.
         where: The request's predicate.
         default: The registry's predicate, which comes first.
-        active: Names to keep, in this order; `None` keeps all. A name that no tool has is a problem.
-        order: Names to list first. Names that aren't offered are ignored.
+        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
+        order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
+            are ignored.
         contested: Names that no plugin gets.
-        on_toolset_error: As for `ToolRegistry.resolve`.
+        on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
 
