@@ -14,13 +14,13 @@ from pegboard.callbacks import Callback, nonblocking
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages import Message
 from pegboard.request.pipeline import Processor, Runner, built_in
-from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools import EMPTY_CONTEXT, HOST
-from pegboard.toolsets.resolve import resolve_static
+from pegboard.toolsets import resolve_tools
 from toolsets.samples import make_tool
 
 FILES, GIT = Origin("files"), Origin("git")
 REQUEST = ModelRequest("a")
+DEFAULT_PIPELINE = ToolRegistry().pipeline
 
 
 def says(text):
@@ -315,6 +315,10 @@ def test_errors_of_the_hosts_steps_are_raised(function, cause):
 OWN, TOOL = make_tool("own"), make_tool("tool")
 
 
+def of_static(tools):
+    return asyncio.run(resolve_tools(tools))
+
+
 def more(request):
     """Brings a tool that calls itself the host's."""
     return request.evolve(tools=request.tools.with_tools(make_tool("new", description="a\u202eb")))
@@ -339,20 +343,20 @@ def test_tools_added_by_a_plugin_get_its_origin(change, owner, by_tool):
         pipeline = DEFAULT_PIPELINE
     else:
         static, pipeline = [OWN, TOOL], ABC.append("x", change, owner=owner)
-    made = process(pipeline, ModelRequest("a", tools=resolve_static(static)))
+    made = process(pipeline, ModelRequest("a", tools=of_static(static)))
     tools = {tool.name: tool for tool in (*made.tools, *made.tools.findable)}
     assert (tools["new"].origin, tools["new"].spec.description) == (owner, "a\\u{202e}b")
     assert (tools["own"], tools["own"].origin, made.problems) == (OWN, HOST, ())
     if change is more:
         assert str(made.tools.explain("new").reasons[0]) == f"+ offered: by {owner}"
-    of_the_host = process(ABC.append("x", change), ModelRequest("a", tools=resolve_static([OWN, TOOL]))).tools
+    of_the_host = process(ABC.append("x", change), ModelRequest("a", tools=of_static([OWN, TOOL]))).tools
     assert {tool.origin for tool in (*of_the_host, *of_the_host.findable)} == {HOST}
 
 
 def test_a_tool_with_hidden_characters_fails_the_plugins_step():
     hidden = make_tool("new", input_schema={"type": "object", "properties": {"a\u202eb": {}}})
     step = ABC.append("x", lambda request: request.evolve(tools=request.tools.with_tools(hidden)), owner=FILES)
-    made = process(step, ModelRequest("a", tools=resolve_static([OWN])))
+    made = process(step, ModelRequest("a", tools=of_static([OWN])))
     assert ([*made.tools], len(made.problems)) == ([OWN], 1)
     assert "hidden characters" in str(made.problems[0])
 

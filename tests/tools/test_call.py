@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard import REMOVED, Actions, CallFault, Confirmation, ToolCall
+from pegboard import REMOVED, Actions, CallFault, Confirmation, ReadonlyContext, ToolCall, ToolContext
 from pegboard.tools import State, arguments_object, merge_actions, parsed_object
-from pegboard.tools.call import INVALID, MOST_EARLIER, MOST_INVALID, PendingActions
+
+
+def actions_of(state):
+    """The actions of a call, in a session with this state."""
+    return ToolContext(ReadonlyContext(state=state)).actions
+
 
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
 
@@ -196,7 +201,7 @@ def test_a_call_that_changed_nothing_makes_no_conflict(base, changed):
 
 
 def test_temporary_keys_are_in_neither_delta_nor_json():
-    pending = PendingActions({"temp:old": 1})
+    pending = actions_of({"temp:old": 1})
     pending.state["temp:new"] = 1
     del pending.state["temp:old"]
     pending.state["kept"] = 2
@@ -275,7 +280,7 @@ def test_earlier_answers_count_too():
 
 def test_history_is_bounded():
     answer = Confirmation("x").after([Confirmation(str(number)) for number in range(100)])
-    assert len(answer.earlier) == MOST_EARLIER
+    assert len(answer.earlier) == 32
     assert answer.earlier[0].hint == "0"
 
 
@@ -449,7 +454,7 @@ def test_a_nested_call_sees_the_outer_calls_changes():
 
 
 def test_actions_of_a_nested_call_are_added():
-    pending = PendingActions({"a": 1, "b": 1})
+    pending = actions_of({"a": 1, "b": 1})
     pending.saved("f", 3)
     pending.transfer_to = "planner"
     pending.add(
@@ -468,7 +473,7 @@ def test_actions_of_a_nested_call_are_added():
 
 
 def test_the_delta_is_changed_in_the_state_only():
-    pending = PendingActions({})
+    pending = actions_of({})
     with pytest.raises(TypeError, match="does not support item assignment"):
         pending.state_delta["a"] = 1
     pending.state["a"] = 1
@@ -480,11 +485,11 @@ def test_the_delta_is_changed_in_the_state_only():
 )
 def test_actions_of_the_wrong_type_are_refused(name, value):
     with pytest.raises(TypeError, match=name):
-        setattr(PendingActions({}), name, value)
+        setattr(actions_of({}), name, value)
 
 
 def test_later_facts_win_and_a_heading_stays_until_there_is_another():
-    pending = PendingActions({})
+    pending = actions_of({})
     pending.show("first", {"a": 1, "b": 1})
     pending.show(None, {"b": 2})
     assert (pending.title, pending.facts) == ("first", {"a": 1, "b": 2})
@@ -518,7 +523,7 @@ class Odd(Mapping):
 
 CYCLIC: dict[str, object] = {}
 CYCLIC["a"] = CYCLIC
-NO_JSON = {INVALID: "arguments that aren't JSON"}
+NO_JSON = {"INVALID_JSON": "arguments that aren't JSON"}
 
 CASES = {
     "an object": ({"a": 1}, {"a": 1}),
@@ -526,15 +531,15 @@ CASES = {
     "its bytes": (b'{"a": 1}', {"a": 1}),
     "blank": (" \n", {}),
     "encoded twice": (' "{\\"a\\": 1}"', {"a": 1}),
-    "encoded twice, but no object": ('"[1]"', {INVALID: '"[1]"'}),
-    "an empty string": ('""', {INVALID: '""'}),
-    "half a string": ('"{\\"a', {INVALID: '"{\\"a'}),
-    "no JSON": ('{"a": ', {INVALID: '{"a": '}),
-    "each key once": ('{"a": 1, "a": 2}', {INVALID: '{"a": 1, "a": 2}'}),
-    "no object": ("[1]", {INVALID: "[1]"}),
-    "no number of JSON": ('{"a": NaN}', {INVALID: '{"a": NaN}'}),
-    "no Unicode": ("\ud83d", {INVALID: "\ufffd"}),
-    "too deep": ("[" * 100_000, {INVALID: "[" * MOST_INVALID + " … (100,000 characters)"}),
+    "encoded twice, but no object": ('"[1]"', {"INVALID_JSON": '"[1]"'}),
+    "an empty string": ('""', {"INVALID_JSON": '""'}),
+    "half a string": ('"{\\"a', {"INVALID_JSON": '"{\\"a'}),
+    "no JSON": ('{"a": ', {"INVALID_JSON": '{"a": '}),
+    "each key once": ('{"a": 1, "a": 2}', {"INVALID_JSON": '{"a": 1, "a": 2}'}),
+    "no object": ("[1]", {"INVALID_JSON": "[1]"}),
+    "no number of JSON": ('{"a": NaN}', {"INVALID_JSON": '{"a": NaN}'}),
+    "no Unicode": ("\ud83d", {"INVALID_JSON": "\ufffd"}),
+    "too deep": ("[" * 100_000, {"INVALID_JSON": "[" * 2_000 + " … (100,000 characters)"}),
     "an object that is no JSON": ({"a": object()}, NO_JSON),
     "a mapping that holds itself": (CYCLIC, NO_JSON),
     "a mapping that breaks": (Odd(), NO_JSON),

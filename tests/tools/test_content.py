@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolRegistry, ToolResult, tool
-from pegboard.tools import ErrorKind, media_type
-from pegboard.tools.content import text_of_file
+from pegboard.tools import ErrorKind, media_type, text_of_file
 
 
 @pytest.mark.parametrize(

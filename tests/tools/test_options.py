@@ -9,7 +9,6 @@ import pytest
 
 from pegboard import Concurrency, Policy, Tool, ToolAnnotations, tool
 from pegboard.errors import DefinitionError
-from pegboard.tools.spec import DEFAULT_POLICY, EXCLUSIVE
 
 
 def search(query: str, limit: int = 10) -> str:
@@ -61,7 +60,7 @@ def test_every_option_is_stored():
     assert (spec.title, spec.strict, spec.long_running, spec.deferred) == ("T", True, True, True)
     assert spec.permission_arguments == {"query": "text"}
     assert (spec.permission, spec.requires_confirmation, spec.version) == ("p", True, "1")
-    assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, EXCLUSIVE)
+    assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, Concurrency("exclusive"))
     assert (made.preview, made.checks, made.format_validation_error) == (preview, check, write)
     assert (made.confirms, made.process_request, made.handler.blocking) == (confirm, process, False)
     assert made.policy == Policy(
@@ -78,7 +77,7 @@ def test_every_option_is_stored():
 def test_empty_options_leave_the_defaults():
     made = Tool.from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
     assert made.spec == Tool.from_function(search).spec
-    assert made.policy is DEFAULT_POLICY
+    assert made.policy == Policy()
     assert made.confirms is None
     by_key = Concurrency("key", ("query",))
     assert Tool.from_function(search, concurrency=by_key).spec.concurrency is by_key

@@ -21,7 +21,6 @@ from pegboard import (
 )
 from pegboard.errors import InvalidNameError
 from pegboard.tools import HOST, check_name, is_valid_name, mapped_name
-from pegboard.tools.spec import ARGUMENT_KINDS, DEFAULT_RESULT_LIMITS, EXCLUSIVE, FREEFORM_SCHEMA
 
 HINT = st.none() | st.booleans()
 
@@ -42,10 +41,12 @@ SPECS = st.builds(
     long_running=st.booleans(),
     deferred=st.booleans(),
     concurrency=st.sampled_from(
-        [Concurrency(), EXCLUSIVE, Concurrency("key", ("path",), "read"), Concurrency("path", ("a",))]
+        [Concurrency(), Concurrency("exclusive"), Concurrency("key", ("path",), "read"), Concurrency("path", ("a",))]
     ),
     permission=st.none() | st.text(max_size=3),
-    permission_arguments=st.dictionaries(st.text(max_size=2), st.sampled_from(ARGUMENT_KINDS), max_size=2),
+    permission_arguments=st.dictionaries(
+        st.text(max_size=2), st.sampled_from(["text", "command", "path", "url"]), max_size=2
+    ),
     requires_confirmation=st.booleans(),
     version=st.none() | st.text(max_size=3),
     original_name=st.none() | st.text(max_size=3),
@@ -97,7 +98,7 @@ def test_every_fact_is_in_the_digest():
         "strict": False,
         "long_running": True,
         "deferred": True,
-        "concurrency": EXCLUSIVE,
+        "concurrency": Concurrency("exclusive"),
         "permission": "p",
         "permission_arguments": {"a": "path"},
         "requires_confirmation": True,
@@ -246,8 +247,11 @@ def test_a_grammar_that_no_engine_runs_is_refused(definition):
 
 
 def test_a_freeform_tool_takes_a_text():
-    assert ToolSpec("a", kind="freeform").input_schema_text == FREEFORM_SCHEMA
-    assert ToolSpec.from_json({"name": "a", "kind": "freeform"}).input_schema_text == FREEFORM_SCHEMA
+    for made in (ToolSpec("a", kind="freeform"), ToolSpec.from_json({"name": "a", "kind": "freeform"})):
+        assert (made.input_schema["properties"], made.input_schema["required"]) == (
+            {"input": {"type": "string"}},
+            ["input"],
+        )
     own = {"type": "object", "properties": {}}
     assert ToolSpec("a", kind="freeform", input_schema=own).input_schema == own
 
@@ -313,7 +317,7 @@ def test_an_origin_has_a_readable_text(origin, text):
 
 
 def test_the_default_limits_are_2000_lines_and_50_kib():
-    limits = DEFAULT_RESULT_LIMITS
+    limits = Limits().results
     assert (limits.lines, limits.bytes, limits.tokens, limits.keep) == (2_000, 50 * 1024, None, "head")
 
 

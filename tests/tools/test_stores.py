@@ -16,10 +16,10 @@ from pegboard import (
     ReadonlyContext,
     TextContent,
     ToolContext,
+    ToolRegistry,
 )
 from pegboard.errors import ArtifactError
 from pegboard.tools import check_artifact_name
-from pegboard.tools.services import Services
 from pegboard.tools.stores import MOST_CHARACTERS, _InMemoryArtifacts, _InMemoryMemory
 
 
@@ -28,7 +28,7 @@ def run(coroutine):
 
 
 def of(user=None, session=None, services=None):
-    return ToolContext(ReadonlyContext(user=user, session=session), services=services or Services())
+    return ToolContext(ReadonlyContext(user=user, session=session), services=services or ToolRegistry().services)
 
 
 def test_versions_are_counted_and_stored():
@@ -50,7 +50,7 @@ def test_saving_is_reported_to_the_host():
 
 
 def test_artifacts_belong_to_a_conversation_and_some_to_its_user():
-    services = Services()
+    services = ToolRegistry().services
     run(of("ann", "1", services).artifacts.save("a.txt", "of the conversation"))
     run(of("ann", "1", services).artifacts.save("user:b.txt", "of the user"))
     assert run(of("ann", "1", services).artifacts.list()) == ("a.txt", "user:b.txt")
@@ -260,7 +260,7 @@ def test_a_call_remembers_for_its_user_and_conversation():
 
 
 def test_the_default_is_shared_by_all_calls_with_these_services():
-    services = Services()
+    services = ToolRegistry().services
     asyncio.run(ToolContext(services=services).memory.add("cat"))
     assert texts(asyncio.run(ToolContext(services=services.over({int: 1})).memory.search("cat"))) == ["cat"]
     assert asyncio.run(ToolContext().memory.search("cat")) == ()

@@ -33,7 +33,6 @@ from pegboard import (
     wrap,
 )
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
-from pegboard.tools.tool import LateHandler
 
 
 def function(day: dt.date, count: int = 1) -> dt.date:
@@ -68,7 +67,7 @@ def test_a_check_takes_any_mapping(made):
     assert made.check(types.MappingProxyType({"day": b""}))[0].startswith("day: must be JSON")
 
 
-@pytest.mark.parametrize("handler", [None, LateHandler(lambda: None)])
+@pytest.mark.parametrize("handler", [None, Tool.lazy(ToolSpec("a"), "module:function").handler])
 def test_without_its_code_a_tool_is_checked_by_its_schema(handler):
     made = Tool(ToolSpec("a"), handler)
     assert made.check({}) == ()

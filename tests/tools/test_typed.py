@@ -14,8 +14,6 @@ import pytest
 from pegboard import Policy, Tool, ToolAnnotations, ToolContext, ToolSpec, TypedTool, tool, tool_of
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.tools import tools_from
-from pegboard.tools.tool import snake_case
-from pegboard.tools.typed import _tools_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -244,7 +242,7 @@ def test_an_own_schema_that_forgets_the_one_argument_is_refused():
     [("ReadFile", "read_file"), ("HTTPGet", "http_get"), ("read", "read"), ("Base64Decode", "base64_decode")],
 )
 def test_class_names_become_snake_case(name, snake):
-    assert snake_case(name) == snake
+    assert type(name, (Echo,), {})().as_tool().name == snake
 
 
 @tool
@@ -331,10 +329,11 @@ def test_a_method_whose_first_parameter_has_another_name_is_refused():
 
 
 def test_the_tools_of_an_object_are_its_decorated_methods_as_written():
-    found = _tools_of(Derived())
+    found = tools_from(Derived())
     assert names(found) == ["second", "first", "third"]
     assert found[1].spec.description == "The derived one."
-    assert _tools_of(object()) == []
+    with pytest.raises(DefinitionError, match="contains none"):
+        tools_from(object())
 
 
 def module(**members):
@@ -348,7 +347,7 @@ def test_the_tools_of_a_module_are_those_that_it_defines():
     inside.__module__ = "made_up.deeper"
     tool(inside)
     made = Tool(ToolSpec("made"))
-    found = _tools_of(module(add=add, inside=inside, again=inside, made=made, plain=plain, number=5))
+    found = tools_from(module(add=add, inside=inside, again=inside, made=made, plain=plain, number=5))
     assert names(found) == ["inside", "made"]
 
 

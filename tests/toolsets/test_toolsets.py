@@ -11,6 +11,7 @@ from pegboard import (
     Reshape,
     StaticToolset,
     ToolAnnotations,
+    Toolset,
     ToolsetBase,
     ToolsetFunction,
     ToolSpec,
@@ -19,7 +20,6 @@ from pegboard import (
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.toolsets.predicates import Matches, read_only
-from pegboard.toolsets.toolset import is_toolset
 from toolsets.samples import Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
 
 TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]
@@ -56,7 +56,7 @@ def test_every_wrapper_is_a_method_and_they_chain():
 def test_wrap_adds_the_methods_to_any_toolset():
     inner = PlainToolset("mine", TOOLS)
     toolset = wrap(inner).filtered(Matches("tag", "net"))
-    assert is_toolset(toolset)
+    assert isinstance(toolset, Toolset)
     assert (toolset.name, names(offered(toolset))) == ("mine", ["push"])
     asyncio.run(toolset.close())
     assert inner.closed == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 
 import pytest
@@ -20,7 +21,6 @@ from pegboard import (
 from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
 from pegboard.json import StructureError
 from pegboard.tools import EMPTY_CONTEXT, Handler, is_valid_name
-from pegboard.tools.handler import takes_context
 from pegboard.toolsets import CachedToolset, wrappers as module
 from pegboard.toolsets.predicates import Matches, read_only
 from pegboard.toolsets.wrappers import _reshaped, prefixed_name
@@ -567,7 +567,7 @@ def test_the_tools_functions_get_its_own_names():
     shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
     arguments = {"query": "", "limit": 1}
     assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
-    assert not takes_context(shown.confirms)
+    assert "context" not in inspect.signature(shown.confirms).parameters
     shown.preview(arguments)
     shown.confirms(arguments)
     shown.by_arguments["destructive"](arguments)

@@ -12,13 +12,12 @@ from pegboard.events import AnswerDelta, Answered, CallCompleted, MessageAdded, 
 from pegboard.messages import CallDelta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.testing import ScriptedModel
 from pegboard.turn import events
-from pegboard.turn.events import EventQueue
 from turn.samples import ADD, everything_is_answered, model_of, streamed
 
 
 async def test_put_waits_until_there_is_room_and_put_nowait_doesnt(monkeypatch):
     monkeypatch.setattr(events, "_MOST_WAITING", 2)
-    box = EventQueue()
+    box = events.EventQueue()
     for number in range(3):
         box.put_nowait(number)
     waiting = asyncio.ensure_future(box.put(3))
