@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import cast, is_typeddict
 
@@ -259,7 +260,9 @@ def paragraphs(docstring: str) -> Iterator[str]:
             text, *code = re.split(r"\n\n(?= )", block, maxsplit=1)
             yield sentences(text)
             if code:
-                yield f"```text\n{inspect.cleandoc(code[0])}\n```"
+                written = dedent(code[0]).strip()
+                kind = "python" if re.match("import |from ", written) else "text"  # complete ones run as tests
+                yield f"```{kind}\n{written}\n```"
 
 
 def listed(section: str, text: str) -> Iterator[str]:

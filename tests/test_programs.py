@@ -87,8 +87,8 @@ async def test_a_program_reads_and_writes():
 
 
 async def test_long_input_is_written_while_output_is_read():
-    data = secrets.token_bytes(100_000).hex().encode() * 5
-    program = RunningProgram(["cat"], OutputBuffer(2 << 20), stdin=data)
+    data = secrets.token_bytes(100_000).hex().encode() * 100
+    program = RunningProgram(["cat"], OutputBuffer(len(data)), stdin=data)
     program.start()
     await program.wait()
     assert b"".join(program.output.parts()[::2]) == data

@@ -71,10 +71,6 @@ async def test_a_process_that_cant_be_found_is_reported(run, fifo):
     assert "A process that it started is still running and can't be killed. Tell the user." in result.text
 
 
-async def test_the_input_of_a_command_is_empty(run):
-    assert (await run("cat; read line || echo nothing")).text.startswith("nothing\n")
-
-
 async def test_bytes_that_arent_text_are_replaced(run):
     result = await run(r"printf 'a\0b\377c\303'; printf '\251 \033[31mred\033[0m\n'")
     assert result.text.startswith("a\ufffdb\ufffdc\u00e9 red\n")

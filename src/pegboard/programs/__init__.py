@@ -1,6 +1,35 @@
 """Programs that run within limits of time and output, and end with all processes that they start.
 
-`RunningProgram` is the whole way. For programs that are started otherwise, `ProcessTree` ends all their processes.
+`RunningProgram` is the whole way: it ends a program at its limit, when its caller is cancelled, and with this process.
+
+    import asyncio
+
+    from pegboard.programs import OutputBuffer, RunningProgram
+
+
+    async def output_of(*words: str) -> str:
+        program = RunningProgram(words, OutputBuffer(10_000), limit=60.0)
+        program.start()
+        await program.wait()
+        if program.code is None:
+            raise RuntimeError(f"{words[0]}: {program.failure or 'it could not be killed'}")
+        head, _, tail = program.output.parts()
+        return (head + tail).decode(errors="replace") + (" [timed out]" if program.timed_out else "")
+
+
+    assert asyncio.run(output_of("echo", "hello")).split() == ["hello"]
+
+For programs that are started otherwise, `ProcessTree` ends all their processes:
+
+    import subprocess
+
+    from pegboard.programs import ProcessTree
+
+    tree = ProcessTree()
+    process = subprocess.Popen(["sleep", "1000"], **tree.options())
+    tree.add(process.pid)
+    tree.kill()
+    assert process.wait() == -9
 """
 
 from __future__ import annotations

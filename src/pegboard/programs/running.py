@@ -125,7 +125,7 @@ class RunningProgram(Generic[Buffer]):
     _lock: threading.RLock = field(factory=threading.RLock, init=False)  # conditions are evaluated while it is held
     _orders: tuple[int, int] = field(factory=os.pipe, init=False)
     _input: IO[bytes] | None = field(default=None, init=False)
-    _unwritten: bytes = field(default=b"", init=False)
+    _unwritten: memoryview = field(default=memoryview(b""), init=False)
     _selector: selectors.BaseSelector = field(factory=selectors.DefaultSelector, init=False)
     _end_at: float = field(default=math.inf, init=False)  # as of `time.monotonic()`, like all times here
     _kill_at: float = field(default=math.inf, init=False)
@@ -144,7 +144,7 @@ class RunningProgram(Generic[Buffer]):
             self._thread.start()
         except RuntimeError as error:  # too many threads
             self.failure = error
-            self._finish(None)
+            self._finish()
 
     # From outside, in any thread ---------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class RunningProgram(Generic[Buffer]):
                 if not self.is_over:
                     os.write(self._orders[1], b"k" if now else b"t")
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Writes to its input without blocking; returns how many bytes were written.
 
         Raises:
@@ -232,28 +232,34 @@ class RunningProgram(Generic[Buffer]):
     # In its thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        process: subprocess.Popen[bytes] | None = None
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
         try:
-            process = self._start()
-            self._follow(lambda: self._exited)
-            self._end_at = math.inf
-            self._follow(lambda: not self._open, self.linger)
+            with subprocess.Popen[bytes](
+                self.argv,
+                stdin=null if self.stdin == b"" else pipe,
+                stdout=pipe,
+                stderr=subprocess.STDOUT if self.errors is None else pipe,
+                bufsize=0,
+                cwd=self.folder,
+                **self.tree.options(self.env),
+            ) as process:
+                self.tree.add(process.pid)
+                try:
+                    self._watch(process)
+                    self._follow(lambda: self._exited)
+                    self._end_at = math.inf
+                    self._follow(lambda: not self._open, self.linger)
+                finally:
+                    left = self.tree.kill()
+                    self.code = process.wait()
+                    self._follow(lambda: not self._open, _DRAIN_SECONDS)
+                    self.close_input()
+                    self.leftovers = evolve(left, holds_output=bool(self._open) and not left.running)
         except BaseException as error:  # noqa: BLE001  it is reported to the caller
             self.failure = error
-        finally:
-            self._finish(process)
+        self._finish()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen[bytes](
-            self.argv,
-            stdin=subprocess.DEVNULL if self.stdin == b"" else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if self.errors is None else subprocess.PIPE,
-            bufsize=0,
-            cwd=self.folder,
-            **self.tree.options(self.env),
-        )
-        self.tree.add(process.pid)
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
         register, reads = self._selector.register, selectors.EVENT_READ
         register(self._orders[0], reads, self._obey)
         for stream, buffer in ((process.stdout, self.output), (process.stderr, self.errors)):
@@ -263,7 +269,7 @@ class RunningProgram(Generic[Buffer]):
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             if self.stdin:
-                self._unwritten = self.stdin
+                self._unwritten = memoryview(self.stdin)
                 register(process.stdin, selectors.EVENT_WRITE, self._feed)
         if (ended := pidfd(process.pid)) is not None:
             register(ended, reads, self._exit)
@@ -274,7 +280,6 @@ class RunningProgram(Generic[Buffer]):
         with self._lock:
             self._input, self.pid = process.stdin, process.pid
         self._notify()
-        return process
 
     def _follow(self, is_done: Callable[[], bool], seconds: float = math.inf) -> None:
         """Reads, writes, and ends it when that is due, until a condition holds, for at most so long."""
@@ -308,7 +313,7 @@ class RunningProgram(Generic[Buffer]):
         try:
             self._unwritten = self._unwritten[self.write(self._unwritten[:_CHUNK]) :]
         except BrokenPipeError:
-            self._unwritten = b""
+            self._unwritten = memoryview(b"")
         if not self._unwritten:
             self._selector.unregister(descriptor)
             self.close_input()
@@ -330,30 +335,15 @@ class RunningProgram(Generic[Buffer]):
             self.tree.signal(signal.SIGCONT)
             self._kill_at = time.monotonic() + self.grace
 
-    def _finish(self, process: subprocess.Popen[bytes] | None) -> None:
-        """Cleans up after it, and wakes the waiters."""
-        if process is not None:
-            try:
-                self._clean_up(process)
-            except OSError as error:
-                self.failure = self.failure or error
+    def _finish(self) -> None:
         self.seconds = time.monotonic() - self.started
         with self._lock:
             for descriptor in (*self._orders, self.holds):
                 if descriptor is not None:
                     os.close(descriptor)
             self._selector.close()
-            self.close_input()
             self.is_over = True
         self._notify()
-
-    def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
-        left = self.tree.kill()
-        self.code = process.wait()
-        self._follow(lambda: not self._open, _DRAIN_SECONDS)
-        self.leftovers = evolve(left, holds_output=bool(self._open) and not left.running)
-        for stream in filter(None, (process.stdout, process.stderr)):
-            stream.close()
 
     def _notify(self) -> None:
         """Wakes the waiters for output, and at the end all waiters."""
