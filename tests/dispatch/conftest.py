@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
-from pegboard import Tool, ToolCall, ToolContext, ToolSpec
+from pegboard import Limits, Tool, ToolCall, ToolContext, ToolSpec
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallState, Runtime, Settings, Snapshot
 from pegboard.threads import WorkerPool
 from pegboard.tools import Handler
-from pegboard.tools.spec import DEFAULT_LIMITS
+
+DEFAULT_LIMITS = Limits()
 
 ANY_OBJECT = {"type": "object"}
 

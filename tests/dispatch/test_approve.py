@@ -39,7 +39,8 @@ from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Sett
 from pegboard.errors import ToolError
 from pegboard.testing import ScriptedApprover
 from pegboard.threads import WorkerPool
-from pegboard.tools.spec import DEFAULT_LIMITS
+
+DEFAULT_LIMITS = Limits()
 
 SHELL = Tool(
     ToolSpec("shell", input_schema={"type": "object"}, permission="bash", permission_arguments={"line": "command"})

@@ -12,6 +12,7 @@ from pegboard import (
     CallError,
     ChangeArguments,
     Deny,
+    Limits,
     Once,
     ResultLimits,
     Tool,
@@ -28,7 +29,8 @@ from pegboard.dispatch.stages import run_call
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.events import CallCompleted, CallSuspended
 from pegboard.timeout import Watchdog
-from pegboard.tools.spec import DEFAULT_LIMITS
+
+DEFAULT_LIMITS = Limits()
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -482,7 +484,7 @@ async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, 
         await asyncio.Event().wait()
 
     function = diary.failing_tool if stage == "on_error" else diary.tool
-    limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
+    limits = attrs.evolve(Limits(), callback_timeout=0.02)
     callbacks = {stage: [hangs if is_plain else hangs_too]}
     stuck = prepare(make(function), limits=limits, **callbacks)
     other = prepare(make(lambda: "fine"))
@@ -502,7 +504,7 @@ def test_an_async_callback_that_ignores_its_limit_is_closed(make, send):
             except asyncio.CancelledError:
                 continue
 
-    limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.01, grace=0.01)
+    limits = attrs.evolve(Limits(), callback_timeout=0.01, grace=0.01)
     assert send(make(nothing), before=[stubborn], limits=limits).result.kind == "callback_failure"
 
 
@@ -567,7 +569,7 @@ def test_arguments_may_be_answered_as_they_were_seen(make, send):
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary, stage):
     function = diary.failing_tool if stage == "on_error" else diary.tool
-    limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=1))
+    limits = attrs.evolve(Limits(), results=ResultLimits(lines=1))
     state = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
     assert state.result.text.startswith("1\n[Only the first of 3 lines is")
 
@@ -803,7 +805,7 @@ def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap
 
 # Time -----------------------------------------------------------------------------------------------------------------
 
-SHORT = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.05, grace=0.02)
+SHORT = attrs.evolve(Limits(), callback_timeout=0.05, grace=0.02)
 
 
 def test_a_wrappers_time_limit_is_paused_during_call_next(wrap, notes):

@@ -24,7 +24,6 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.tools.spec import EXCLUSIVE as ALONE
 
 READ, WRITE = LockRequest(key="a", writes=False), LockRequest(key="a")
 READ_B, WRITE_B = LockRequest(key="b", writes=False), LockRequest(key="b")
@@ -618,9 +617,9 @@ def key_of(arguments, concurrency=BY_PATH, **facts):
     ("concurrency", "most", "expected"),
     [
         (None, None, SHARED),
-        (ALONE, None, EXCLUSIVE),
+        (Concurrency("exclusive"), None, EXCLUSIVE),
         (None, 3, LockRequest(slots=("probe", 3))),
-        (ALONE, 3, LockRequest(exclusive=True, slots=("probe", 3))),
+        (Concurrency("exclusive"), 3, LockRequest(exclusive=True, slots=("probe", 3))),
         (Concurrency("key"), None, LockRequest(key="probe")),
         (Concurrency("key"), 3, LockRequest(key="probe", slots=("probe", 3))),
         (Concurrency("key", (), "read"), None, LockRequest(key="probe", writes=False)),

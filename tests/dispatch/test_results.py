@@ -40,7 +40,6 @@ from pegboard.dispatch.stages import run_call
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.schema.conversion import to_json_data
 from pegboard.tools import Handler
-from pegboard.tools.spec import DEFAULT_LIMITS
 from strategies import JSON_TREES
 
 
@@ -656,7 +655,7 @@ def test_of_what_is_too_long_the_model_gets_a_part(make, send, value):
 def test_a_tools_own_limits_win_over_the_registrys(make, send):
     tool = make(lambda: "1\n2\n3\n", blocking=False, policy=Policy(result_limits=ResultLimits(lines=1)))
     assert send(tool).result.text.startswith("1\n[Only the first of 3 lines is")
-    limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=2))
+    limits = attrs.evolve(Limits(), results=ResultLimits(lines=2))
     assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
 
 

@@ -44,7 +44,6 @@ from pegboard.dispatch.truncate import (
     truncated,
 )
 from pegboard.errors import ToolError
-from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
@@ -63,14 +62,14 @@ def text_of(text, **limits):
 
 def test_what_fits_stays_the_very_same():
     result = ToolResult(NUMBERS)
-    assert truncated(result, DEFAULT_RESULT_LIMITS) is result
+    assert truncated(result, ResultLimits()) is result
 
 
 def test_2000_lines_or_50_kib_stay_by_default():
     lines = "line\n" * 2_000
-    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS).text.startswith(f"{lines}[Only the")
+    assert truncated(ToolResult(f"{lines}line\n"), ResultLimits()).text.startswith(f"{lines}[Only the")
     wide = f"{'x' * 1_023}\n" * 51
-    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
+    assert truncated(ToolResult(wide), ResultLimits()).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_files_text_counts_as_text():
     file = FileContent("file:a", "1\n2\n3\n")
     assert is_within(ToolResult(file), THREE_LINES) is False
     assert truncated(ToolResult([file]), THREE_LINES).text.startswith("file:a:\n1\n2\n[Only")
-    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS).content == (file,)
+    assert truncated(ToolResult([file]), ResultLimits()).content == (file,)
 
 
 def test_a_file_with_the_bytes_of_a_text_counts_as_text_and_becomes_an_attachment():
@@ -200,8 +199,8 @@ def test_pictures_beyond_their_limit_become_attachments():
 
 def test_ten_mib_of_pictures_stay_by_default():
     picture = ImageContent(b"x" * 5 * 1024 * 1024)
-    assert is_within(ToolResult([picture, picture]), DEFAULT_RESULT_LIMITS)
-    assert not is_within(ToolResult([picture, picture, PICTURE]), DEFAULT_RESULT_LIMITS)
+    assert is_within(ToolResult([picture, picture]), ResultLimits())
+    assert not is_within(ToolResult([picture, picture, PICTURE]), ResultLimits())
 
 
 def test_links_are_counted_by_their_words():
@@ -246,7 +245,7 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 
 
 def held(prepare, make, store=None, context=None, **facts):
-    state = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
+    state = prepare(make(), context=context, limits=attrs.evolve(Limits(), results=THREE_LINES))
     state.tool = make(**facts)
     state.runtime = attrs.evolve(state.runtime, store=store)
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
@@ -287,7 +286,7 @@ def test_an_errors_text_is_truncated_without_being_stored(text, limits, short):
 
 def test_cutting_an_enormous_error_looks_at_no_more_than_it_needs():
     assert cut_short("x" * 1_000_000, ResultLimits(lines=None, bytes=None, tokens=10)).startswith("x" * 40 + "\n[")
-    assert TextContent(cut_short("\n" * 1_000_000, DEFAULT_RESULT_LIMITS)).text.count("\n") == 2_000
+    assert TextContent(cut_short("\n" * 1_000_000, ResultLimits())).text.count("\n") == 2_000
 
 
 @pytest.mark.parametrize("error", [ToolError("line\n" * 3_000), CallError("denied", "line\n" * 3_000)])

@@ -6,6 +6,7 @@ from attrs import evolve
 
 from pegboard import (
     ApprovalRequest,
+    Limits,
     Permissions,
     ReadonlyContext,
     Tool,
@@ -20,7 +21,6 @@ from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.json import json_text
-from pegboard.tools.spec import DEFAULT_LIMITS
 
 NOW = 1_700_000_000.0
 
@@ -53,7 +53,7 @@ def resumed(pending, answer, grants=None):
 def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
     """What calls share: the snapshot and the settings."""
     grants = MemoryGrants() if grants is None else grants
-    limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
+    limits = evolve(Limits(), approval_timeout=seconds, **changes.pop("limits", {}))
     current = CurrentPermissions(changes.pop("permissions", Permissions(rules)))
     snapshot = Snapshot(Runtime(grants=grants, approvals=approvals or ApprovalQueue()), a_tool)
     return snapshot, Settings(limits, current, approver, **changes)

@@ -16,6 +16,7 @@ from pegboard import (
     Approver,
     CallError,
     Later,
+    Limits,
     Once,
     Preview,
     ReadonlyContext,
@@ -26,7 +27,6 @@ from pegboard import (
 )
 from pegboard.approval import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.tools.spec import DEFAULT_LIMITS
 
 
 def context(session="s", user=None):
@@ -162,7 +162,7 @@ def test_no_answer_in_time_is_a_denial():
 
 def test_a_person_has_five_minutes_by_default():
     """Settable, also to no limit at all."""
-    assert DEFAULT_LIMITS.approval_timeout == 300.0
+    assert Limits().approval_timeout == 300.0
     assert asked(lambda request, context: Once(), seconds=None)[0] == Once()
 
 

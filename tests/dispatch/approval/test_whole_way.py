@@ -15,6 +15,7 @@ from attrs import evolve
 from pegboard import (
     Always,
     Ask,
+    Limits,
     Once,
     PendingCalls,
     Permissions,
@@ -29,7 +30,6 @@ from pegboard import (
 from pegboard.approval import answer_from_result, ask_later, confirmation_call
 from pegboard.errors import PendingError
 from pegboard.testing import ScriptedApprover
-from pegboard.tools.spec import DEFAULT_LIMITS
 from pegboard_guard import FileApprovals
 
 KEY = "a key of sixteen bytes or more"
@@ -267,7 +267,7 @@ def test_waiting_for_a_person_isnt_the_time_of_a_callback(stage):
         await context.ask("checked")
         return await call_next()
 
-    registry = make_registry(approver=slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=50))
+    registry = make_registry(approver=slow, limits=evolve(Limits(), callback_timeout=50))
     registry.add_callback(stage, before if stage == "before_tool" else wrap)
     assert run_by_clock(registry, "look") == "seen"
 

@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 from pegboard import Rule
 from pegboard.dispatch.permissions.rule import HOLE, Match, Wildcard, wildcard
 from pegboard.text import confusable_key
-from pegboard.tools.spec import ARGUMENT_KINDS
 
 PATTERNS = st.text("ab *?", max_size=6)
 HOLED_TEXTS = st.text("ab ", max_size=6)
@@ -108,7 +107,7 @@ ORDINARY = st.builds(
     st.sampled_from(["allow", "ask", "deny"]),
     reason=st.none() | TEXTS,
     field=st.none() | TEXTS,
-    kind=st.none() | st.sampled_from(ARGUMENT_KINDS),
+    kind=st.none() | st.sampled_from(["text", "command", "path", "url"]),
     owner=st.none() | st.text(max_size=3),
 )
 FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), PERMISSIONS, TEXTS)
