@@ -128,17 +128,13 @@ def _sentence_end(words: Sequence[str]) -> int:
     return len(words)
 
 
-def _tool_json(tool: Tool) -> str:
-    """A tool's object in `list --json`, on one line, hidden characters escaped."""
+def _tool_json(tool: Tool, *, full: bool = False) -> str:
+    """A tool's object in `list --json`, on one line, hidden characters escaped; in full with the rest of the spec."""
     facts, origin = tool.spec.to_json(), tool.origin
     facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
     facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
-    return visible_json(_json({key: facts[key] for key in _LISTED if facts.get(key) is not None}))
-
-
-def _more(tool: Tool) -> str:
-    rest = _besides(tool, _LISTED)
-    return "," + visible_json(_json(rest))[1:-1] if rest else ""
+    listed = {key: facts[key] for key in _LISTED if facts.get(key) is not None}
+    return visible_json(_json(listed | _besides(tool, _LISTED) if full else listed))
 
 
 def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
@@ -149,7 +145,7 @@ def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
 
 def show_json(tool: Tool) -> str:
     """What `show NAME --json` prints: the object of `list --json` with the rest of the spec."""
-    return f"{_tool_json(tool)[:-1]}{_more(tool)}}}\n"
+    return _tool_json(tool, full=True) + "\n"
 
 
 def schema_text(tool: Tool) -> str:
@@ -173,7 +169,7 @@ def sections_of(
     texts = {
         b"plain": listing_plain(tools),
         b"listed": "\0".join(map(_tool_json, tools)),
-        b"more": "\0".join(map(_more, tools)),
+        b"full": "\0".join(map(show_json, tools)),
         b"schema": "\0".join(map(schema_text, tools)),
         b"shown": "\0".join(map(show_text, tools)),
         b"problems": problems_json(problems),

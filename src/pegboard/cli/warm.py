@@ -144,11 +144,7 @@ def _listing(lines: list[bytes], places: list[int]) -> bytes:
 
 
 def _show(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
-    places = _one(snapshot, arguments)
-    if "--json" not in options:
-        return _texts(snapshot, b"shown", places)[0], b""
-    listed, more = (_texts(snapshot, kind, places)[0] for kind in (b"listed", b"more"))
-    return listed[:-1] + more + b"}\n", b""
+    return _texts(snapshot, b"full" if "--json" in options else b"shown", _one(snapshot, arguments))[0], b""
 
 
 def _schema(snapshot: Snapshot, _options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
