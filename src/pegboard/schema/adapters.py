@@ -26,17 +26,12 @@ ALL_KINDS: Final[Kinds] = TEXTS | NUMBERS | ARRAYS | OBJECTS | {bool, NONE}
 
 
 class TypeAdapter:
-    """Base of the type adapters: what one type accepts as JSON.
-
-    Attributes:
-        KINDS: The classes of the JSON values that it may accept.
-        name: Its name in a schema's `$defs` if it is recursive; `""` where it can't be.
-    """
+    """Base of the type adapters: what one type accepts as JSON."""
 
     __slots__ = ()
 
     KINDS: ClassVar[Kinds] = ALL_KINDS
-    name: str = ""
+    name: str = ""  # in a schema's `$defs` if it is recursive; "" where it can't be
 
     def kinds(self) -> Kinds:
         """The classes of the JSON values that it may accept."""
@@ -57,7 +52,7 @@ class TypeAdapter:
         return [part for part in found if isinstance(part, TypeAdapter)]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """Its JSON Schema; the caller may add to it."""
+        """Its JSON Schema, a new object."""
         raise NotImplementedError
 
 
@@ -69,8 +64,6 @@ class SchemaWriter:
         exact: Whether to write a private, stricter schema, which accepts only values of the type: with the range of
             floats, and formats of our own for types that are written as text.
         written: Whether for output, which models may write in another form than they read.
-        definitions: Name -> schema, of the recursive types.
-        formats: Name -> check, of an exact schema.
     """
 
     exact: bool = False
@@ -80,18 +73,14 @@ class SchemaWriter:
     _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
-        """The schema of `adapter`, or a reference where it is recursive; the caller may add to it."""
-        recursive = adapter.name and any(each is adapter for part in adapter.parts() for each in reach(part))
-        if recursive:
-            return {"$ref": f"#/$defs/{self._name(adapter)}"}
-        return adapter.schema(self)
-
-    def _name(self, adapter: TypeAdapter) -> str:
+        """The schema of `adapter`, or a reference where it is recursive: a new object."""
+        if not adapter.name or all(each is not adapter for part in adapter.parts() for each in reach(part)):
+            return adapter.schema(self)
         is_new = (adapter, adapter.name) not in self._names
         name = self.reserve(adapter.name, adapter)  # before those of its parts
         if is_new:
             self.definitions[name] = adapter.schema(self)
-        return name
+        return {"$ref": f"#/$defs/{name}"}
 
     def reserve(self, name: str, owner: Hashable) -> str:
         """A unique name among the definitions for the owner's `name`: itself, or with a number after it."""
@@ -132,26 +121,17 @@ def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> Jso
 
 @frozen(eq=False)
 class ScalarAdapter(TypeAdapter):
-    """One of JSON's own scalars, or a class derived from `str`, `int` or `float`, which is called with the scalar.
-
-    Attributes:
-        type: JSON Schema's name for it.
-        taken: The classes of its JSON values.
-        classes: The classes of its Python values, compared exactly: a boolean is not a number.
-        cls: The derived class.
-    """
+    """One of JSON's own scalars, or a class derived from `str`, `int` or `float`, which is called with the scalar."""
 
     type: str
-    taken: Kinds
-    classes: Kinds
+    taken: Kinds  # of its JSON values
+    classes: Kinds  # of its Python values, compared exactly: a boolean is not a number
     cls: type[Any] | None = None
 
     def kinds(self) -> Kinds:
-        """The classes of its JSON values."""
         return self.taken
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """Its type; if exact, a number in the range of a 64-bit float."""
         if writer.exact and self.type == "number":
             return {"type": "number", "minimum": -sys.float_info.max, "maximum": sys.float_info.max}
         return {"type": self.type}
@@ -162,11 +142,9 @@ class AnyAdapter(TypeAdapter):
     """`Any` and `object`: JSON unchanged."""
 
     def is_hashable(self) -> bool:
-        """`False`: arrays and objects aren't."""
         return False
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
-        """Anything."""
         return {}
 
 
@@ -180,7 +158,6 @@ class TextAdapter(TypeAdapter):
     KINDS = TEXTS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """A string, with its format."""
         schema: JsonSchema = {"type": "string", **self.notation.schema}
         if writer.exact:
             schema["format"] = f"{self.cls.__module__}.{self.cls.__qualname__}"
@@ -242,15 +219,13 @@ class ChoiceAdapter(TypeAdapter):
         return cls(tuple(first.values()))
 
     def kinds(self) -> Kinds:
-        """The classes of the values; 1 may come as 1.0."""
         types = self._types()
-        return types | NUMBERS if types & NUMBERS else types
+        return types | NUMBERS if types & NUMBERS else types  # 1 may come as 1.0
 
     def _types(self) -> Kinds:
         return frozenset(cast("type[Any]", type(each.json)) for each in self.choices)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
-        """The values, and their type if it is the same for all."""
         values = [each.json for each in self.choices]
         types = self._types()
         name = "number" if types == NUMBERS else SCALARS[next(iter(types))].type if len(types) == 1 else None
@@ -263,11 +238,7 @@ _INTEGER_KEY: Final = r"^(?:0|-?[1-9][0-9]*)$"
 
 @frozen(eq=False)
 class ArrayAdapter(TypeAdapter):
-    """`list` and its abstract bases (`Sequence`, `Iterable`, ...), tuples of any length, `set`, `frozenset`.
-
-    Attributes:
-        cls: The annotated class; a list is made for an abstract one.
-    """
+    """`list` and its abstract bases, for which a list is made; tuples of any length, `set`, `frozenset`."""
 
     item: TypeAdapter
     cls: type[Any]
@@ -276,11 +247,9 @@ class ArrayAdapter(TypeAdapter):
     KINDS = ARRAYS
 
     def is_hashable(self) -> bool:
-        """Whether it is a tuple of hashable items, or a frozen set."""
         return self.cls is frozenset or (self.cls is tuple and self.item.is_hashable())
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An array of the item's schema."""
         items = writer.write(self.item)
         schema: JsonSchema = {"type": "array", "items": items} if items else {"type": "array"}
         return {**schema, "uniqueItems": True} if self.unique else schema
@@ -295,7 +264,6 @@ class TupleAdapter(TypeAdapter):
     KINDS = ARRAYS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An array with a schema for each position, and no other items."""
         if not self.items:
             return {"type": "array", "maxItems": 0}
         count = len(self.items)
@@ -305,21 +273,15 @@ class TupleAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class MappingAdapter(TypeAdapter):
-    """`dict` and its abstract bases.
+    """`dict` and its abstract bases, for which a dict is made."""
 
-    Attributes:
-        key: The adapter of the keys, which has a `key_schema`.
-        cls: The annotated class; a dict is made for each.
-    """
-
-    key: TypeAdapter
+    key: TypeAdapter  # which has a `key_schema`
     item: TypeAdapter
     cls: type[Any]
 
     KINDS = OBJECTS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An object whose properties all have the same schema."""
         schema: JsonSchema = {"type": "object", "additionalProperties": writer.write(self.item) or True}
         names = key_schema(self.key, writer)
         return {**schema, "propertyNames": names} if names else schema
@@ -355,51 +317,36 @@ def key_texts(adapter: ChoiceAdapter) -> dict[str, Any]:
 
 @frozen(eq=False)
 class Member:
-    """One field of a record; its `key` in JSON is the constructor's parameter.
-
-    Attributes:
-        notes: Additional keywords of its schema: description, default.
-    """
+    """One field of a record; its `key` in JSON is the constructor's parameter."""
 
     key: str
     adapter: TypeAdapter
     required: bool
-    notes: JsonMapping
+    notes: JsonMapping  # more keywords of its schema: description, default
 
 
 @define(eq=False)
 class RecordAdapter(TypeAdapter):
-    """An object with known keys: attrs classes, dataclasses, named tuples, `TypedDict`. Other keys are refused.
-
-    Attributes:
-        cls: The class, or `dict` for a `TypedDict`.
-        notes: Additional keywords of its schema.
-        members: Its fields; set once they are read.
-    """
+    """An object with known keys: attrs classes, dataclasses, named tuples, `TypedDict`. Other keys are refused."""
 
     name: str
-    cls: type[Any]
+    cls: type[Any]  # `dict` for a `TypedDict`
     notes: JsonMapping
-    members: tuple[Member, ...] = field(init=False)
+    members: tuple[Member, ...] = field(init=False)  # set once they are read
 
     KINDS = OBJECTS
 
     def is_hashable(self) -> bool:
-        """Whether the class is; its fields don't matter."""
         return issubclass(self.cls, Hashable)
 
     def parts(self) -> Sequence[TypeAdapter]:
-        """The adapters of the fields."""
         return [each.adapter for each in self.members]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """An object with exactly the fields as properties."""
         properties = {each.key: {**writer.write(each.adapter), **each.notes} for each in self.members}
         required = [each.key for each in self.members if each.required]
         schema: JsonSchema = {**self.notes, "type": "object", "properties": properties}
-        if required:
-            schema["required"] = required
-        return {**schema, "additionalProperties": False}
+        return {**schema, **({"required": required} if required else {}), "additionalProperties": False}
 
 
 # Types made of one or several others ----------------------------------------------------------------------------------
@@ -416,11 +363,9 @@ class UnionAdapter(TypeAdapter):
     members: tuple[TypeAdapter, ...]
 
     def kinds(self) -> Kinds:
-        """The classes of all members."""
         return frozenset(kind for each in self.members for kind in each.kinds())
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """`anyOf` of the members' schemas; the tag is required in each."""
         key, tagged = self.tag()
         schemas: list[JsonSchema] = []
         for member in self.members:
@@ -440,8 +385,7 @@ class UnionAdapter(TypeAdapter):
             options = [_options(each, key) for each in records]
             values = [value for each in options for value in each]
             if all(options) and len(set(values)) == len(values):
-                pairs = zip(objects, options, strict=True)
-                return key, {value: member for member, each in pairs for value in each}
+                return key, {value: member for member, each in zip(objects, options, strict=True) for value in each}
         return "", {}
 
 
@@ -461,11 +405,9 @@ class WrappedAdapter(TypeAdapter):
     inner: TypeAdapter
 
     def kinds(self) -> Kinds:
-        """Those of the inner adapter."""
         return self.inner.kinds()
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """That of the inner adapter."""
         return writer.write(self.inner)
 
 
@@ -477,15 +419,13 @@ class AliasAdapter(WrappedAdapter):
     inner: TypeAdapter = field(init=False)
 
     def kinds(self) -> Kinds:
-        """Those of the aliased type; all while that is being read."""
         return self.inner.kinds() if self.is_read() else ALL_KINDS
 
     def is_hashable(self) -> bool:
-        """Whether the aliased type is; assumed while that is being read."""
         return not self.is_read() or self.inner.is_hashable()
 
     def is_read(self) -> bool:
-        """Whether the aliased type is known."""
+        """Whether the aliased type is known yet."""
         return hasattr(self, "inner")
 
 
@@ -497,23 +437,16 @@ class NotedAdapter(WrappedAdapter):
     notes: JsonMapping
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """The inner schema with the notes."""
         return {**writer.write(self.inner), **self.notes}
 
 
 @frozen(eq=False)
 class Check:
-    """One constraint, as applied to the values of one type.
+    """One constraint, as applied to the values of one type."""
 
-    Attributes:
-        text: The constraint: `"must be at least 1"`.
-        accepts: Whether a Python value meets it; may raise for one that it doesn't apply to.
-        keywords: Its keywords; `{}` where JSON Schema has none for it.
-    """
-
-    text: str
-    accepts: Callable[[Any], bool]
-    keywords: JsonSchema
+    text: str  # such as "must be at least 1"
+    accepts: Callable[[Any], bool]  # takes a Python value; may raise for one that it doesn't apply to
+    keywords: JsonSchema  # empty where JSON Schema has none for it
 
 
 @frozen(eq=False)
@@ -524,7 +457,6 @@ class ConstrainedAdapter(WrappedAdapter):
     checks: tuple[Check, ...]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """The inner schema with the keywords of the checks; if exact, a format for checks on text without keywords."""
         schema = with_keywords(writer.write(self.inner), (each.keywords for each in self.checks))
         is_text = self.inner is TEXT or isinstance(self.inner, TextAdapter)
         if writer.exact and is_text and not all(each.keywords for each in self.checks):
@@ -557,30 +489,22 @@ class ReaderAdapter(WrappedAdapter):
 
 @frozen(eq=False)
 class ForeignAdapter(TypeAdapter):
-    """A class with its own conversion: cattrs hooks and a schema in `Annotated`, or a pydantic or msgspec model.
+    """A class with its own conversion: cattrs hooks and a schema in `Annotated`, or a pydantic or msgspec model."""
 
-    Attributes:
-        annotation: The class, perhaps with arguments.
-        given: Its schema.
-        written: Its schema for output.
-    """
-
-    annotation: Any
+    annotation: Any  # the class, perhaps with arguments
     cls: type[Any]
     given: JsonMapping
-    written: JsonMapping
+    written: JsonMapping  # the schema for output
 
     def kinds(self) -> Kinds:
-        """Objects, if its schema is for those; else all."""
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """The given one; its definitions are added to the writer's, under unique names."""
         given = self.written if writer.written else self.given
         definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
             return dict(given)
-        owner = json_text(definitions)  # models with the same definitions share them
+        owner = json_text(definitions)  # models with the same definitions share them, under unique names
         names = {name: writer.reserve(name, owner) for name in definitions}
         written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})

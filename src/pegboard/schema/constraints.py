@@ -55,14 +55,10 @@ class NothingLeftError(Exception):
 
 @frozen
 class Constraint:
-    """Base of the constraints on a value.
-
-    Attributes:
-        skips_null: Whether null in a union passes, as with `Annotated` and `optional`; a validator of attrs is
-            applied to it as to any value.
-    """
+    """Base of the constraints on a value."""
 
     skips_null: bool = field(default=False, kw_only=True)
+    """Whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it, too."""
 
     def accepts(self, value: Any) -> bool:
         """Whether a Python value meets it; may raise for one that it doesn't apply to."""
@@ -79,7 +75,7 @@ class Constraint:
             NothingLeftError: No value meets it.
         """
         if isinstance(adapter, ChoiceAdapter):
-            return _chosen(each for each in adapter.choices if self.is_met(each.value))
+            return _choice_of(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
             raise NothingLeftError
         inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
@@ -94,11 +90,11 @@ class Constraint:
             return False
 
 
-def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
-    left = list(choices)
-    if not left:
+def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:
+    adapter = ChoiceAdapter.of(choices)
+    if not adapter.choices:
         raise NothingLeftError
-    return ChoiceAdapter.of(left)
+    return adapter
 
 
 def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
@@ -113,14 +109,24 @@ def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | N
         inner = constrained(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, ReaderAdapter):  # of which the schema has to meet it, and then the value that is read
+        text = "must meet the constraints of its type"
+        check = constraint.check(bare(adapter.inner)) or Check(text, constraint.is_met, {})
         inner = constrained(adapter.inner, constraint)
-        found = constraint.check(bare(adapter.inner)) or Check(
-            "must meet the constraints of its type", constraint.is_met, {}
-        )
-        return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, found))
+        return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, check))
     if isinstance(adapter, AliasAdapter):
         return constrained(adapter.inner, constraint) if adapter.is_read() else None
-    return _members(adapter, constraint) if isinstance(adapter, UnionAdapter) else constraint.on(adapter)
+    if not isinstance(adapter, UnionAdapter):
+        return constraint.on(adapter)
+    members: list[TypeAdapter] = []
+    for member in adapter.members:
+        with suppress(NothingLeftError):
+            passes = constraint.skips_null and member is NULL
+            members.append(member if passes else constrained(member, constraint) or member)
+    if not members:
+        raise NothingLeftError
+    if members == list(adapter.members):
+        return None
+    return members[0] if len(members) == 1 else UnionAdapter(tuple(members))
 
 
 def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
@@ -129,23 +135,6 @@ def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAda
         for each in constraints:
             adapter = constrained(adapter, each) or adapter
     return adapter
-
-
-def _members(adapter: UnionAdapter, constraint: Constraint) -> TypeAdapter | None:
-    members: list[TypeAdapter] = []
-    for member in adapter.members:
-        if constraint.skips_null and member is NULL:
-            members.append(member)
-            continue
-        try:
-            members.append(constrained(member, constraint) or member)
-        except NothingLeftError:
-            continue
-    if not members:
-        raise NothingLeftError
-    if len(members) == len(adapter.members) and all(map(operator.is_, members, adapter.members)):
-        return None
-    return members[0] if len(members) == 1 else UnionAdapter(tuple(members))
 
 
 # Constraints on one value ---------------------------------------------------------------------------------------------
@@ -162,7 +151,6 @@ class _Bound(Constraint):
         return _COMPARISONS[self.comparison][0](value, self.limit)
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of numbers; dates, decimals and text are checked when structured."""
         _, keyword, words = _COMPARISONS[self.comparison]
         number = _json_number(self.limit)
         text = f"must be {words} {self.limit if number is None else number}"
@@ -183,12 +171,11 @@ _COMPARISONS: Final[Mapping[_Comparison, tuple[Callable[[Any, Any], bool], str, 
 
 @frozen
 class _MultipleOf(Constraint):
-    """A whole multiple of a number above 0, in exact decimals: 0.3 is one of 0.1."""
+    """A whole multiple of a number above 0, in exact decimals, as for the validator: 0.3 is one of 0.1."""
 
     number: Any
 
     def accepts(self, value: Any) -> bool:
-        """Divides the numbers by their decimal text, as the validator does."""
         if type(value) is int and type(self.number) is int:
             return value % self.number == 0
         from fractions import Fraction
@@ -196,7 +183,6 @@ class _MultipleOf(Constraint):
         return Fraction(str(value)) % Fraction(str(self.number)) == 0
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of numbers; decimals are checked when structured."""
         number = _json_number(self.number)
         text = f"must be a multiple of {self.number if number is None else number}"
         if scalar_type(adapter) in ("integer", "number") and number is not None and number > 0:
@@ -217,7 +203,6 @@ class _Length(Constraint):
         return len(value) >= self.count if self.way == "min" else len(value) <= self.count
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of text, arrays and objects; bytes are checked when structured."""
         if scalar_type(adapter) == "string":
             noun, keyword = "character", "Length"
         elif isinstance(adapter, ArrayAdapter | TupleAdapter):
@@ -243,11 +228,10 @@ class _Match(Constraint):
         return getattr(self.pattern, self.way)(value) is not None
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema if it can express the pattern, which then is matched in linear time, as by the validator."""
         if scalar_type(adapter) != "string":
             return None
         text = _portable(self.pattern, self.way)
-        matches = None if text is None else matcher(text, linear=True)
+        matches = None if text is None else matcher(text, linear=True)  # as the validator matches
         if matches is None:
             return Check(f"must match the pattern {self.pattern.pattern}", self.accepts, {})
         return Check(f"must match the pattern {text}", matches, {"pattern": text})
@@ -263,7 +247,6 @@ class _Passes(Constraint):
         return bool(self.function(value))
 
     def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
-        """Checked when the value is structured."""
         name = getattr(self.function, "__qualname__", repr(self.function))
         return Check(f"must pass {type(self.function).__name__ if ' at 0x' in name else name}", self.accepts, {})
 
@@ -290,15 +273,13 @@ class _OneOf(Constraint):
         return value in self.options
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """Scalars become a choice of the options of their type."""
         if adapter is NULL and None in self.options:
             return adapter
         if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
             return super().on(adapter)
-        return _chosen(_choices(adapter.type, self.options))
+        return _choice_of(_choices(adapter.type, self.options))
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """In the schema of a scalar with other constraints."""
         options = [each.json for each in _choices(scalar_type(adapter), self.options)]
         text = f"must be one of {', '.join(map(repr, options))}"
         return Check(text, self.accepts, {"enum": options}) if options else None
@@ -340,7 +321,6 @@ class _Inside(Constraint):
     whole: tuple[Constraint, ...]
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The adapter with constrained items and keys."""
         if adapter is NULL:
             raise NothingLeftError
         if isinstance(adapter, ConstrainedAdapter):
@@ -516,15 +496,12 @@ def validator_constraints(validator: Any) -> Sequence[Constraint]:
     attrs has no public way to inspect a validator; its classes are recognised by name. An unknown one, or one whose
     attributes have changed, is left to attrs alone, which runs all of them anyway.
     """
-    read = _reader_of(validator)
-    try:
-        return () if read is None else tuple(read(validator))
-    except (AttributeError, KeyError):
+    read = _READERS.get(type(validator).__name__)
+    if read is None or not type(validator).__module__.startswith("attr"):
         return ()
-
-
-def _reader_of(thing: object) -> Callable[[Any], Iterable[Constraint]] | None:
-    return _READERS.get(type(thing).__name__) if type(thing).__module__.startswith("attr") else None
+    with suppress(AttributeError, KeyError):
+        return tuple(read(validator))
+    return ()
 
 
 def _each(*validators: Any) -> tuple[Constraint, ...]:
@@ -594,20 +571,17 @@ _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 
 
 def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
-    r"""The pattern in JSON Schema (searched, not anchored), or `None` where it can't be expressed.
+    r"""The pattern in JSON Schema (searched, not anchored), or `None` where its syntax can't be expressed.
 
     There `\d` and `\w` are ASCII, and `$` is only the end, not also before a final line break: the schema is as
     strict as the pattern or a little stricter.
     """
-    text = _SET_OR_ESCAPE.sub(_without_needless, pattern.pattern)
+    # Python allows needless backslashes (`re.escape` adds them), ECMA-262 doesn't.
+    text = _SET_OR_ESCAPE.sub(
+        lambda found: (_NEEDLESS_IN_SET if found[0][0] == "[" else _NEEDLESS).sub(r"\1", found[0]), pattern.pattern
+    )
     if pattern.flags & _UNPORTABLE_FLAGS or _PORTABLE.fullmatch(text) is None:
         return None
     if way != "search":
         text = f"^(?:{text}){'$' if way == 'fullmatch' else ''}"
-    return text if matcher(text, linear=True) is not None else None
-
-
-def _without_needless(found: re.Match[str]) -> str:
-    """A set or escape without the backslashes that Python allows (`re.escape` adds them) and ECMA-262 doesn't."""
-    text = found[0]
-    return (_NEEDLESS_IN_SET if text.startswith("[") else _NEEDLESS).sub(r"\1", text)
+    return text
