@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import schema_of
 from pegboard.json import StructureError, json_text
+from pegboard.schema import compiled
 from pegboard.schema.conversion import to_json_data
 from pegboard.schema.fields import MISSING
-from pegboard.schema.references import compiled
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import Property, object_schema
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases

@@ -8,9 +8,8 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from pegboard.json import problem
-from pegboard.schema import Validator, without_added_nulls
+from pegboard.schema import Validator, compiled, without_added_nulls
 from pegboard.schema.messages import explained
-from pegboard.schema.references import compiled
 from schema_strategies import SCHEMAS, VALUES
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from pegboard import schema_of
 from pegboard.json import json_text
-from pegboard.schema.references import compiled
+from pegboard.schema import compiled
 from pegboard.schema.structure import strict_structurer
 from pegboard.testing import NoSampleError, Samples
 from pegboard.testing.samples import _MOST_SAMPLES, MOST_CHARACTERS

@@ -64,19 +64,12 @@ def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[
 
 
 class _Problem(NamedTuple):
-    """One problem of a value.
+    """One problem of a value."""
 
-    Attributes:
-        path: From the value.
-        reason: For the model.
-        kind: `"type"` or `"value"` if the whole value is of another type, or not among the listed ones.
-        wanted: For those two: the expected values, to be joined by "or".
-    """
-
-    path: _Path
-    reason: str
-    kind: _Kind = "other"
-    wanted: str = ""
+    path: _Path  # from the value
+    reason: str  # for the model
+    kind: _Kind = "other"  # "type" or "value" if the whole value is of another type, or not among the listed ones
+    wanted: str = ""  # for those two: the expected values, to be joined by "or"
 
 
 _Found: TypeAlias = Iterator[_Problem]
@@ -123,18 +116,14 @@ class SchemaSearch:
         except _SpentError:
             return True
 
-    def pays(self, steps: int) -> bool:
-        """Takes steps off the budget; whether there were enough."""
-        self.left -= steps
-        return self.left >= 0
-
     def pay(self, steps: int) -> None:
         """Takes steps off the budget.
 
         Raises:
             _SpentError: There weren't enough.
         """
-        if not self.pays(steps):
+        self.left -= steps
+        if self.left < 0:
             raise _SpentError
 
     def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
@@ -209,23 +198,14 @@ def _one_of(options: Iterable[Any]) -> str:
 
 
 class _Alternative(NamedTuple):
-    """One of several schemas.
+    """One of several schemas."""
 
-    Attributes:
-        tags: The properties restricted to certain values, which distinguish it from the others.
-        problems: Why the value doesn't fit it; never empty.
-    """
-
-    tags: Mapping[str, Sequence[Any]]
-    problems: Sequence[_Problem]
+    tags: Mapping[str, Sequence[Any]]  # the properties restricted to certain values, which distinguish it
+    problems: Sequence[_Problem]  # why the value doesn't fit it; never empty
 
     def is_of_other_type(self) -> bool:
         """Whether the whole value is of another type, so that its parts don't matter."""
         return all(not each.path and each.kind in ("type", "value") for each in self.problems)
-
-    def is_null(self) -> bool:
-        """Whether only null fits, which a given value was hardly meant to be."""
-        return self.is_of_other_type() and self.problems[0].wanted == "null"
 
     def lacks(self, name: str, kind: _Kind) -> bool:
         """Whether it has a problem of this kind directly at the property `name`."""
@@ -238,10 +218,10 @@ def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Prob
     Selects by type, then by tag, then by the number of problems; several with one problem each at the same path are
     joined.
     """
-    meant = [each for each in alternatives if not each.is_null()] or alternatives
-    inside = [each for each in meant if not each.is_of_other_type()]
+    inside = [each for each in alternatives if not each.is_of_other_type()]
     if not inside:
-        wanted = list(dict.fromkeys(each.problems[0].wanted for each in meant))
+        wanted = list(dict.fromkeys(each.problems[0].wanted for each in alternatives))
+        wanted = [each for each in wanted if each != "null"] or wanted  # a given value was hardly meant to be null
         more = len(wanted) - _MOST_WANTED
         return (_mismatch(" or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"]), value),)
     if is_object(value) and len(inside) > 1:
@@ -405,10 +385,12 @@ def _matching(patterns: Iterable[str], names: Iterable[str]) -> Mapping[str, Non
 
 
 def _unknown_key(known: Sequence[str]) -> str:
-    if not known:
-        return "unknown key (no keys are known here)"
     more = f" and {len(known) - _MOST_KEYS} more" if len(known) > _MOST_KEYS else ""
-    return f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
+    return (
+        f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
+        if known
+        else "unknown key (no keys are known here)"
+    )
 
 
 def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:
@@ -532,12 +514,7 @@ class _Fitted(NamedTuple):
 
 @define
 class Coercion:
-    """Coercion of a value to a schema that it doesn't fit.
-
-    Attributes:
-        search: Decides what fits; its budget is shared.
-        only_nulls: Whether the only change is to leave out nulls.
-    """
+    """Coercion of a value to a schema that it doesn't fit; with `only_nulls`, nulls are left out, and nothing else."""
 
     search: SchemaSearch
     only_nulls: bool = False
@@ -561,7 +538,8 @@ class Coercion:
         """The best fit of a part of the value for its own schema."""
         if not isinstance(schema, dict) or self.search.fits(schema, value):
             return _Fitted(value)
-        if len(path) > MAX_DEPTH or not self.search.pays(1):
+        self.search.left -= 1
+        if len(path) > MAX_DEPTH or self.search.left < 0:
             return _Fitted(value)
         key = (id(schema), id(value), path)
         if (known := self._known.get(key)) is None:
@@ -625,21 +603,19 @@ class Coercion:
             yield [value], 2
 
     def _read(self, text: str) -> tuple[Any, ...]:
-        """The value of the string as JSON text, if it is any."""
-        if not self.search.pays(len(text) // 100):
-            return ()
+        """The value of the string as JSON text, if it is any and the budget allows to read it."""
         try:
+            self.search.pay(len(text) // 100)
             return (strict_json(text.encode()),)
-        except ValueError:
+        except (_SpentError, ValueError):
             return ()
 
     def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
         """The value with its items or members coerced."""
-        if is_object(value):
-            return self._members(schema, value, path)
-        return self._items(schema, value, path) if is_array(value) else _Fitted(value)
-
-    def _members(self, schema: JsonSchema, value: dict[str, Any], path: _Path) -> _Fitted:
+        if is_array(value):
+            return self._items(schema, value, path)
+        if not is_object(value):
+            return _Fitted(value)
         properties: dict[str, Any] = schema.get("properties") or {}
         others = schema.get("additionalProperties", True)
         members, best = dict(value), _Fitted(value)

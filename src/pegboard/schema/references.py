@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
-from attrs import define, field
+from attrs import define
 
 from pegboard.json import JsonText, is_array, is_object, json_text
 from pegboard.typing import JsonMapping, JsonSchema
@@ -120,6 +120,9 @@ def bare(schema: Any) -> Any:
     return {keyword: rule for keyword, rule in written.items() if keyword not in NOTES}
 
 
+MAX_LEVELS: Final = 100
+"""The maximum nesting of containers in a schema as written (serde_json reads 128), and of its expanded schemas."""
+
 MAX_PATTERNS: Final = 64
 """The maximum patterns of one schema; compiling one may take milliseconds and a mebibyte."""
 
@@ -159,23 +162,19 @@ def compiled(
     if _RECURSES.search(schema):
         raise ValueError("a pattern recurses by (?R), which the regex engine doesn't support")
 
-    def compile_text(text: str, options: RegexOptions | FancyRegexOptions) -> Validator:
-        return jsonschema_rs.validator_for(
-            str(text),  # it accepts no subclass
-            validate_formats=formats is not None,
-            formats=None if formats is None else dict(formats),
-            pattern_options=options,
-            offline=True,
-        )
-
-    def compile_by(options: RegexOptions | FancyRegexOptions) -> Validator:
+    def compile_by(options: RegexOptions | FancyRegexOptions, text: str = str(schema)) -> Validator:  # no subclass
         try:
-            return compile_text(schema, options)
+            return jsonschema_rs.validator_for(
+                text,
+                validate_formats=formats is not None,
+                formats=None if formats is None else dict(formats),
+                pattern_options=options,
+                offline=True,
+            )
         except ValueError:
-            root = json.loads(schema) if '"$' in schema else None
-            if not is_object(root) or (respelled := json_text(_respelled(root))) == schema:
+            if '"$' not in text or (respelled := _respelled(text)) == text:
                 raise
-            return compile_text(respelled, options)
+            return compile_by(options, respelled)
 
     try:
         return compile_by(jsonschema_rs.RegexOptions(size_limit=pattern_bytes))
@@ -185,8 +184,9 @@ def compiled(
         return compile_by(jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKS, size_limit=pattern_bytes))
 
 
-def _respelled(root: JsonSchema) -> JsonSchema:
+def _respelled(text: str) -> str:
     """A schema with its JSON pointers percent-encoded, as RFC 3986 requires."""
+    root = json.loads(text)
     references = References(root)
 
     def visit(schema: JsonSchema) -> JsonSchema:
@@ -197,7 +197,7 @@ def _respelled(root: JsonSchema) -> JsonSchema:
                 new[keyword] = base + mark + quote(spelled, safe="/~!$&'()*+,;=:@?")
         return new
 
-    return visit(root)
+    return str(json_text(visit(root))) if is_object(root) else text
 
 
 def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
@@ -236,11 +236,11 @@ def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchem
     keys = new.get("patternProperties")
     if is_object(keys) and not keys.keys().isdisjoint(strange):
         new["patternProperties"] = {pattern: rule for pattern, rule in keys.items() if pattern not in strange}
-        new = {keyword: rule for keyword, rule in new.items() if keyword not in _OTHER_KEYS}
+        new.pop("additionalProperties", None)
+        new.pop("unevaluatedProperties", None)
     return new
 
 
-_OTHER_KEYS: Final = ("additionalProperties", "unevaluatedProperties")
 _MOST_INDEX_DIGITS: Final = 10  # of a position in a JSON pointer: `int` refuses thousands
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
@@ -284,8 +284,7 @@ class References:
         """A JSON pointer with percent-encoding removed, or unchanged if only that leads to something; else `None`."""
         return next((each for each in (unquote(fragment), fragment) if self._at(each) is not None), None)
 
-    def _at(self, pointer: str) -> Any:
-        """The target of a JSON pointer (RFC 6901), or `None`."""
+    def _at(self, pointer: str) -> Any:  # RFC 6901
         here: Any = self.root
         for step in pointer[1:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
@@ -307,69 +306,47 @@ class References:
         }
 
 
-@define
-class Expansion:
-    """Size of a schema with every reference replaced by its target, a recursive one counted once.
+def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
+    """The size of a schema with every reference replaced by its target, and all schemas that can apply to a value.
 
-    A schema counts as one, plus its listed values if they aren't all text. Linear in the schema as written.
+    A schema counts as one, plus its listed values if they aren't all text; a recursive one counts once. Takes time
+    linear in the schema as written.
 
-    Attributes:
-        most_levels: The maximum nesting of the expanded schema.
-        reached: Every schema that can apply to a value, by identity.
+    Raises:
+        EndlessSchemaError: A schema applies itself to the same value, or is nested too deep.
     """
+    reached: list[JsonSchema] = []
+    measured: dict[int, tuple[int, int]] = {}  # the size and height of each; of one that is being measured, 1 and 0
+    in_place: dict[int, list[int]] = {}
 
-    references: References
-    most_levels: int
-    reached: dict[int, JsonSchema] = field(factory=dict[int, JsonSchema], init=False)
-    _measured: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]], init=False)
-
-    def size(self) -> int:
-        """The number of schemas after expansion.
-
-        Raises:
-            EndlessSchemaError: A schema applies itself to the same value, or is nested too deep.
-        """
-        size, _ = self._measure(self.references.root, 0)
-        self._refuse_loops()
-        return size
-
-    def _measure(self, schema: JsonSchema, level: int) -> tuple[int, int]:
-        """Size and height of one schema; one that is being measured already counts as one."""
-        if known := self._measured.get(id(schema)):
-            self._refuse_depth(level + known[1])
-            return known
-        self._refuse_depth(level)
-        self.reached[id(schema)] = schema
-        self._measured[id(schema)] = 1, 0
-        options: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
-        size, height = 1 + len(options) * (not all(isinstance(option, str) for option in options)), 0
-        for part, _ in self._steps(schema):
-            part_size, part_height = self._measure(part, level + 1)
+    def measure(schema: JsonSchema, level: int) -> tuple[int, int]:
+        size, height = measured.get(id(schema), (1, 0))
+        if level + height > MAX_LEVELS:
+            raise EndlessSchemaError(f"it is nested more than {MAX_LEVELS} levels deep")
+        if id(schema) in measured:
+            return size, height
+        reached.append(schema)
+        measured[id(schema)] = size, height
+        options = schema.get("enum")
+        if is_array(options) and not all(isinstance(option, str) for option in options):
+            size += len(options)
+        applied = [(part, steps[0] in _IN_PLACE) for steps, part in parts_of(schema) if steps[0] not in _ASIDE]
+        applied += [(target, True) for target in references.targets(schema) if is_object(target)]
+        in_place[id(schema)] = [id(part) for part, to_same_value in applied if to_same_value]
+        for part, _ in applied:
+            part_size, part_height = measure(part, level + 1)
             size, height = size + part_size, max(height, part_height + 1)
-        self._measured[id(schema)] = size, height
+        measured[id(schema)] = size, height
         return size, height
 
-    def _steps(self, schema: JsonSchema) -> Iterator[tuple[JsonSchema, bool]]:
-        """The schemas that `schema` applies, and whether to the same value."""
-        for steps, part in parts_of(schema):
-            if steps[0] not in _ASIDE:
-                yield part, steps[0] in _IN_PLACE
-        for target in self.references.targets(schema):
-            if is_object(target):
-                yield target, True
+    size, _ = measure(references.root, 0)
+    from graphlib import CycleError, TopologicalSorter  # not needed for a schema without references
 
-    def _refuse_depth(self, levels: int) -> None:
-        if levels > self.most_levels:
-            raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
-
-    def _refuse_loops(self) -> None:
-        from graphlib import CycleError, TopologicalSorter  # not needed for a schema without references
-
-        in_place = {key: [id(part) for part, same in self._steps(each) if same] for key, each in self.reached.items()}
-        try:
-            TopologicalSorter(in_place).prepare()
-        except CycleError:
-            raise EndlessSchemaError("it applies itself to the same value without end") from None
+    try:
+        TopologicalSorter(in_place).prepare()
+    except CycleError:
+        raise EndlessSchemaError("it applies itself to the same value without end") from None
+    return size, reached
 
 
 # Inlined references ---------------------------------------------------------------------------------------------------

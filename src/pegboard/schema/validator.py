@@ -27,6 +27,7 @@ from pegboard.json import (
     surrogate_fault,
 )
 from pegboard.schema.references import (
+    MAX_LEVELS,
     MAX_PATTERNS,
     NAMED,
     NOTES,
@@ -34,22 +35,20 @@ from pegboard.schema.references import (
     PATTERN_BYTES,
     REFERENCES,
     EndlessSchemaError,
-    Expansion,
     References,
     bare,
     compiled,
+    expanded,
     matcher,
     parts_of,
     patterns_of,
     runnable,
+    schemas,
 )
 from pegboard.typing import JsonSchema
 
 MAX_CHARACTERS: Final = 512 * 1024
 """The maximum size of a schema as compact JSON text."""
-
-MAX_LEVELS: Final = 100
-"""The maximum nesting of containers in a schema as written (serde_json reads 128), and of its expanded schemas."""
 
 MAX_EXPANDED: Final = 100_000
 """The maximum number of schemas after replacing every reference by its target."""
@@ -61,13 +60,13 @@ _MOST_MESSAGE: Final = 200  # characters of an error message, and of a compared 
 _MOST_CHECKS: Final = 20_000  # keywords that jsonschema may evaluate for one message
 _MOST_CHECKED: Final = 64 * 1024  # characters of a schema that jsonschema may check for a better message
 _MOST_LINTED: Final = 2_000  # subschemas that are linted, and keywords of each
-_MOST_STEPS: Final = 20_000_000  # 200 ms of rules or pattern places, at 10 ns each
+_NO_PATTERN: Final = 'is not a "regex"'
+_MOST_STEPS: Final = 20_000_000  # about 200 ms
 _MOST_LIGHT_RULES: Final = 50  # a schema with no more has no bounds: it validates 100,000 values in time
 _MOST_LIGHT_PLACES: Final = 5  # the same for the places of its patterns
 _LIGHT_PATTERN: Final = 1024  # bytes; a compiled pattern of at most this size counts as one place
 _PLACE: Final = 72  # bytes of one place of a compiled pattern
 _BACKTRACKING: Final = 200  # places that a pattern of the second, backtracking engine counts as
-_NO_PATTERN: Final = 'is not a "regex"'
 _SLOW: Final = 60  # rules that a `multipleOf` counts as
 _CONST: Final = 20  # rules that a `const` counts as, whose value may be large
 _ONE: Final = r"(?:\\[dDwWsS\W]|\[(?:\\.|[^\[\]\\])+\]|[^\\\[\](){}|*+?^$.]|\.)"
@@ -140,10 +139,9 @@ class Validator:
 
         root = json.loads(self.schema)
         found = explained(root, value)
-        return found or (_jsonschema_messages(root, value) if found is not None else ()) or _NO_MESSAGE
-
-
-_NO_MESSAGE: Final = (((), "doesn't fit the schema"),)
+        if found is not None and not found:
+            found = _jsonschema_messages(root, value)
+        return found or (((), "doesn't fit the schema"),)
 
 
 # Cost -----------------------------------------------------------------------------------------------------------------
@@ -161,7 +159,8 @@ def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], 
 def _bounds(schema: str) -> tuple[int, int] | None:
     """The values and characters that a schema validates in time, if every rule and pattern applies to each of them.
 
-    Most schemas are light, as their text shows: 50 rules on 100,000 values are within the time.
+    Most schemas are light, as their text shows: 50 rules on 100,000 values are within the time. jsonschema-rs takes
+    about 10 ns for each value and rule, and for each character and place of a pattern.
     """
     rules = schema.count("{") + _CONST * schema.count('"const"')
     if '"enum"' in schema or '"depend' in schema:
@@ -170,10 +169,12 @@ def _bounds(schema: str) -> tuple[int, int] | None:
         return None
     if not is_object(root := json.loads(schema)):
         return None
-    expansion = Expansion(References(root), MAX_LEVELS)
-    with suppress(EndlessSchemaError):  # which is refused at registration
-        rules = expansion.size() + _SLOW * schema.count('"multipleOf"')
-    places = sum(_places(pattern) for each in expansion.reached.values() for pattern in patterns_of(each))
+    try:
+        rules, reached = expanded(References(root))
+        rules += _SLOW * schema.count('"multipleOf"')
+    except EndlessSchemaError:  # which is refused at registration
+        reached = schemas(root)
+    places = sum(_places(pattern) for each in reached for pattern in patterns_of(each))
     if rules <= _MOST_LIGHT_RULES and places <= _MOST_LIGHT_PLACES:
         return None
     return _MOST_STEPS // max(rules, 1), _MOST_STEPS // max(places, 1)
@@ -181,19 +182,18 @@ def _bounds(schema: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=256)
 def _places(pattern: str) -> int:
-    """The places (NFA states) at which a search may be at once, at 10 ns each per character; from the compiled size.
+    """The places (NFA states) at which a search may be at once, from the compiled size.
 
-    The engine's time is linear in the text *and* in the pattern: for a pattern with many places and no small automaton,
-    such as `a[ab]{300}d`, each character is tried at each place. A straight pattern, such as `^[a-z]{1,64}$`, starts
-    at `^` and only its end varies in length: it counts as one place.
+    A pattern with many places and no small automaton, such as `a[ab]{300}d`, tries each character at each place. A
+    straight one, such as `^[a-z]{1,64}$`, starts at `^` and only its end varies in length: it counts as one place.
     """
     if _STRAIGHT.fullmatch(pattern):
         return 1
     size = _LIGHT_PATTERN
-    while (found := matcher(pattern, pattern_bytes=size, linear=True)) is None and size < PATTERN_BYTES:
+    while matcher(pattern, pattern_bytes=size, linear=True) is None:
         size *= 2
-    if found is None:  # the second engine runs it, if any
-        return _BACKTRACKING
+        if size > PATTERN_BYTES:  # the second engine runs it, if any
+            return _BACKTRACKING
     return size // _PLACE if size > _LIGHT_PATTERN else 1
 
 
@@ -270,7 +270,7 @@ def _schema_fault(schema: JsonSchema | str, *, object_wanted: bool) -> str | Non
         return f"it is nested more than {MAX_LEVELS} levels deep"
     if object_wanted and not (is_object(root) and root.get("type") == "object"):
         return 'its root must be a JSON object with "type": "object"'
-    if text.count("{") + text.count("[") > MAX_LEVELS and _levels(root) > MAX_LEVELS:
+    if text.count("{") + text.count("[") > MAX_LEVELS and _is_deep(root):
         return f"it is nested more than {MAX_LEVELS} levels deep"
     return _fault_by_meaning(root, text)
 
@@ -286,7 +286,7 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
         # The meta validator alone checks neither patterns nor references, and would fetch an unknown $schema.
         if plain and jsonschema_rs.meta.is_valid(root):
             return None
-        if not plain and (fault := _fault_of_cost(root)) is not None:
+        if not plain and is_object(root) and (fault := _fault_of_cost(root)) is not None:
             return fault
         compiled(text)
     except ValueError as error:
@@ -294,29 +294,21 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
     return None
 
 
-def _fault_of_cost(root: Any) -> str | None:
-    if not is_object(root):
-        return None
+def _fault_of_cost(root: JsonSchema) -> str | None:
     references = References(root)
-    expansion = Expansion(references, MAX_LEVELS)
     try:
-        size = expansion.size()
+        size, reached = expanded(references)
     except EndlessSchemaError as error:
         return str(error)
     if size > MAX_EXPANDED:
         return f"it expands to more than {MAX_EXPANDED} schemas once its references are followed"
-    reached = list(expansion.reached.values())
     if sum(len(patterns_of(each)) for each in reached) > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
-    return _fault_of_references(references, reached)
-
-
-def _fault_of_references(references: References, reached: Sequence[JsonSchema]) -> str | None:
     used = [each[keyword] for each in reached for keyword in REFERENCES if isinstance(each.get(keyword), str)]
     for reference in used:
         if references.target(reference) is None:
             return f"its reference {reference!r} points to nothing in it; inline the target (nothing is fetched)"
-    if used and any("$id" in each for each in reached if each is not references.root):
+    if used and any("$id" in each for each in reached if each is not root):
         return 'it has both references and an inner "$id", which changes what they mean; leave the "$id" out'
     return None
 
@@ -326,13 +318,11 @@ def is_pattern(text: str) -> bool:
     return matcher(text, pattern_bytes=MOST_PATTERN_MEMORY, linear=True) is not None
 
 
-def _levels(value: Any) -> int:
-    levels, row = 0, [value]
-    while row := [
-        item for each in row for item in (each.values() if is_object(each) else each if is_array(each) else ())
-    ]:
-        levels += 1
-    return levels
+def _is_deep(value: Any) -> bool:
+    row = [value]
+    for _ in range(MAX_LEVELS + 1):
+        row = [part for each in row for part in (each.values() if is_object(each) else each if is_array(each) else ())]
+    return bool(row)
 
 
 def _reason(error: ValueError) -> str:
@@ -347,17 +337,22 @@ def _reason(error: ValueError) -> str:
 # jsonschema, on cold paths --------------------------------------------------------------------------------------------
 
 
+def _class_of_jsonschema(schema: Any) -> Any:
+    """The validator class of jsonschema for the draft of a schema."""
+    from jsonschema import Draft202012Validator, validators
+
+    return validators.validator_for(schema, default=Draft202012Validator)
+
+
 def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
     """The error that jsonschema finds in a schema, or the example on which it disagrees; else `None`.
 
     For cold paths: takes milliseconds, and 130 to import. The schema must be at most 100 levels deep.
     """
-    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
-    from jsonschema.validators import validator_for
     from referencing import Registry
 
-    cls: Any = validator_for(schema, default=Draft202012Validator)
+    cls = _class_of_jsonschema(schema)
     error: Any = cast("Any", best_match)(cls(cls.META_SCHEMA).iter_errors(schema))
     if error is not None:
         return problem(error.absolute_path, error.message[:_MOST_MESSAGE])
@@ -402,35 +397,28 @@ def lint_schema(root: JsonSchema) -> Iterator[str]:
         waiting += [((*path, *steps), part) for steps, part in parts_of(schema)]
 
 
-class _TooManyChecksError(Exception):
-    """The budget of jsonschema is exhausted."""
-
-
 def _jsonschema_messages(root: Any, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
     """Messages of jsonschema for other keywords; not for large values, nor for patterns, which `re` would run."""
     text = json_text(root)
     if not is_small(value) or '"pattern' in text or text.count('"$schema"') > 1:
         return ()
-    from jsonschema import Draft202012Validator, validators
+    from jsonschema import validators
     from referencing import Registry
 
-    left = _MOST_CHECKS
+    left = iter(range(_MOST_CHECKS))  # recursive unions would take exponential time
 
     def bounded(check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
         def check_bounded(*given: Any) -> Iterator[Any]:
-            nonlocal left
-            left -= 1
-            if left < 0:  # recursive unions would take exponential time
-                raise _TooManyChecksError
+            next(left)
             yield from check(*given) or ()
 
         return check_bounded
 
-    cls: Any = validators.validator_for(root, default=Draft202012Validator)
+    cls = _class_of_jsonschema(root)
     checks = {name: bounded(check) for name, check in cls.VALIDATORS.items()}
     validator: Any = cast("Any", validators).extend(cls, checks)(root, registry=cast("Any", Registry)())
     try:
         errors: list[Any] = list(islice(validator.iter_errors(value), MOST_PROBLEMS))
-    except Exception:  # noqa: BLE001  (a keyword that its draft doesn't define may have any value)
+    except Exception:  # noqa: BLE001  (too many checks; or a keyword that its draft doesn't define, with any value)
         return ()
     return [(list(error.absolute_path), error.message[:_MOST_MESSAGE]) for error in errors]
