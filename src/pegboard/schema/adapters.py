@@ -74,7 +74,7 @@ class SchemaWriter:
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
         """The schema of `adapter`, or a reference where it is recursive: a new object."""
-        if not adapter.name or all(each is not adapter for part in adapter.parts() for each in reach(part)):
+        if not adapter.name or not any(adapter in reach(part) for part in adapter.parts()):
             return adapter.schema(self)
         is_new = (adapter, adapter.name) not in self._names
         name = self.reserve(adapter.name, adapter)  # before those of its parts

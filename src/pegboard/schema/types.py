@@ -159,10 +159,10 @@ def object_schema(
         DefinitionError: As for `schema_of`.
     """
     writer = SchemaWriter(written=written)
-    schema: JsonSchema = {
-        "type": "object",
-        "properties": {each.name: _property(each, writer, tool) for each in properties},
-    }
+    schema: JsonSchema = {"type": "object", "properties": {}}
+    for each in properties:
+        adapter = adapter_of(each.annotation, tool=tool, path=each.name)
+        schema["properties"][each.name] = writer.write(adapter) | _notes(each.description, each.default, adapter)
     if required := [each.name for each in properties if each.default is MISSING]:
         schema["required"] = required
     schema["additionalProperties"] = (
@@ -171,11 +171,6 @@ def object_schema(
     if writer.definitions:
         schema["$defs"] = writer.definitions
     return schema
-
-
-def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
-    adapter = adapter_of(given.annotation, tool=tool, path=given.name)
-    return {**writer.write(adapter), **_notes(given.description, given.default, adapter)}
 
 
 def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
@@ -194,16 +189,12 @@ def _json_default(value: Any, adapter: TypeAdapter) -> Any:
     """
     try:
         data = to_json_data(value)
-        is_long = len(json_text(data)) > _MOST_DEFAULT
-    except (TypeError, ValueError, RecursionError):
-        return MISSING
-    if is_long:
-        return MISSING
-    if _is_plainly_of(value, adapter):
-        return data
-    try:
+        if len(json_text(data)) > _MOST_DEFAULT:
+            return MISSING
+        if _is_plainly_of(value, adapter):
+            return data
         made = strictly(adapter)(data)
-    except Exception:  # noqa: BLE001  (a type's own code, or one that is still being read)
+    except Exception:  # noqa: BLE001  (no JSON form; a type's own code, or one that is still being read)
         return MISSING
     is_plain = isinstance(value, _PLAIN) and not isinstance(value, bytes | bytearray)
     return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
@@ -291,15 +282,11 @@ def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapte
 
 @define
 class _Reader:
-    """Parser of one annotation and its parts.
-
-    Attributes:
-        whole: The annotation.
-        records: The adapters of classes, complete or being read, by the key of their annotations.
-    """
+    """Parser of one annotation (`whole`) and its parts."""
 
     tool: str
     whole: Any
+    # Of classes, complete or being read, by the key of their annotations:
     records: dict[Hashable, tuple[Any, TypeAdapter]] = field(
         factory=dict[Hashable, tuple[Any, TypeAdapter]], init=False
     )
@@ -336,8 +323,10 @@ class _Reader:
             return self._alias(annotation, annotation, path)
         if isinstance(annotation, TypeVar):
             return self.read(unbound(annotation), path)
-        if isinstance(annotation, typing.NewType):
-            return self._new_type(annotation, path)
+        if isinstance(annotation, typing.NewType):  # whose values a hook for it reads
+            adapter = self.read(annotation.__supertype__, path)
+            hook = converter().get_structure_hook(annotation) if has_hook(annotation) else None
+            return ReaderAdapter(adapter, lambda value, _: hook(value, annotation)) if hook else adapter
         return self._special(annotation, path)
 
     def _special(self, annotation: Any, path: str) -> TypeAdapter:
@@ -356,25 +345,18 @@ class _Reader:
             )
         return self.refuse(annotation, path, f"{annotation!r} has no JSON Schema")
 
-    def _new_type(self, annotation: Any, path: str) -> TypeAdapter:
-        """The adapter of the supertype, whose values a hook for the `NewType` reads."""
-        adapter = self.read(annotation.__supertype__, path)
-        if not has_hook(annotation):
-            return adapter
-        hook = converter().get_structure_hook(annotation)
-        return ReaderAdapter(adapter, lambda value, _: hook(value, annotation))
-
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         metadata = list(expand_metadata(annotation.__metadata__))
-        if annotation is not self.whole and any(is_field(each) and _names_or_fills(each) for each in metadata):
+        fields = [each for each in metadata if is_field(each)]
+        names_or_fills = any(not each.is_required() or each.alias or each.validation_alias for each in fields)
+        if names_or_fills and annotation is not self.whole:
             why = "pydantic.Field(...) can give a default or alias only to a parameter, and this is a part of a type"
             self.refuse(annotation, path, why, "Remove them from Field(...).")
         notes = notes_of(metadata)
         try:
             constraints = list(constraints_of(metadata))
-            for change in [each.json_schema_extra for each in metadata if is_field(each)]:
-                if callable(change):
-                    change(notes)
+            for change in [each.json_schema_extra for each in fields if callable(each.json_schema_extra)]:
+                change(notes)
         except Exception as error:  # noqa: BLE001  (a pattern's, or any of a function for json_schema_extra)
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
         stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
@@ -469,12 +451,11 @@ class _Reader:
         if not members:
             self.refuse(cls, path, f"{cls.__qualname__} has no members", "Add some.")
         if issubclass(cls, enum.Flag):
-            hint = "Use a list of an Enum's members."
-            self.refuse(cls, path, f"{cls.__qualname__} is a Flag, which has no JSON form", hint)
-        for member in members:
-            if not _is_scalar(member.value):
-                hint = "Give its members text or numbers as values."
-                self.refuse(cls, path, f"the value of {member} has no JSON form", hint)
+            why = f"{cls.__qualname__} is a Flag, which has no JSON form"
+            self.refuse(cls, path, why, "Use a list of an Enum's members.")
+        if odd := [member for member in members if not _is_scalar(member.value)]:
+            why = f"the value of {odd[0]} has no JSON form"
+            self.refuse(cls, path, why, "Give its members text or numbers as values.")
         return ChoiceAdapter.of(Choice(member.value, member) for member in members)
 
     def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
@@ -507,15 +488,19 @@ class _Reader:
     def _container(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         if cls is tuple:
             return self._tuple(annotation, path)
-        if cls in _LISTS:
-            return ArrayAdapter(self._item(annotation, path), cls)
-        if cls in _SETS:
-            return self._set(annotation, path)
-        return self._mapping(annotation, path) if cls in _MAPPINGS else None
+        if cls in _LISTS or cls in _SETS:
+            return self._array(cls, annotation, path)
+        return self._mapping(cls, annotation, path) if cls in _MAPPINGS else None
 
-    def _item(self, annotation: Any, path: str) -> TypeAdapter:
+    def _array(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
+        """A list or set."""
         arguments = typing.get_args(annotation)
-        return self.read(arguments[0], f"{path}[]") if arguments else ANY
+        item = self.read(arguments[0], f"{path}[]") if arguments else ANY
+        if cls in _SETS and not item.is_hashable():
+            why = "the items of a set must be hashable, and these may not be"
+            hint = "Give its item type (set[str]), use a list, or make the items tuples or frozen classes."
+            self.refuse(annotation, path, why, hint)
+        return ArrayAdapter(item, _SETS.get(cls, cls), unique=cls in _SETS)
 
     def _tuple(self, annotation: Any, path: str) -> TypeAdapter:
         arguments = typing.get_args(annotation)
@@ -528,31 +513,14 @@ class _Reader:
             self.refuse(annotation, path, why, "Use a list or a union.")
         return TupleAdapter(tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(arguments)))
 
-    def _set(self, annotation: Any, path: str) -> TypeAdapter:
-        item = self._item(annotation, path)
-        if not item.is_hashable():
-            self.refuse(
-                annotation,
-                path,
-                "the items of a set must be hashable, and these may not be",
-                "Give its item type (set[str]), use a list, or make the items tuples or frozen classes.",
-            )
-        cls = _SETS[typing.get_origin(annotation) or annotation]
-        return ArrayAdapter(item, cls, unique=True)
-
-    def _mapping(self, annotation: Any, path: str) -> TypeAdapter:
-        cls = typing.get_origin(annotation) or annotation
+    def _mapping(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         arguments = typing.get_args(annotation) or (Any, Any)
         key = TEXT if arguments[0] is Any else self.read(arguments[0], path)
         if key_schema(key, SchemaWriter()) is None:
-            self.refuse(
-                annotation,
-                path,
-                "its keys can't be written as text, as JSON requires",
-                "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path).",
-            )
-        item = self.read(arguments[1], f"{path}.*" if path else "*")
-        return MappingAdapter(key, item, cls)
+            why = "its keys can't be written as text, as JSON requires"
+            hint = "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path)."
+            self.refuse(annotation, path, why, hint)
+        return MappingAdapter(key, self.read(arguments[1], f"{path}.*" if path else "*"), cls)
 
     def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         """A pydantic model or msgspec struct, by its own schema."""
@@ -589,13 +557,9 @@ class _Reader:
             return None
         self._check_defaults(cls, ((each.key, each.default) for each in fields), path)
         if inspect.isabstract(cls):
-            hint = "Use a union of its concrete subclasses."
-            self.refuse(annotation, path, f"{cls.__qualname__} is abstract", hint)
-        adapter = RecordAdapter(
-            name=_annotation_name(annotation),
-            cls=dict if is_typed_dict(cls) else cls,
-            notes=_class_notes(cls),
-        )
+            self.refuse(annotation, path, f"{cls.__qualname__} is abstract", "Use a union of its concrete subclasses.")
+        made = dict if is_typed_dict(cls) else cls
+        adapter = RecordAdapter(_annotation_name(annotation), made, _class_notes(cls))
         self.records[key] = (annotation, adapter)
         outer, self._owner = self._owner, annotation
         bindings, docs = bindings_of(annotation), attribute_docs(cls)
@@ -625,17 +589,12 @@ class _Reader:
             self.refuse(annotation, path, f"{alias.__name__} can't be resolved: {error}", "Define it at module level.")
         adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
         adapter.inner = self.read(value, path)
-        if any(each is adapter for each in reach(adapter.inner, in_place=True)):
+        if adapter in reach(adapter.inner, in_place=True):
             self.refuse(annotation, path, f"{alias.__name__} is an alias of itself", "Remove the reference to itself.")
-        if any(each is adapter for each in reach(adapter.inner)):
+        if adapter in reach(adapter.inner):
             return adapter
         del self._aliases[key]
         return adapter.inner
-
-
-def _names_or_fills(field: Any) -> bool:
-    """Whether pydantic's `Field(...)` gives a default or another name."""
-    return not field.is_required() or field.alias is not None or field.validation_alias is not None
 
 
 def _is_read_alike(adapter: TypeAdapter) -> bool:
