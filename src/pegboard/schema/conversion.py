@@ -112,17 +112,14 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
 # JSON into Python -----------------------------------------------------------------------------------------------------
 
 
-def _number_hook(cls: type[Any]) -> StructureHook:
-    def structure_number(value: Any) -> Any:
-        try:
-            return cls(value)
-        except OverflowError:
-            raise StructureError("must be a number that fits a 64-bit float") from None
-
-    return structure_number
+def _structure_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise StructureError("must be a number that fits a 64-bit float") from None
 
 
-_NUMBERS: Final[Mapping[str, StructureHook]] = {"integer": _number_hook(int), "number": _number_hook(float)}
+_NUMBERS: Final[Mapping[str, StructureHook]] = {"integer": int, "number": _structure_float}
 
 
 def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
@@ -146,12 +143,11 @@ def _structure_text(adapter: TextAdapter) -> StructureHook:
 
 
 def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
-    if adapter.kinds() == TEXTS:
-        texts = {each.json: each.value for each in adapter.choices}
-        return same if all(type(value) is str for value in texts.values()) else texts.__getitem__
-    table = {each.key: each.value for each in adapter.choices}
     if not adapter.kinds() & NUMBERS and all(each.json is each.value for each in adapter.choices):
         return same
+    if adapter.kinds() == TEXTS:
+        return {each.json: each.value for each in adapter.choices}.__getitem__
+    table = {each.key: each.value for each in adapter.choices}
     return lambda value: table[type(value) is bool, value]
 
 
@@ -161,14 +157,11 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
         return _structure_set(adapter, hook)
     if hook is same:
         return tuple if adapter.cls is tuple else same
-    return _structure_items(hook, tuple if adapter.cls is tuple else None)
+    return _structure_items(repeat(hook), tuple if adapter.cls is tuple else None)
 
 
-def _structure_items(
-    hook: StructureHook | Sequence[StructureHook], make: Callable[[list[Any]], Any] | None = None
-) -> StructureHook:
-    """A hook for arrays, from a hook for each item, or one for each position of a tuple."""
-    hooks = repeat(hook) if callable(hook) else hook
+def _structure_items(hooks: Iterable[StructureHook], make: Callable[[list[Any]], Any] | None = None) -> StructureHook:
+    """A hook for arrays, from a hook for each position."""
 
     def structure_items(value: Any) -> Any:
         done: list[Any] = []
@@ -184,7 +177,7 @@ def _structure_items(
 
 def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     """A hook for sets; refuses items that differ as JSON and are equal in Python (`1` and `true`, `a` and `a/`)."""
-    cls, structure_items = adapter.cls, _structure_items(hook)
+    cls, structure_items = adapter.cls, _structure_items(repeat(hook))
     # Only arrays and objects can be equal as JSON and become values that aren't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
@@ -403,7 +396,7 @@ def _format_error(errors: Iterable[Any]) -> StructureError:
 
 @cache
 def _formats() -> dict[str, Callable[[str], bool]]:
-    """The JSON Schema formats of the types in `text.py`, checked by their own readers."""
+    """The JSON Schema formats of types that are written as text, checked by their own readers."""
     import datetime as dt
     import uuid
 
@@ -444,9 +437,7 @@ def as_structure_error(error: Exception, *path: str | int) -> StructureError:
 
 # Python into JSON, by class -------------------------------------------------------------------------------------------
 
-_Above: TypeAlias = tuple[int, ...]
-"""The ids of the containers around a value."""
-
+_Above: TypeAlias = tuple[int, ...]  # the ids of the containers around a value
 _Writer: TypeAlias = Callable[[Any, _Above], Any]
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 
@@ -500,7 +491,7 @@ def _inside_writer(cls: type[Any]) -> _Writer:
         return _foreign_writer(foreign)
     if (names := written_names(cls)) is not None:
         return _container_writer(lambda value: [(key, getattr(value, name)) for name, key in names])
-    if not is_container and hasattr(cls, "dtype"):
+    if hasattr(cls, "dtype") and not is_container:
         return _write_array_scalar
     if not is_container:
         what = f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an "
@@ -514,11 +505,9 @@ def _inside_writer(cls: type[Any]) -> _Writer:
 def _container_writer(
     read: Callable[[Any], Iterable[tuple[Any, Any]]], make: Callable[[Iterable[Any]], list[Any]] | None = None
 ) -> _Writer:
-    """The writer for values that contain others.
+    """The writer for values of which `read` returns the pairs of key and value, or of position and item.
 
-    Args:
-        read: Returns the pairs of key and value, or of position and item.
-        make: Makes an array of the written items; without it they become an object.
+    They become an object, or an array that `make` makes of the items.
     """
 
     def write_container(value: Any, above: _Above) -> Any:
