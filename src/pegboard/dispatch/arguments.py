@@ -489,11 +489,11 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     Returns:
         The arguments, and the changes as `"path: from -> to"`; at most 20, then the number of further ones.
     """
-    from pegboard.schema.messages import Coercion  # loaded only for invalid arguments
+    from pegboard.schema.messages import coerced as best_fit  # loaded only for invalid arguments
 
     if json_problems(arguments):
         return None
-    value, changes = Coercion.of(tool.spec.input_schema).coerced(arguments)
+    value, changes = best_fit(arguments, tool.spec.input_schema)
     if not is_object(value) or json_problems(value) or not tool.validator.accepts(value):
         return None
     more = len(changes) - MOST_PROBLEMS

@@ -17,8 +17,6 @@ MISSING: Final = object()
 """Marks a missing default."""
 
 _CONTAINERS: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
-
-
 _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> the function that is called
     ("pydantic.v1", "FieldInfo"): "pydantic.v1.Field",
     ("pydantic.v1", "ModelPrivateAttr"): "pydantic.v1.PrivateAttr",
@@ -65,20 +63,13 @@ def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
 
 @frozen
 class ClassField:
-    """One field of a class, before its type is read.
+    """One field of a class, before its type is read."""
 
-    Attributes:
-        name: The attribute.
-        key: Its key in JSON: the constructor's parameter.
-        annotation: Resolved; `Any` where it has none.
-        default: Its default; `MISSING` if it has none, or a factory other than a container's class makes it.
-    """
-
-    name: str
-    key: str
-    annotation: Any
+    name: str  # of the attribute
+    key: str  # in JSON: the constructor's parameter
+    annotation: Any  # resolved; `Any` where it has none
     required: bool
-    default: Any
+    default: Any  # `MISSING` if it has none, or a factory other than a container's class makes it
     description: str | None = None
     validator: Any = None
 
@@ -91,15 +82,16 @@ def fields_of(cls: Any) -> list[ClassField] | None:
         ValueError: A handwritten constructor takes other parameters than the fields.
     """
     if attrs.has(cls):
-        fields = list(_of_attrs(cls, resolved_hints(cls)))
+        read = _of_attrs
     elif dataclasses.is_dataclass(cls):
-        fields = list(_of_dataclass(cls, resolved_hints(cls)))
+        read = _of_dataclass
     elif is_typed_dict(cls):
         return list(_of_typed_dict(cls, resolved_hints(cls)))
     elif tuple in cls.__mro__ and hasattr(cls, "_fields"):
-        fields = list(_of_named_tuple(cls, resolved_hints(cls)))
+        read = _of_named_tuple
     else:
         return None
+    fields = list(read(cls, resolved_hints(cls)))
     _check_constructor(cls, fields)
     return fields
 
@@ -242,7 +234,17 @@ def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
     after the classes derived from them.
     """
     found: dict[Any, Binding] = {}
-    _collect(typing.get_origin(annotation) or annotation, typing.get_args(annotation), found)
+    waiting: list[tuple[Any, Sequence[Any]]] = [
+        (typing.get_origin(annotation) or annotation, typing.get_args(annotation)),
+    ]
+    while waiting:
+        cls, arguments = waiting.pop()
+        if cls in found or not isinstance(cls, type) or cls is typing.Generic:
+            continue
+        found[cls] = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
+        for base in reversed(cls.__dict__.get("__orig_bases__", cls.__bases__)):
+            given = [substituted(each, found[cls]) for each in typing.get_args(base)]
+            waiting.append((typing.get_origin(base) or base, given))
     return found
 
 
@@ -283,11 +285,3 @@ def unbound(variable: Any) -> Any:
 def is_typed_dict(cls: Any) -> bool:
     """Whether it is a `TypedDict` of `typing` or `typing_extensions`, without importing the latter."""
     return isinstance(cls, type) and dict in cls.__mro__ and hasattr(cls, "__required_keys__")
-
-
-def _collect(cls: Any, arguments: Sequence[Any], found: dict[Any, Binding]) -> None:
-    found[cls] = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
-    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        origin = typing.get_origin(base) or base
-        if isinstance(origin, type) and origin not in found and origin is not typing.Generic:
-            _collect(origin, [substituted(each, found[cls]) for each in typing.get_args(base)], found)

@@ -512,27 +512,24 @@ class _Fitted(NamedTuple):
     cost: int = 0
 
 
-@define
-class Coercion:
-    """Coercion of a value to a schema that it doesn't fit; with `only_nulls`, nulls are left out, and nothing else."""
+def coerced(value: Any, schema: JsonSchema, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """The best fit of a value, itself if nothing helps, and the changes: `"path: from -> to"` each.
 
+    With `only_nulls`, nulls are left out, and nothing else.
+    """
+    try:
+        return _Coercion(SchemaSearch(References(schema)), only_nulls).fitted(schema, value, ())[:2]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return value, ()  # a keyword that its draft doesn't define may have any value
+
+
+@define
+class _Coercion:
     search: SchemaSearch
-    only_nulls: bool = False
+    only_nulls: bool
     _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
     _alive: list[Any] = field(factory=list[Any], init=False)
     """Every intermediate value: the search caches by `id`, which must not be reused for another value."""
-
-    @classmethod
-    def of(cls, schema: JsonSchema, *, only_nulls: bool = False) -> Coercion:
-        """The coercion to a schema."""
-        return cls(SchemaSearch(References(schema)), only_nulls)
-
-    def coerced(self, value: Any) -> tuple[Any, tuple[str, ...]]:
-        """The best fit of the value, itself if nothing helps, and the changes: `"path: from -> to"` each."""
-        try:
-            return self.fitted(self.search.references.root, value, ())[:2]
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-            return value, ()  # a keyword that its draft doesn't define may have any value
 
     def fitted(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fitted:
         """The best fit of a part of the value for its own schema."""
@@ -667,4 +664,4 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     Returns:
         The arguments themselves if nothing is removed, or if they aren't JSON; else a copy.
     """
-    return arguments if json_problems(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]
+    return arguments if json_problems(arguments) else coerced(arguments, schema, only_nulls=True)[0]

@@ -42,18 +42,8 @@ def _reader(pattern: str, make: Callable[[Any, str], Any], message: str) -> Call
     return read
 
 
-def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
+def _iso_reader(pattern: str) -> Callable[[Any, str], Any]:
     return _reader(pattern, lambda cls, text: cls.fromisoformat(text.upper()), _NOT_ISO)
-
-
-read_date: Final = _read_iso(_DATE)
-"""`"2024-02-29"`; raises `ValueError` for any other text."""
-
-read_time: Final = _read_iso(_TIME)
-"""`"13:30"`, `"13:30:05.25"`, either with an offset: `"13:30Z"`, `"13:30+02:00"`; raises `ValueError`."""
-
-read_datetime: Final = _read_iso(f"{_DATE}[Tt ]{_TIME}")
-"""`"2024-02-29T13:30:05"`, with or without an offset; with `T` or a space; raises `ValueError`."""
 
 
 def read_duration(cls: type[timedelta], text: str) -> timedelta:
@@ -93,26 +83,18 @@ def write_duration(value: timedelta) -> str:
     return f"{sign}P{days}{'T' if clock else ''}{clock}" if days or clock else "PT0S"
 
 
-def write_iso(value: Any) -> str:
-    """A datetime or time by its `isoformat`."""
+def _write_iso(value: Any) -> str:
     return value.isoformat()
 
 
 @frozen
 class Notation:
-    """Text notation of a class's values.
+    """Text notation of a class's values."""
 
-    Attributes:
-        wanted: A description of the text, for errors.
-        schema: Its JSON Schema keywords, besides that it is a string.
-        read: Class and text -> value; raises `ValueError` or `ArithmeticError` for any other text.
-        write: Value -> text; raises `ValueError` for a value that can't be written.
-    """
-
-    wanted: str
-    schema: JsonSchema
-    read: Callable[[Any, str], Any]
-    write: Callable[[Any], str]
+    wanted: str  # a description of the text, for errors
+    schema: JsonSchema  # keywords, besides that it is a string
+    read: Callable[[Any, str], Any]  # class and text -> value; raises for any other text, mostly `ValueError`
+    write: Callable[[Any], str]  # raises `ValueError` for a value that can't be written
 
 
 def notation_of(cls: type[Any]) -> Notation | None:
@@ -148,7 +130,7 @@ def write_base64(value: Any) -> str:
 
 
 def _write_pattern(value: Any) -> str:
-    if not isinstance(value.pattern, str):
+    if isinstance(value.pattern, bytes):
         raise ValueError("a pattern of bytes can't be written as text")  # noqa: TRY004  (the value is wrong, not its type)
     return value.pattern
 
@@ -163,10 +145,13 @@ _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, read_base64, w
 # By name, so that none of these modules has to be imported here.
 _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
     ("datetime", "datetime"): Notation(
-        "a date and time such as 2024-02-29T13:30:00Z", {"format": "date-time"}, read_datetime, write_iso
+        "a date and time such as 2024-02-29T13:30:00Z",
+        {"format": "date-time"},
+        _iso_reader(f"{_DATE}[Tt ]{_TIME}"),
+        _write_iso,
     ),
-    ("datetime", "date"): Notation("a date such as 2024-02-29", {"format": "date"}, read_date, write_date),
-    ("datetime", "time"): Notation("a time such as 13:30:00", {"format": "time"}, read_time, write_iso),
+    ("datetime", "date"): Notation("a date such as 2024-02-29", {"format": "date"}, _iso_reader(_DATE), write_date),
+    ("datetime", "time"): Notation("a time such as 13:30:00", {"format": "time"}, _iso_reader(_TIME), _write_iso),
     ("datetime", "timedelta"): Notation(
         "a duration such as P1DT2H30M", {"format": "duration"}, read_duration, write_duration
     ),
