@@ -6,12 +6,12 @@ import asyncio
 import concurrent.futures
 import enum
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import Factory, define, field, frozen
 
 from pegboard.execution import ExecutionResponse, ExecutorCall
-from pegboard.json import strict_json
+from pegboard.json import is_object, strict_json
 from pegboard.typing import JsonObject
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import ProtocolError, Reply, error_to_json
@@ -228,10 +228,10 @@ class Session:
         elif "question" in message:
             self._handle_question(message)
         elif "event" in message:
-            if not isinstance(message["event"], dict):
+            if not is_object(event := message["event"]):
                 raise ProtocolError("it sent an event that is not an object")
             if self.call.is_watched:
-                self.call.emit(cast("JsonObject", message["event"]))
+                self.call.emit(event)
         elif "stale" in message:
             self._end(Ended(Ending.STALE, reason=f"{message['stale']}"))
         elif "imported" in message:
@@ -253,7 +253,7 @@ class Session:
 
     def _handle_question(self, message: JsonObject) -> None:
         number, name, arguments = message["question"], message.get("name"), message.get("arguments")
-        if type(number) is not int or not isinstance(name, str) or not isinstance(arguments, dict):
+        if type(number) is not int or not isinstance(name, str) or not is_object(arguments):
             raise ProtocolError("it sent an invalid question")
         if len(self._answers) >= MOST_WAITING:
             self._reply(Reply(number, error=error_to_json(LookupError("too many questions at once"))))
@@ -261,7 +261,7 @@ class Session:
         asks_user = name in _USER_QUESTIONS
         if asks_user:
             self._pause_timer()
-        task = self.loop.create_task(self._answer(number, name, cast("JsonObject", arguments)))
+        task = self.loop.create_task(self._answer(number, name, arguments))
         self._answers.add(task)
         task.add_done_callback(partial(self._forget, asks_user))
 
@@ -295,6 +295,6 @@ def _decoded(body: bytes) -> JsonObject:
         ProtocolError: It is not an object.
     """
     message: Any = strict_json(body)
-    if not isinstance(message, dict):
+    if not is_object(message):
         raise ProtocolError("it sent a message that is not an object")
-    return cast("JsonObject", message)
+    return message

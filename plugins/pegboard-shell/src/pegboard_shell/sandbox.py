@@ -46,27 +46,22 @@ class Sandbox:
         level: What commands in it may change.
         network: Whether they have access to the network.
         program: The path of bubblewrap; `None`: searched in the system's own folders.
+        is_known: Whether it was detected already.
     """
 
     level: Level
     network: bool = False
     program: str | None = None
+    is_known: bool = field(default=False, init=False)
     _lack: str | None = field(default=None, init=False)
-    _is_known: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it was detected already."""
-        return self._is_known
 
     @property
     def lack(self) -> str | None:
         """Why commands run without it, in a few words; `None` if they run in it. Blocks at its first use."""
         with self._lock:
-            if not self._is_known:
-                self._lack = self._missing()
-                self._is_known = True
+            if not self.is_known:
+                self._lack, self.is_known = self._missing(), True
             return self._lack
 
     def wrap(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:

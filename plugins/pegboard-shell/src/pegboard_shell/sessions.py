@@ -121,21 +121,6 @@ class Sessions:
         session.used = time.monotonic()
         return session
 
-    def is_in_sandbox(self, key: str) -> bool:
-        """Whether there is such a session, and it runs in a sandbox."""
-        session = self.running.get(key)
-        return session is not None and session.in_sandbox
-
-    def shown(self, key: str) -> str:
-        """The command of a session, as shown to the user; `""` if there is none."""
-        session = self.running.get(key)
-        return "" if session is None else session.shown
-
-    def begun(self, key: str) -> str:
-        """The incomplete last line of a session's input; `""` if there is none."""
-        session = self.running.get(key)
-        return "" if session is None else session.unended
-
     def remove(self, session: Session) -> None:
         """Removes a session whose end was reported."""
         with self._lock:

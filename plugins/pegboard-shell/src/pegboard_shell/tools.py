@@ -225,7 +225,8 @@ class ShellTools:
 
     def wants_input_approved(self, arguments: Mapping[str, Any]) -> bool:
         """Whether an input needs confirmation: if its command runs without a sandbox."""
-        return not self.sessions.is_in_sandbox(str(arguments.get("session")))
+        session = self._session_of(arguments)
+        return session is None or not session.in_sandbox
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview:
         """The command, its folder and its sandbox."""
@@ -239,15 +240,18 @@ class ShellTools:
 
     def input_values(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
         """The input for rules, after the incomplete line of earlier ones, as a word may come in pieces."""
-        begun = self.sessions.begun(str(arguments.get("session")))
-        return {"text": f"{begun}{arguments.get('text')}"} if begun else {}
+        session = self._session_of(arguments)
+        return {"text": f"{session.unended}{arguments.get('text')}"} if session and session.unended else {}
 
     def preview_input(self, arguments: Mapping[str, Any]) -> Preview:
         """The input, and the command that it is for."""
-        key = str(arguments.get("session"))
-        begun, shown = self.sessions.begun(key), self.sessions.shown(key)
+        session = self._session_of(arguments)
+        begun, shown = ("", "") if session is None else (session.unended, session.shown)
         where = f" after {begun[-200:]!r}" if begun else ""
         return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
+
+    def _session_of(self, arguments: Mapping[str, Any]) -> Session | None:
+        return self.sessions.running.get(str(arguments.get("session")))
 
     async def hide_unsandboxed(self, request: ModelRequest) -> ModelRequest | None:
         """The request without `shell_unsandboxed` if there is no sandbox."""
