@@ -197,8 +197,7 @@ _CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d]
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _FIRST_OF_TEXT: Final = re.compile(rb"(?!\s*%PDF-)[\t-\r\x1b -~]*")
-_FIRST: Final = 64
-"""Bytes of which some aren't printable ASCII in any medium but a PDF."""
+_FIRST: Final = 64  # bytes of which some aren't printable ASCII in any medium but a PDF
 
 
 def plain_type(mime_type: str) -> str:
@@ -261,12 +260,9 @@ def _as_content(value: Any) -> tuple[Content, ...]:
 def _one_content(value: Any) -> Content:
     if isinstance(value, str):
         return TextContent(value)
-    if not isinstance(value, CONTENT_TYPES):
-        raise TypeError(f"content must be text or one of pegboard's content types, not {type(value).__name__}")
-    return value
-
-
-_MOST_UNSAYABLE: Final = 1_000
+    if isinstance(value, CONTENT_TYPES):
+        return value
+    raise TypeError(f"content must be text or one of pegboard's content types, not {type(value).__name__}")
 
 
 def json_or_text(value: Any) -> Any:
@@ -281,7 +277,7 @@ def json_or_text(value: Any) -> Any:
 
 def _text_of(value: object) -> str:
     try:
-        return value if type(value) is str else repr(value)[:_MOST_UNSAYABLE]
+        return value if type(value) is str else repr(value)[:1_000]
     except Exception:  # noqa: BLE001  (likewise)
         return f"<{type(value).__name__}>"
 

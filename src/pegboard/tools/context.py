@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
-_making: Final = threading.Lock()
-"""Held while a context creates an attribute lazily: a tool may use several threads."""
+_making: Final = threading.Lock()  # held while a context creates an attribute lazily: a tool may use several threads
 
 
 @frozen(kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import json
 import re
@@ -319,8 +318,9 @@ class Tool:
             if loaded:
                 return loaded[0]
             if isinstance(load, str):
-                module, _, name = load.partition(":")
-                function = getattr(await run_in_thread(importlib.import_module, module), name)
+                from pkgutil import resolve_name  # needed for such tools only
+
+                function = await run_in_thread(resolve_name, load)
             else:
                 given = load() if CallableKind.of(load) is CallableKind.ASYNC else await run_in_thread(load)
                 function = await maybe_await(given)
@@ -379,14 +379,9 @@ class Tool:
             options: As `@tool` takes them.
         """
         given = checked_options(options, tool=name)
-        facts: dict[str, Any] = {
-            "name": name,
-            "kind": "provider",
-            "provider_id": provider_id,
-            "provider_arguments": dict(arguments or {}),
-            "input_schema": checked_schema(input_schema or {"type": "object"}, name, "input_schema"),
-        }
-        return _raw_tool(facts, handler, given)
+        schema = checked_schema(input_schema or {"type": "object"}, name, "input_schema")
+        facts = {"provider_id": provider_id, "provider_arguments": dict(arguments or {}), "input_schema": schema}
+        return _raw_tool({"name": name, "kind": "provider", **facts}, handler, given)
 
     @classmethod
     def processor(cls, name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
@@ -489,20 +484,14 @@ def made_tool(
     made = Tool(spec, handler, **attributes)
     if "examples" not in options:
         return made
-    return made.with_spec(examples=_checked_examples(made, options["examples"]))
-
-
-def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
-    """The examples, each validated and structured as a call's arguments, but without the tool's own check."""
-    unchecked = made.evolve(checks=None)
-    checked = tuple(examples)
-    for index, example in enumerate(checked):
+    unchecked, examples = made.evolve(checks=None), tuple(options["examples"])  # without the tool's own check
+    for index, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise DefinitionError(f"example {index} isn't a mapping of arguments: {example!r:.100}.", tool=made.name)
         if problems := unchecked.check(example):  # pyright: ignore[reportUnknownArgumentType]
             hint = "Correct the example or the types."
             raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}.", tool=made.name, hint=hint)
-    return checked
+    return made.with_spec(examples=examples)
 
 
 def _name_of(function: Any) -> str:
@@ -614,13 +603,8 @@ def _run_by(
     options: Mapping[str, Any],
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
-    handler = Handler(
-        function,
-        make_binder,
-        flavour,
-        injects=signature.injects,
-        takes_context=any(each.is_hidden for each in signature.parameters),
-    )
+    hidden = any(each.is_hidden for each in signature.parameters)
+    handler = Handler(function, make_binder, flavour, injects=signature.injects, takes_context=hidden)
     return made_tool(facts, options, handler, returned)
 
 
