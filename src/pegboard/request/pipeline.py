@@ -105,8 +105,6 @@ class Processor:
     """One named step of a pipeline.
 
     Attributes:
-        name: Its name.
-        function: The function that it calls.
         owner: The plugin or host that added it. A plugin's failing step is skipped; the host's errors are raised.
         built_in: Whether it comes with pegboard.
         registered: Whether a plugin or `registry.add` has registered it; it is removed along with that.
@@ -126,11 +124,7 @@ class Processor:
 
     @classmethod
     def of(cls, name: str, thing: _ProcessorFunction | Position, owner: Origin) -> Processor:
-        """A processor that is registered with the registry.
-
-        Raises:
-            RegistrationError: The function has an unknown parameter, or can't be called.
-        """
+        """A processor that is registered with the registry."""
         if isinstance(thing, Position):
             return cls(name, thing.function, owner, registered=True, position=thing)
         return cls(name, thing, owner, registered=True)
@@ -141,11 +135,7 @@ class Processor:
         return next(iter(docstring_of(self.function).description.splitlines()), "")
 
     async def ask(self, request: Any, context: Any, runner: Runner) -> Any:
-        """Calls it; a built-in one limits the third-party code that it calls by itself.
-
-        Raises:
-            BaseException: As `Runner.ask`.
-        """
+        """Calls it; a built-in one limits the third-party code that it calls by itself. Raises as `Runner.ask`."""
         arguments = (request, context, runner, runner.services)
         return await (
             maybe_await(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments)

@@ -230,10 +230,7 @@ class ServiceContainer:
     async def use(self, provided: _Provided, context: _Context, *, now: bool = False) -> Any:
         """The service, opened once by its first user; concurrent users wait for it.
 
-        Args:
-            provided: The service's entry.
-            context: For its factory.
-            now: Whether to do without an event loop, so that the coroutine ends at its first step.
+        `now`: do without an event loop, so that the coroutine ends at its first step.
 
         Raises:
             MissingServiceError: Its factory needs itself, the call is over, or it has to be awaited despite `now`.
@@ -415,7 +412,7 @@ class Services:
         return values if isinstance(values, Services) else cls(values)
 
     def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
-        """Provides a value or a factory for a type; replaces an earlier one.
+        """Provides a value or a factory for a type; replaces an earlier one; returns the entry, for `withdraw`.
 
         Args:
             kind: A class or protocol, perhaps with type arguments.
@@ -423,9 +420,6 @@ class Services:
                 closes it, or one that returns a context manager. It gets the call's `ToolContext` if it has a required
                 parameter, or one called `context`. An instance of the type, or anything not callable, is a value.
             scope: The lifetime of a factory's instances: `"call"`, by default, or `"registry"`.
-
-        Returns:
-            The entry, for `withdraw`.
 
         Raises:
             TypeError: `kind` isn't a type, `scope` is unknown, or the factory requires other parameters.

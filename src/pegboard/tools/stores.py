@@ -153,9 +153,6 @@ class CallArtifacts:
     """Artifacts for one call: those of its conversation, and its user's (`user:...`).
 
     From a plain function: `context.wait(context.artifacts.save("a.txt", "..."))`.
-
-    Attributes:
-        context: Of the call.
     """
 
     context: _Context
@@ -317,9 +314,6 @@ class CallMemory:
     """Memory for one call: that of the call's user.
 
     From a plain function: `context.wait(context.memory.search("..."))`.
-
-    Attributes:
-        context: Of the call.
     """
 
     context: _Context

@@ -455,13 +455,9 @@ def check_schemas(tool: Tool, *, foreign: bool) -> None:
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """Makes a tool from derived attributes and the options, which override them.
+    """Makes a tool from derived attributes of its spec, with its name, and the checked options, which override them.
 
-    Args:
-        facts: Attributes of the spec, including `name`.
-        options: Checked.
-        handler: With its function, flavour, binder and services.
-        returns: The type of the result.
+    `returns` is the type of the handler's result.
     """
     name: str = facts["name"]
     if "output_schema" in options:

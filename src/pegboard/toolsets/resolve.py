@@ -79,12 +79,7 @@ def settled_names(
 
     A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
     toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
-    held back: load order never decides.
-
-    Args:
-        static: Sorted by name, each name once.
-        offers: Those of the toolsets, in the toolsets' order.
-        contested: Names that are held back from several plugins, and that no plugin's toolset gets either.
+    held back: load order never decides. No plugin's toolset gets a `contested` name, which several plugins bring.
     """
     if not offers:
         return _Trace(static), ()
@@ -184,8 +179,6 @@ class _Trace:
     Attributes:
         tools: Those considered, each name once: sorted, followed by those added later.
         dropped: The others: those that toolsets have but don't offer now, and those held back.
-        passes: The steps, in order.
-        context: The context of the resolution.
         added: For tools added later, how many steps had been made before: name -> number.
     """
 

@@ -137,9 +137,7 @@ async def _close(thing: object, method: str = "close") -> None:
 async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
     """Closes all of them, one after the other, each within 10 s; returns the failures.
 
-    Args:
-        things: They may be plugins'.
-        method: The name of the method that closes one, if it has it: plain or async; a plain one runs in a thread.
+    The method of this name closes one, if it has it: plain or async; a plain one runs in a thread.
     """
     from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 
@@ -442,11 +440,7 @@ class WrapperToolset:
     """Wrapper of any toolset, under the same name; closing it closes the inner one.
 
     The inner one's tools are checked and have their handlers, so that a wrapper that changes a tool changes what is
-    listed and what is called together.
-
-    Args:
-        inner: Any toolset.
-        transform: Transforms its offers; `None` leaves them as they are.
+    listed and what is called together. Without a transform its offers stay as they are.
     """
 
     def __init__(self, inner: Toolset, transform: Transform | None = None) -> None:
@@ -549,10 +543,6 @@ class OwnedToolset(WrapperToolset):
     """Wrapper of a registered toolset: its tools get its name and its origin, in place of their own.
 
     Only tools of the host's toolsets may keep a plugin's origin. Untrusted tools stay so under any origin.
-
-    Args:
-        inner: Any toolset.
-        origin: Where it comes from.
     """
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:

@@ -160,13 +160,9 @@ def read_resumed(options: TurnOptions) -> TurnOutcome | None:
 
 @define(eq=False)
 class Inbox:
-    """Queue of messages for the next request.
+    """Queue of messages for the next request."""
 
-    Attributes:
-        steering: Returns new messages of the user; `None`: there are only those that were put in.
-    """
-
-    steering: Steering | None = None
+    steering: Steering | None = None  # returns new messages of the user
     messages: list[Message] = field(factory=list[Message], init=False)
 
     def put(self, given: object, source: str) -> None:
@@ -199,8 +195,6 @@ class TurnOutput:
         tool: Offered along with the others; the turn ends once it was called with valid arguments. With a response
             format, the answer's text is its arguments instead.
         by_format: Whether the response format is used.
-        given: The outputs received so far.
-        misses: The number of answers without a valid output.
     """
 
     kind: Any
@@ -208,7 +202,7 @@ class TurnOutput:
     by_format: bool = field(default=False, init=False)
     _take: Callable[..., Awaitable[str]] = field(init=False)
     given: list[Any] = field(factory=list[Any], init=False)
-    misses: int = field(default=0, init=False)
+    misses: int = field(default=0, init=False)  # answers without a valid output
 
     def __attrs_post_init__(self) -> None:
         async def final_result(result: Any) -> str:
