@@ -7,11 +7,25 @@ import pickle
 from pathlib import Path
 from types import MappingProxyType
 
+import attrs
 import pytest
 from hypothesis import given, strategies as st
 
 import pegboard.dispatch
-from pegboard.dispatch.state import plain, read_only
+from pegboard import ReadonlyContext
+from pegboard.dispatch.approve import Asking
+from pegboard.dispatch.state import (
+    BatchPosition,
+    CallbackState,
+    CallState,
+    Ending,
+    Running,
+    Runtime,
+    Settings,
+    Snapshot,
+    plain,
+    read_only,
+)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -110,10 +124,16 @@ def test_a_tuple_is_an_array_and_anything_else_stays_what_it_is():
 
 # Writers --------------------------------------------------------------------------------------------------------------
 
-STATES = ("state", "outer", "inner", "early", "earlier", "later")
+STATES = ("state", "outer", "inner", "early", "earlier", "later", "call")
 """What variables of a call's state are called."""
 
 A_COPY = "background.py"  # it fills in a new state, for the result that follows
+
+RECORDS = {"asking": {"approve.py", "pending.py"}, "running": {"running.py"}, "record": {"callbacks.py"}}
+"""What variables of a stage's record are called, and the files that write it: one, and its base class."""
+
+
+CLASSES = {"asking": Asking, "running": Running, "record": CallbackState}
 
 
 def writers(names):
@@ -134,5 +154,22 @@ def test_each_attribute_of_a_call_is_written_by_one_file():
     assert {name: files for name, files in several.items() if len(files) > 1} == {}
 
 
-def test_what_a_call_asks_is_written_by_its_own_file_only():
-    assert {file for files in writers(("asking",)).values() for file in files} <= {"approve.py", "pending.py"}
+@pytest.mark.parametrize("record", RECORDS)
+def test_the_record_of_a_stage_is_written_by_its_own_file_only(record):
+    written = writers((record, f"{record}_of(state)"))
+    assert {file for files in written.values() for file in files} <= RECORDS[record]
+    assert written.keys() <= {each.name for each in attrs.fields(CLASSES[record])}
+
+
+@pytest.mark.parametrize("record", [BatchPosition, Ending])
+def test_other_records_are_never_changed(record):
+    names = ("position", "ending")
+    assert not {field.name for field in attrs.fields(record)} & writers(names).keys()
+
+
+def test_a_call_has_no_other_attributes():
+    state = CallState("a", {}, "1", ReadonlyContext(), Snapshot(Runtime(), print), Settings())
+    with pytest.raises(AttributeError):
+        state.other = 1
+    assert [name for name in CallState.__slots__ if not name.startswith("_") and not hasattr(state, name)] == []
+    assert (state.asking, state.running, state.callbacks) == (None, None, None)

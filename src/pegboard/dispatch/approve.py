@@ -9,8 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, cast
 
@@ -34,10 +33,10 @@ from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.running import paused_deadlines
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.errors import log_failure
 from pegboard.json import digest_of, json_problems, json_text
-from pegboard.timeout import Deadline, running_task
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
 
@@ -74,47 +73,6 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Continue without it, or tell the user what you need."
     return RefusedError("denied", text, detail=detail)
-
-
-def deadline_of(state: CallState) -> Deadline:
-    """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
-    if state.deadline is None:
-        grace, watchdog = state.settings.limits.grace, state.runtime.watchdog
-        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.made_context)
-    return state.deadline
-
-
-def runs_in_thread(state: CallState) -> bool:
-    """Whether the call's tool runs in a thread, which has a portal to the loop."""
-    made = state.made_context
-    return made is not None and made.internals.portal is not None
-
-
-def new_deadline(state: CallState, name: str, seconds: float | None, grace: float) -> Deadline:
-    """A deadline of a call that runs elsewhere, under no watchdog; it replaces that of an earlier attempt."""
-    state.deadline = Deadline(running_task(), seconds, grace, None, name, state.context)
-    return state.deadline
-
-
-@contextmanager
-def paused_deadlines(state: CallState) -> Generator[None]:
-    """Context that pauses the time limits of a call, its callback and its enclosing calls.
-
-    Those in another event loop, such as one that a tool runs in its thread, go on.
-    """
-    loop, paused, call = asyncio.get_running_loop(), list[Deadline](), state
-    while call is not None:
-        if call.since is not None and not runs_in_thread(call):
-            deadline_of(call)  # in its first step it has none yet
-        paused += [each for each in (call.deadline, call.callback) if each and each.task.get_loop() is loop]
-        call = call.around
-    for deadline in paused:
-        deadline.pause()
-    try:
-        yield
-    finally:
-        for deadline in paused:
-            deadline.resume()
 
 
 _MADE_ID: Final = re.compile(r"call_\d+")
@@ -337,8 +295,8 @@ class Asking(Asked):
                 comes later.
         """
         state, settings, runtime = self.state, self.state.settings, self.state.runtime
-        if state.held is not None:
-            await state.held.wait()
+        if (hold_until := state.position.hold_until) is not None:
+            await hold_until.wait()
         own = settings.approver
         approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
         before = self.grants(), settings.current.permissions
@@ -410,7 +368,14 @@ class Asking(Asked):
         message = None if (context.message or "").startswith(BATCH) else context.message
         if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
             return ""
-        place = [context.user, context.session, context.invocation, message, state.id or state.index, request.digest]
+        place = [
+            context.user,
+            context.session,
+            context.invocation,
+            message,
+            state.id or state.position.index,
+            request.digest,
+        ]
         asked = [request.subject, request.permission, list(request.patterns), request.hint]
         return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
 

@@ -123,9 +123,9 @@ async def _seen(state: CallState, result: ToolResult) -> _Seen:
         return result, None
     context = attrs.evolve(state.context, cancelled=False, deadline=None)
     later = CallState.of(state.call, context, state.snapshot, state.settings)
-    later.tool, later.arguments, later.index = state.tool, state.arguments, state.index
+    later.tool, later.arguments, later.position = state.tool, state.arguments, state.position
     await finish(later, result)
-    return later.result or result, later.fatal
+    return later.result or result, later.ending.fatal
 
 
 def _seen_now(state: CallState, result: ToolResult) -> _Seen:
@@ -342,7 +342,12 @@ class Operations:
         if self.emit is not None:
             now = time.time()
             event = ended(result)(
-                operation.call_id, operation.tool, now, state.index, result=result, seconds=now - operation.started
+                operation.call_id,
+                operation.tool,
+                now,
+                state.position.index,
+                result=result,
+                seconds=now - operation.started,
             )
             try:
                 self.emit(event)

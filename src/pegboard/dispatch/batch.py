@@ -19,7 +19,7 @@ from pegboard.dispatch.callbacks import Chain
 from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
-from pegboard.dispatch.run import may_still_run, overtaking_error, still_running_note
+from pegboard.dispatch.running import overtaking_error, still_running_note
 from pegboard.dispatch.stages import conclude, enclosing_call, finish, is_too_deep, run_call
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
@@ -154,7 +154,7 @@ class Batch:
 
     Attributes:
         states: The calls, in order.
-        further: Creates the state of a call that is added to a scheduler.
+        further: Creates the state of a call that is added to a scheduler, and may ask the user once an event is set.
         sequential: Whether each call waits for the previous one.
         steering: Asked between calls whether the user has spoken, or `None`.
         on_steering: How the batch is interrupted then.
@@ -168,7 +168,7 @@ class Batch:
     """
 
     states: Sequence[CallState]
-    further: Callable[[ToolCall, BatchScheduler], CallState]
+    further: Callable[[ToolCall, BatchScheduler, asyncio.Event | None], CallState]
     sequential: bool = False
     steering: _Steering | None = None
     on_steering: Interruption = "skip"
@@ -224,7 +224,7 @@ class Batch:
         """Instead of `run`, takes the results that the host gives its own calls, by id; callbacks see each."""
         for state in self.states:
             await deliver(state, find(state.name), values[state.call.id])
-            self._fatal = self._fatal or state.fatal
+            self._fatal = self._fatal or state.ending.fatal
         self._has_run, self.outcome = True, self._result(self.states)
         return self.outcome
 
@@ -250,8 +250,7 @@ class Batch:
                 return
             if self._scheduler is None:
                 self._scheduler, self._is_complete = BatchScheduler(), asyncio.Event()
-            state = self.further(call, self._scheduler)
-            state.held = self._is_complete
+            state = self.further(call, self._scheduler, self._is_complete)
             self.early[state] = call
             self._announce([state])
             self._start(state)
@@ -284,7 +283,7 @@ class Batch:
         for call, early in self._matched(calls):
             if early is not None:
                 early.replace(attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata))
-            states.append(early or self.further(call, self._scheduler))
+            states.append(early or self.further(call, self._scheduler, None))
         self.states = states
 
     def _matched(self, calls: Iterable[ToolCall]) -> list[tuple[ToolCall, CallState | None]]:
@@ -328,7 +327,7 @@ class Batch:
             self._steering_task.cancel()
         for state, task in list(self._tasks.items()):
             # A task cancelled before its first step would never run `_run_one`, which otherwise sees `_stopped`.
-            if state in self._started and state.result is None and (how == "abort" or state.since is None):
+            if state in self._started and state.result is None and (how == "abort" or state.started_at is None):
                 task.cancel()
 
     def _start(self, state: CallState) -> asyncio.Task[None]:
@@ -386,7 +385,7 @@ class Batch:
             error = self._interrupted(state)
         elif state in self.refused:
             error = self.refused[state]
-        elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
+        elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.position.index]):
             error = overtaking_error(state)
         else:
             return await run_call(state)
@@ -394,30 +393,31 @@ class Batch:
 
     def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")
-        if state.since is None:
+        if state.started_at is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
-        seconds = time.monotonic() - state.since
-        note = f" {still_running_note(state)}" if may_still_run(state) else ""
-        return CallError("aborted", f"{state.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
+        seconds = time.monotonic() - state.started_at
+        note, text = still_running_note(state), f"{state.call.name} was aborted after {seconds:.1f} s ({reason})."
+        return CallError("aborted", text if note is None else f"{text} {note}")
 
     def _settle(self, state: CallState) -> None:
         """Records the end of a call, and applies its consequences to the batch; once."""
         if state in self._settled:
             return
         self._settled.add(state)
-        if state.scheduler is not None:
+        position, ending = state.position, state.ending
+        if position.scheduler is not None:
             if state.pending is not None:
-                state.scheduler.suspend(state.index)
-            state.scheduler.passed(state.index)
+                position.scheduler.suspend(position.index)
+            position.scheduler.passed(position.index)
         if state.result is None:
             conclude(state, failure_result(state, state.error or self._interrupted(state)))
         if state.settings.emit is not None:
             emit_end(state)
-        if state.fatal is not None:
-            self._fatal = self._fatal or state.fatal
+        if ending.fatal is not None:
+            self._fatal = self._fatal or ending.fatal
             self.interrupt("fatal", "skip")
-        elif state.ends is not None:
-            self.interrupt(state.ends, "skip")
+        elif ending.reason is not None:
+            self.interrupt(ending.reason, "skip")
 
     def _start_steering(self) -> None:
         """Starts asking whether the user has spoken, unless that is in progress."""
@@ -478,7 +478,10 @@ class Batch:
             tuple(
                 attrs.evolve(state.call, arguments=plain(state.arguments))
                 for state in states
-                if state.for_host and state.result is not None and state.result.kind == "not_executed"
+                if state.running is not None
+                and state.running.runs_on_host
+                and state.result is not None
+                and state.result.kind == "not_executed"
             ),
         )
 

@@ -13,7 +13,7 @@ from attrs import converters, define, field, frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
-from pegboard.dispatch.state import CallState, Runtime, plain, read_only
+from pegboard.dispatch.state import CallbackState, CallState, Runtime, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
@@ -97,10 +97,17 @@ def arguments_of(state: CallState) -> Mapping[str, Any]:
 
     A copy for each of two callbacks would take a seventh of the call.
     """
-    made = state.shown
-    if made is None or made[0] is not state.arguments:
-        made = state.shown = state.arguments, read_only(state.arguments)
-    return made[1]
+    record = _record_of(state)
+    if record.arguments is not state.arguments:
+        record.arguments, record.view = state.arguments, read_only(state.arguments)
+    return record.view
+
+
+def _record_of(state: CallState) -> CallbackState:
+    record = state.callbacks
+    if record is None:
+        record = state.callbacks = CallbackState()
+    return record
 
 
 @frozen(eq=False)
@@ -186,11 +193,11 @@ class Chain:
         is_from_inside: Callable[[BaseException], bool] = lambda _: False,
     ) -> Any:
         """Calls a callback within its time limit, which is paused while it asks the user."""
-        state = self.state
-        around = None if state is None else state.callback
+        record = None if self.state is None else _record_of(self.state)
+        enclosing = None if record is None else record.deadline
         try:
-            if state is not None:
-                state.callback = deadline
+            if record is not None:
+                record.deadline = deadline
             return await within(deadline, _call(link, self.runtime.threads, *facts))
         except LimitExpiredError:
             late = TimeoutError(f"gave no answer within {self.limits.callback_timeout:g} s")
@@ -202,8 +209,8 @@ class Chain:
                 raise
             raise failure from error
         finally:
-            if state is not None:
-                state.callback = around
+            if record is not None:
+                record.deadline = enclosing
 
 
 def _title_of(link: Callback) -> str:
@@ -335,7 +342,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
         if isinstance(answer, ToolResult):
             return await hold_to_limits(state, answer), ()
         if isinstance(answer, Abort):
-            state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
+            state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
             return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason)), ()
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
@@ -384,7 +391,7 @@ async def after(state: CallState) -> ToolResult | None:
 async def _apply(state: CallState, answer: object, link: Callback) -> ToolResult | None:
     """The result by which an answer replaces the present one; `None` if it ends the turn."""
     if isinstance(answer, Abort):
-        state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
+        state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
         return None
     if isinstance(answer, ToolResult):
         return await hold_to_limits(state, answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,12 +16,11 @@ from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, Resumption
 from pegboard.dispatch.approve import resume
 from pegboard.dispatch.background import Operations
-from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
-from pegboard.dispatch.state import BATCH, CallState, CurrentPermissions, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import BATCH, BatchPosition, CallState, CurrentPermissions, Runtime, Settings, Snapshot
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.batch import BatchOptions
+    from pegboard.dispatch.batch import Batch, BatchOptions
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -153,15 +153,20 @@ class Dispatcher:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """A batch of the calls of one answer."""
+        from pegboard.dispatch.batch import Batch, check_options  # loaded with the first batch
+
         check_options(options)
         settings = _with_options(settings, options)
         own: dict[str, Any] = {} if context.values is not None else {"values": {}}
         if context.message is None:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
         context = attrs.evolve(context, **own) if own else context
-        states = [state_of(call, context, snapshot, settings, index) for index, call in enumerate(calls)]
-        if not options.get("sequential"):
-            _schedule_all(states)
+        calls = tuple(calls)
+        scheduler = None if options.get("sequential") else _scheduler_for(calls, snapshot.find)
+        states = [
+            state_of(call, context, snapshot, settings, BatchPosition(index, scheduler))
+            for index, call in enumerate(calls)
+        ]
         return Batch(
             states,
             partial(_added_state, context, snapshot, settings),
@@ -241,33 +246,39 @@ def _with_options(settings: Settings, options: BatchOptions) -> Settings:
     return attrs.evolve(settings, **changes) if changes else settings
 
 
-def _schedule_all(states: Sequence[CallState]) -> None:
-    """Gives the calls a scheduler, to acquire their locks in call order, unless all are shared."""
-    if all(_mode_of(state) == "shared" for state in states):
-        return
-    scheduler = BatchScheduler(len(states))
-    for state in states:
-        _schedule(state, scheduler)
+def _scheduler_for(calls: Sequence[ToolCall], find: Callable[[str], Tool]) -> BatchScheduler | None:
+    """A scheduler, by which the calls acquire their locks in call order; `None` if all are shared."""
+    modes = [_mode_of(call, find) for call in calls]
+    if all(mode == "shared" for mode in modes):
+        return None
+    scheduler = BatchScheduler(len(modes))
+    for index, mode in enumerate(modes):
+        _set_request(scheduler, index, mode)
+    return scheduler
 
 
-def _schedule(state: CallState, scheduler: BatchScheduler) -> None:
-    state.scheduler, mode = scheduler, _mode_of(state)
+def _set_request(scheduler: BatchScheduler, index: int, mode: str | None) -> None:
     if mode in ("shared", "exclusive"):  # the lock of a key or path depends on the arguments
-        scheduler.set_request(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+        scheduler.set_request(index, SHARED if mode == "shared" else EXCLUSIVE)
 
 
-def _added_state(
-    context: ReadonlyContext, snapshot: Snapshot, settings: Settings, call: ToolCall, scheduler: BatchScheduler
+def _added_state(  # noqa: PLR0913, PLR0917  as `state_of`
+    context: ReadonlyContext,
+    snapshot: Snapshot,
+    settings: Settings,
+    call: ToolCall,
+    scheduler: BatchScheduler,
+    hold_until: asyncio.Event | None,
 ) -> CallState:
     """The state of a call that is added to a batch."""
-    state = state_of(call, context, snapshot, settings, scheduler.add())
-    _schedule(state, scheduler)
-    return state
+    index = scheduler.add()
+    _set_request(scheduler, index, _mode_of(call, snapshot.find))
+    return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
 
 
-def _mode_of(state: CallState) -> str | None:
+def _mode_of(call: ToolCall, find: Callable[[str], Tool]) -> str | None:
     """The tool's concurrency mode; `None` if there is no such tool, as its name may still be repaired."""
     try:
-        return state.snapshot.find(state.call.name).spec.concurrency.mode
+        return find(call.name).spec.concurrency.mode
     except (CallError, TypeError):
         return None

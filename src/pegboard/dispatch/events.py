@@ -229,7 +229,7 @@ def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits an event, if there is a listener."""
     sink = state.settings.emit
     if sink is not None:
-        sink(kind(state.call.id, state.call.name, time.time(), state.index, **facts))
+        sink(kind(state.call.id, state.call.name, time.time(), state.position.index, **facts))
 
 
 def emit_pending(state: CallState) -> None:
@@ -239,14 +239,14 @@ def emit_pending(state: CallState) -> None:
         given = read_only(given)
     emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
     state.context.listener = partial(_updated, state, state.context.listener)
-    state.taken_in = time.monotonic()
+    state.received_at = time.monotonic()
 
 
 def emit_end(state: CallState) -> None:
     """Emits the event for the call's result."""
     result = state.result
     assert result is not None
-    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.taken_in}
+    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
     if state.pending is not None and result.kind == "confirmation_required":
         facts["pending"] = state.pending
     emit(state, ended(result), **facts)

@@ -105,8 +105,8 @@ class LocalExecutor:
         settings = attrs.evolve(self._settings, limits=limits, longest=request.timeout, host=host, approver=host.answer)
         state = CallState(request.tool, request.arguments, request.call_id, context, self._snapshot, settings)
         await run_call(state)
-        if state.fatal is not None:
-            raise state.fatal
+        if state.ending.fatal is not None:
+            raise state.ending.fatal
         if host.required is not None:
             return ExecutionResponse(permission_required=host.required)
         assert state.result is not None

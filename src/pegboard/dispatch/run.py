@@ -15,17 +15,27 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.approve import asking_of, deadline_of, runs_in_thread
+from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
-from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.results import drain, drain_async
+from pegboard.dispatch.running import (
+    acquire,
+    close_portal,
+    deadline_of,
+    give_up,
+    leave_to_host,
+    open_portal,
+    release,
+    runs_in_thread,
+    still_running_note,
+)
 from pegboard.dispatch.state import CallState, plain, read_only, time_limit
-from pegboard.errors import ToolError, log_failure
+from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
-from pegboard.threads import HangingThreadsError, WorkerPool, waiting
-from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, within
+from pegboard.threads import HangingThreadsError, WorkerPool
+from pegboard.timeout import LimitExpiredError, as_coroutine, finish_within
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -48,75 +58,16 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
         BaseException: The tool's exception.
     """
     if tool.policy.executor in _HERE and not isinstance(tool.handler, Handler):
-        state.for_host = True
-        raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
-    state.lock = lock = await _acquire(state, tool)
+        raise leave_to_host(state, tool)
+    await acquire(state, tool)
     try:
         if state.snapshot.callbacks.get("wrap_tool"):
-            value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
-        else:
-            value = await _attempts(state, tool)
+            return await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
+        return await _attempts(state, tool)
     finally:
-        if state.pending is not None and state.scheduler is not None:
-            state.scheduler.suspend(state.index)
-        if state.thread is None or state.thread.done():
-            lock.release()
-        else:
-            _release_later(state.thread, lock, tool, time_limit(state, tool))
-    state.goes_on = tool.spec.long_running
-    return value
-
-
-def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: float | None) -> None:
-    """Releases the locks of an abandoned thread at its end, at the latest after `seconds`."""
-
-    def abandon() -> None:
-        if thread.cancel():
-            log_failure(tool.name, TimeoutError("still running in its thread; its locks were released"))
-
-    thread.add_done_callback(lambda _: lock.release())
-    if seconds is not None:
-        asyncio.get_running_loop().call_later(seconds, abandon)
-
-
-def lock_request_of(state: CallState, tool: Tool) -> LockRequest:
-    """The call's lock request, cached until its arguments change."""
-    known = state.locks_wanted
-    if known is None or known[0] is not state.arguments:
-        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.request)
-        if state.scheduler is not None:
-            state.scheduler.set_request(state.index, known[1])
-    return known[1]
-
-
-async def _acquire(state: CallState, tool: Tool) -> LockHandle:
-    """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
-
-    Raises:
-        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn.
-    """
-    scheduler, slots = state.scheduler, state.settings.slots
-    request = lock_request_of(state, tool)
-    if scheduler is not None:
-        await scheduler.wait(state.index)
-    limit = time_limit(state, tool)
-    try:
-        lock = await within(limit, state.runtime.locks.acquire(request, slots=slots, parent=state.parent))
-    except LimitExpiredError:
-        text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
-        raise CallError("timeout", text) from None
-    if scheduler is not None:
-        scheduler.passed(state.index, has_ended=False)
-        if scheduler.overtakes(state.index):
-            lock.release()
-            raise overtaking_error(state)
-    return lock
-
-
-def overtaking_error(state: CallState) -> CallError:
-    """The error of a call that must not run before an earlier one that waits for the user's answer."""
-    text = "an earlier call, which must run first, waits for an answer. Call it again after that."
-    return CallError("skipped", f"{state.call.name} was not run: {text}")
+        if state.pending is not None and state.position.scheduler is not None:
+            state.position.scheduler.suspend(state.position.index)
+        release(state, tool)
 
 
 async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
@@ -136,7 +87,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     pristine = plain(arguments)
 
     async def attempt() -> Any:
-        if state.since is not None:
+        if state.started_at is not None:
             await asking.decide_again()
         return await _attempt(state, tool, plain(pristine))
 
@@ -169,9 +120,9 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
 
 def _note_start(state: CallState, tool: Tool, now: float) -> bool:
     """Records the start time at the first attempt, and announces it; returns whether it is the first."""
-    if state.since is not None:
+    if state.started_at is not None:
         return False
-    state.since = now
+    state.started_at = now
     if (made := state.made_context) is not None:
         limit = time_limit(state, tool)
         made.deadline = None if limit is None else now + limit
@@ -202,15 +153,20 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
     Returns:
         The function's value and `None`, or an awaitable of the value.
     """
-    runtime, began, is_first, handler = state.runtime, monotonic(), state.since is None, cast("Handler", tool.handler)
-    off_loop, waits = tool.runs_off_loop, False
+    runtime, began, is_first, handler = (
+        state.runtime,
+        monotonic(),
+        state.started_at is None,
+        cast("Handler", tool.handler),
+    )
+    off_loop, waits, thread = tool.runs_off_loop, False, None
     try:
         if is_first and state.settings.emit is None and state.made_context is None:
-            state.since = began
+            state.started_at = began
         else:
             _note_start(state, tool, began)
         if off_loop:
-            _open_portal(state)
+            thread = open_portal(state)
         try:
             args, kwargs = tool.bind(cast("ToolContext", state.context if handler.takes_context else None), arguments)
         except StructureError as error:
@@ -220,24 +176,25 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
             if type(coroutine) is not _COROUTINE:
                 coroutine = as_coroutine(coroutine)
         else:
-            coroutine = _call_plain(state, handler, args, kwargs, runtime.tool_threads if off_loop else None)
+            threads = runtime.tool_threads if off_loop else None
+            coroutine = _call_plain(state, handler, args, kwargs, threads, thread)
         try:
             if off_loop:  # it only waits here, perhaps for the machine
                 waits_for = coroutine.send(None)
             else:  # as `watched`, in this frame
-                watchdog, thread = runtime.watchdog, get_ident()
+                watchdog, own = runtime.watchdog, get_ident()
                 steps = watchdog.steps
-                outer = steps.get(thread)
-                step = steps[thread] = [state.name, monotonic(), outer]
+                outer = steps.get(own)
+                step = steps[own] = [state.name, monotonic(), outer]
                 if not watchdog.is_running:
                     watchdog.start()
                 try:
                     waits_for = coroutine.send(None)
                 finally:
                     if outer is None:
-                        del steps[thread]
+                        del steps[own]
                     else:
-                        steps[thread] = outer
+                        steps[own] = outer
                     seconds = monotonic() - step[1]
                     if seconds > watchdog.limit:
                         watchdog.report_step(step, seconds)
@@ -248,13 +205,6 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
     finally:
         if has_entered and not waits:
             runtime.locks.leave(state)
-
-
-def _open_portal(state: CallState) -> None:
-    from pegboard.tools.portal import LoopPortal  # imported for plain tools only
-
-    state.context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
-    state.thread = None if state.lock is None or state.lock.is_shared else Future()
 
 
 async def _finish(  # noqa: PLR0913
@@ -274,59 +224,37 @@ async def _finish(  # noqa: PLR0913
         try:
             value = await finish_within(deadline, coroutine, waits_for)
         except LimitExpiredError:
-            _give_up(state, deadline)
+            give_up(state, deadline)
             raise _timeout_error(tool, state) from None
         except asyncio.CancelledError:
-            _give_up(state, deadline)
+            give_up(state, deadline)
             raise
         if in_thread:
-            _close_portal(state)
+            close_portal(state)
         return value
     finally:
         if has_entered:
             state.runtime.locks.leave(state)
 
 
-def _give_up(state: CallState, deadline: Deadline) -> None:
-    if state.made_context is not None:
-        state.made_context.cancelled = True
-    _close_portal(state)
-    if deadline.was_ignored:
-        state.runtime.watchdog.given_up += 1
-
-
-def _close_portal(state: CallState) -> None:
-    if state.made_context is not None and (portal := state.made_context.internals.portal) is not None:
-        portal.close()
-
-
 def _timeout_error(tool: Tool, state: CallState) -> CallError:
-    if may_still_run(state):
-        note = still_running_note(state)
-    else:
-        note = "It had not started." if tool.runs_off_loop else "It was cancelled."
+    note = still_running_note(state) or ("It had not started." if tool.runs_off_loop else "It was cancelled.")
     return CallError("timeout", f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}")
 
 
-def still_running_note(state: CallState) -> str:
-    """A sentence for the model on a call whose work may still be running."""
-    waits = "" if state.thread is None else "; conflicting calls wait until it ends"
-    return f"It may still be running{waits}."
-
-
-def may_still_run(state: CallState) -> bool:
-    """Whether work of an ended call may still run: its thread, or tasks of a closed coroutine."""
-    return runs_in_thread(state) or (state.deadline is not None and state.deadline.was_ignored)
-
-
-async def _call_plain(
-    state: CallState, handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], threads: WorkerPool | None
+async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
+    state: CallState,
+    handler: Handler,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    threads: WorkerPool | None,
+    thread: Future[None] | None,
 ) -> Any:
-    """Calls a plain function, generator or async generator, in a thread if `threads` is given."""
+    """Calls a plain function, generator or async generator, in `threads` if given; `thread` is done at its end."""
     if handler.flavour is CallableKind.PLAIN and threads is None:
         value = handler.function(*args, **kwargs)
         return await value if isawaitable(value) else value
-    context, thread = state.context, state.thread
+    context = state.context
     if handler.flavour is CallableKind.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)
 

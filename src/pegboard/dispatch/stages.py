@@ -11,15 +11,16 @@ from typing import Any, Final, NoReturn
 import attrs
 from attrs import define
 
-from pegboard.dispatch.approve import asking_of, paused_deadlines
+from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.results import failure_result, quick_result, shape
-from pegboard.dispatch.run import lock_request_of, run_locked, start
-from pegboard.dispatch.state import NO_ARGUMENTS, CallState, Settings, Snapshot
+from pegboard.dispatch.run import run_locked, start
+from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
+from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallState, Settings, Snapshot
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
@@ -48,34 +49,38 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
         context.internals.pending_actions = shared.actions
     state = CallState(name, raw, call_id, context, snapshot, settings)
     if (around := enclosing_call.get()) is not None:
-        state.around, state.depth = around, max(state.depth, around.depth + 1)
+        state.enclosing, state.depth = around, max(state.depth, around.depth + 1)
         if state.made_context is not None:
             state.made_context.depth = state.depth
     return state
 
 
 def state_of(
-    call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: Snapshot, settings: Settings, index: int
+    call: ToolCall,
+    context: ReadonlyContext | ToolContext,
+    snapshot: Snapshot,
+    settings: Settings,
+    position: BatchPosition,
 ) -> CallState:
-    """The state of a call at this place of a batch."""
+    """The state of a call at this position of a batch."""
     state = state_for(call.name, call.arguments, call.id, context, snapshot, settings)
     state.replace(call)
-    state.index = index
+    state.position = position
     return state
 
 
 def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> CallState:
     """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
-    call_id = f"{context.call_id}/{outer.calls}"
+    call_id = f"{context.call_id}/{count_nested(outer)}"
     own = _completed(context, name, call_id, host=outer.settings.host, offered=outer.snapshot.tools)
     own.depth = outer.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
     state = CallState(name, raw, call_id, own, outer.snapshot, outer.settings)
-    state.around = outer
-    state.parent, state.index = outer.lock or outer.runtime.locks.handle_of(outer), outer.index
+    state.enclosing = outer
+    state.position = BatchPosition(outer.position.index, parent=lock_of(outer))
     return state
 
 
@@ -106,8 +111,8 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
     callbacks = snapshot.callbacks
     if is_alone:
         outer = enclosing_call.get()
-        if outer is not None and state.around is None:
-            state.around, state.depth = outer, max(state.depth, outer.depth + 1)
+        if outer is not None and state.enclosing is None:
+            state.enclosing, state.depth = outer, max(state.depth, outer.depth + 1)
         enclosing_call.set(state)
         listens = settings.emit is not None
         if listens:
@@ -139,7 +144,8 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                 except CallError as error:
                     await repair(state, error)
                     state.tool, state.arguments = None, NO_ARGUMENTS
-            if state.scheduler is not None:
+            position = state.position
+            if position.scheduler is not None:
                 lock_request_of(state, tool)  # known to the scheduler before later calls ask
             if callbacks and "before_tool" in callbacks:
                 given = state.arguments
@@ -157,7 +163,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                     await asking.ask("call")
                 if (
                     tool.runs_plainly
-                    and state.scheduler is state.parent is settings.slots is None
+                    and position.scheduler is position.parent is settings.slots is None
                     and (state.asking is None or state.asking.approval is None)
                     and not (callbacks and "wrap_tool" in callbacks)
                     and state.runtime.locks.enter(state)
@@ -173,7 +179,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
         made = state.made_context
         if (
             (callbacks and not _LATE_HOOKS.isdisjoint(callbacks))
-            or state.goes_on
+            or (state.running is not None and state.tool is not None and state.tool.spec.long_running)
             or (made is not None and made.internals.container is not None)
         ):
             await _end(state)
@@ -230,14 +236,16 @@ async def finish(state: CallState, result: ToolResult | None = None, error: Base
 
 
 async def _end(state: CallState) -> None:
-    operations, result = state.runtime.operations, state.result
-    if state.goes_on and operations is not None and result is not None and not result.is_error:
+    running, result, operations = state.running, state.result, state.runtime.operations
+    has_run = running is not None and running.lock is not None and result is not None and not result.is_error
+    if has_run and operations is not None and state.tool is not None and state.tool.spec.long_running:
         operations.begin(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
-    callbacks = () if state.is_seen or state.for_host or waits else state.snapshot.callbacks
-    gave_error = state.since is not None and state.result is not None and state.result.is_error
+    waits = waits or (running is not None and running.runs_on_host)
+    callbacks = () if state.is_seen or waits else state.snapshot.callbacks
+    gave_error = state.started_at is not None and state.result is not None and state.result.is_error
     has_failed = (failure is not None or gave_error) and not state.call.provider_executed
     try:
         if has_failed and "on_tool_error" in callbacks and (result := await on_error(state)) is not None:
@@ -339,13 +347,12 @@ class DispatchHost:
             TurnAbortedError: A callback ends the turn.
         """
         outer = _state_of(context)
-        outer.calls += 1
         inner = nested_state(outer, name, arguments)
         with paused_deadlines(outer):  # the inner call has its own limit, and may wait for the user
             await run_call(inner, is_alone=True)
-        if inner.fatal is not None:
-            raise inner.fatal
-        outer.end_turn(outer.ends or inner.ends)
+        if inner.ending.fatal is not None:
+            raise inner.ending.fatal
+        outer.end_turn(outer.ending.reason or inner.ending.reason)
         if (asked := inner.context.internals.pending_actions) is not None:
             context.actions.add(asked.actions, asked.state)
         assert inner.result is not None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 BATCH: Final = "batch_"
 """Prefix of the message id of a batch, if the host gave none."""
 
+NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 _NO_SERVICES: Final[Mapping[Any, Any]] = MappingProxyType({})
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -199,82 +200,117 @@ class Settings:
     host: Any = None
 
 
-NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class CallState:
-    """State of one call. Each stage fills in its own part and changes no other's.
-
-    A plain class with class-level defaults, as most calls set few of the attributes. But those that every call reads
-    are set on the instance, where they are read in a third of the time.
+@define(eq=False)
+class BatchPosition:
+    """Position of a call among others; never changed.
 
     Attributes:
-        name: The called name; by `repair`, the repaired one.
-        raw: The call's arguments, as text or as a mapping.
-        id: The call's id.
-        made_call: The call as data, as a batch got it or once something has asked for it by `call`.
-        request: The user and the model that the call runs for.
-        runtime: What the calls of a registry share.
-        snapshot: The tools and callbacks.
-        settings: What the host has set.
-        depth: The number of calls that enclose this one.
-        made_context: The call's context, once something has asked for it by `context`.
-        index: The call's place in its batch, from 0.
-        taken_in: When the call was received, in seconds of `time.monotonic()`; set if there is an event listener.
+        index: Its place in its batch, from 0; of a nested call, that of its caller.
         scheduler: The scheduler of its batch, or `None`.
         parent: The locks of the calling tool, for a nested call.
-        tool: By `find`.
-        arguments: By `parse`, and by `before` where a callback changes them.
-        coercions: By `validate`: what was converted, `"path: from -> to"` each.
-        repaired: By `repair`: a description of the repair, or `None`.
-        shown: By the callbacks' stages: the arguments, and their read-only view.
-        asking: By `approve.py`: what it asks the rules and the user; `None` until it has to.
-        held: For a call that was started before its answer was complete: set when the user may be asked; else `None`.
-        calls: Number of nested calls that its tool has made.
-        ends: Why the turn should end after this call, or `None`.
-        locks_wanted: By `run`: the arguments, and the lock request for them.
-        lock: By `run`: the handle of the call's locks, if it has one.
-        around: The enclosing call, in whose tool or callback this one was made, or `None`.
-        callback: The time limit of the running callback, or `None`.
-        thread: By `run`: done when the thread of a tool with an exclusive lock or key has ended, or `None`.
-        deadline: By `run`: the time limit; paused while the user is asked.
-        since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
-        goes_on: By `run`: whether the result will be pending.
-        for_host: By `run`: whether the host has to run the tool, which has no handler here.
-        is_seen: Whether the last callbacks have seen the result.
-        value: The value that the tool's function has returned.
-        result: By `shape`; or by a callback that answers.
-        error: The current error, until a callback recovers from it.
-        fatal: The error that ends the turn once every call has its result.
+        hold_until: For a call that was started before its answer was complete: set when the user may be asked.
     """
 
     index: int = 0
-    taken_in: float = 0.0
     scheduler: BatchScheduler | None = None
     parent: LockHandle | None = None
-    tool: Tool | None = None
-    arguments: Mapping[str, Any] = NO_ARGUMENTS
-    coercions: tuple[str, ...] = ()
-    repaired: str | None = None
-    shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asking: Asked | None = None
-    held: asyncio.Event | None = None
-    calls: int = 0
-    ends: str | None = None
-    locks_wanted: tuple[Mapping[str, Any], LockRequest] | None = None
-    lock: LockHandle | None = None
-    around: CallState | None = None
-    callback: Deadline | None = None
-    thread: Future[None] | None = None
+    hold_until: asyncio.Event | None = None
+
+
+@define(eq=False)
+class Running:
+    """What a call has while its tool runs; written by `running.py`.
+
+    Attributes:
+        deadline: The time limit; paused while the user is asked.
+        lock: The handle of the call's locks, if it has one.
+        lock_request: The arguments, and the lock request for them.
+        thread: Done when the thread of a tool with an exclusive lock or key has ended, or `None`.
+        nested: Number of nested calls that its tool has made.
+        runs_on_host: Whether the host has to run the tool, which has no handler here.
+    """
+
     deadline: Deadline | None = None
-    since: float | None = None
-    goes_on: bool = False
-    for_host: bool = False
-    is_seen: bool = False
-    value: Any = None
-    result: ToolResult | None = None
-    error: BaseException | None = None
+    lock: LockHandle | None = None
+    lock_request: tuple[Mapping[str, Any], LockRequest] | None = None
+    thread: Future[None] | None = None
+    nested: int = 0
+    runs_on_host: bool = False
+
+
+@define(eq=False)
+class CallbackState:
+    """What the callbacks of a call have; written by `callbacks.py`.
+
+    Attributes:
+        arguments: The arguments that they have seen.
+        view: Their read-only view.
+        deadline: The time limit of the running callback, or `None`.
+    """
+
+    arguments: Mapping[str, Any] | None = None
+    view: Mapping[str, Any] = NO_ARGUMENTS
+    deadline: Deadline | None = None
+
+
+@frozen(eq=False)
+class Ending:
+    """What ends the turn after a call; written by `CallState.end_turn`.
+
+    Attributes:
+        reason: Why, or `None`.
+        fatal: The error that ends it once every call has its result, or `None`.
+    """
+
+    reason: str | None = None
     fatal: BaseException | None = None
+
+
+_ALONE: Final = BatchPosition()
+_NO_ENDING: Final = Ending()
+
+
+class CallState:
+    """State of one call.
+
+    Each attribute is written by one file, which its description names: `stages.py`, which runs the stages, or the file
+    of a stage. A record is `None` until its stage has something to keep.
+
+    Attributes:
+        name: The called name; once it was repaired (`replace`), the repaired one.
+        raw: The call's arguments, as text or as a mapping.
+        id: The call's id.
+        runtime: What the calls of a registry share.
+        snapshot: The tools and callbacks.
+        settings: What the host has set; `batch.py` adds its listener.
+        request: The user and the model that the call runs for.
+        made_call: The call as data, as a batch got it or once something has asked for it by `call`.
+        made_context: The call's context, once something has asked for it by `context`.
+        depth: The number of calls that enclose this one (`stages.py`).
+        enclosing: The call in whose tool or callback this one was made, or `None` (`stages.py`).
+        position: Its position in its batch, or below its caller (`stages.py`).
+        received_at: When the call was received, in seconds of `time.monotonic()`; set for listeners (`events.py`).
+        tool: The found tool (`stages.py`).
+        arguments: As they run (`stages.py`; a callback changes them by `change`).
+        started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
+        value: The value that the tool's function has returned (`stages.py`).
+        result: The result (`stages.py`; others return it, or call `conclude`).
+        error: The current error, until a callback recovers from it (`stages.py`).
+        coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
+        repaired: A description of the repair, or `None` (`find.py`).
+        asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
+        running: `None` for a tool that runs without a lock of its own and never waits (`running.py`).
+        callbacks: `None` without callbacks (`callbacks.py`).
+        is_seen: Whether the last callbacks have seen the result (`background.py`).
+        ending: What ends the turn (`end_turn`).
+    """
+
+    __slots__ = (
+        *("name", "raw", "id", "runtime", "snapshot", "settings", "request", "made_call", "made_context"),
+        *("depth", "enclosing", "position", "received_at"),
+        *("tool", "arguments", "started_at", "value", "result", "error"),
+        *("coercions", "repaired", "asking", "running", "callbacks", "is_seen", "ending", "__weakref__"),
+    )
 
     def __init__(  # noqa: PLR0913, PLR0917  what each call has
         self,
@@ -285,14 +321,27 @@ class CallState:
         snapshot: Snapshot,
         settings: Settings,
     ) -> None:
-        self.name = name
-        self.raw = raw
-        self.id = call_id
-        self.runtime = snapshot.runtime
-        self.snapshot = snapshot
-        self.settings = settings
+        self.name, self.raw, self.id = name, raw, call_id
+        self.runtime: Runtime = snapshot.runtime
+        self.snapshot, self.settings = snapshot, settings
         self.made_call: ToolCall | None = None
-        self.result = self.error = self.since = self.around = self.scheduler = self.parent = self.asking = None
+        self.enclosing: CallState | None = None
+        self.position = _ALONE
+        self.received_at = 0.0
+        self.tool: Tool | None = None
+        self.arguments: Mapping[str, Any] = NO_ARGUMENTS
+        self.started_at: float | None = None
+        self.value: Any = None
+        self.result: ToolResult | None = None
+        self.error: BaseException | None = None
+        self.coercions: tuple[str, ...] = ()
+        self.repaired: str | None = None
+        self.asking: Asked | None = None
+        self.running: Running | None = None
+        self.callbacks: CallbackState | None = None
+        self.is_seen = False
+        self.ending = _NO_ENDING
+        self.made_context: ToolContext | None
         if isinstance(context, ToolContext):
             self.request, self.made_context, self.depth = context.request, context, context.depth
             context.internals.frame = self
@@ -322,7 +371,7 @@ class CallState:
 
     def end_turn(self, reason: str | None = None, error: BaseException | None = None) -> None:
         """Ends the turn once every call has its result: for a reason, or by an error."""
-        self.ends, self.fatal = reason or self.ends, error or self.fatal
+        self.ending = Ending(reason or self.ending.reason, error or self.ending.fatal)
 
     @property
     def call(self) -> ToolCall:
@@ -352,8 +401,9 @@ class CallState:
                 host=self.settings.host,
             )
             made.depth, made.internals.frame = self.depth, self
-            if self.since is not None and self.tool is not None and (limit := time_limit(self, self.tool)) is not None:
-                made.deadline = self.since + limit
+            started_at, tool = self.started_at, self.tool
+            if started_at is not None and tool is not None and (limit := time_limit(self, tool)) is not None:
+                made.deadline = started_at + limit
             self.made_context = made
         return made
 

@@ -17,7 +17,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import maybe_await
-from pegboard.dispatch.approve import asking_of, new_deadline
+from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -25,6 +25,7 @@ from pegboard.dispatch.executors.execution import (
     PermissionRequired,
     emitted_from_json,
 )
+from pegboard.dispatch.running import new_deadline
 from pegboard.dispatch.state import CallState, time_limit
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
 from pegboard.json import StructureError, problem

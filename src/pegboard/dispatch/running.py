@@ -1,0 +1,190 @@
+"""`Running`: a running call's locks, time limit and thread; this file alone writes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
+from pegboard.dispatch.state import CallState, Running, time_limit
+from pegboard.errors import log_failure
+from pegboard.threads import waiting
+from pegboard.timeout import Deadline, LimitExpiredError, running_task, within
+from pegboard.tools.call import CallError
+from pegboard.tools.tool import Tool
+
+
+def running_of(state: CallState) -> Running:
+    """The record of a call, made at its first use."""
+    running = state.running
+    if running is None:
+        running = state.running = Running()
+    return running
+
+
+def leave_to_host(state: CallState, tool: Tool) -> CallError:
+    """Leaves a call to the host; returns the error that stands for its result until then."""
+    running_of(state).runs_on_host = True
+    return CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
+
+
+def count_nested(state: CallState) -> int:
+    """Counts one more nested call."""
+    running = running_of(state)
+    running.nested += 1
+    return running.nested
+
+
+# Locks ----------------------------------------------------------------------------------------------------------------
+
+
+def lock_request_of(state: CallState, tool: Tool) -> LockRequest:
+    """The call's lock request, cached until its arguments change."""
+    running = running_of(state)
+    known = running.lock_request
+    if known is None or known[0] is not state.arguments:
+        known = running.lock_request = state.arguments, lock_request(tool, state.arguments, state.request)
+        if state.position.scheduler is not None:
+            state.position.scheduler.set_request(state.position.index, known[1])
+    return known[1]
+
+
+def lock_of(state: CallState) -> LockHandle | None:
+    """The handle of the call's locks, for its nested calls; `None` if it holds none."""
+    return (state.running and state.running.lock) or state.runtime.locks.handle_of(state)
+
+
+async def acquire(state: CallState, tool: Tool) -> None:
+    """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
+
+    Raises:
+        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn.
+    """
+    position, slots = state.position, state.settings.slots
+    scheduler, request = position.scheduler, lock_request_of(state, tool)
+    if scheduler is not None:
+        await scheduler.wait(position.index)
+    limit = time_limit(state, tool)
+    try:
+        lock = await within(limit, state.runtime.locks.acquire(request, slots=slots, parent=position.parent))
+    except LimitExpiredError:
+        text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
+        raise CallError("timeout", text) from None
+    if scheduler is not None:
+        scheduler.passed(position.index, has_ended=False)
+        if scheduler.overtakes(position.index):
+            lock.release()
+            raise overtaking_error(state)
+    running_of(state).lock = lock
+
+
+def overtaking_error(state: CallState) -> CallError:
+    """The error of a call that must not run before an earlier one that waits for the user's answer."""
+    text = "an earlier call, which must run first, waits for an answer. Call it again after that."
+    return CallError("skipped", f"{state.call.name} was not run: {text}")
+
+
+def release(state: CallState, tool: Tool) -> None:
+    """Releases the call's locks; those of an abandoned thread at its end, at the latest after the time limit."""
+    running = running_of(state)
+    lock, thread, seconds = running.lock, running.thread, time_limit(state, tool)
+    assert lock is not None
+    if thread is None or thread.done():
+        lock.release()
+        return
+
+    def abandon() -> None:
+        if thread.cancel():
+            log_failure(tool.name, TimeoutError("still running in its thread; its locks were released"))
+
+    thread.add_done_callback(lambda _: lock.release())
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, abandon)
+
+
+# Threads --------------------------------------------------------------------------------------------------------------
+
+
+def open_portal(state: CallState) -> Future[None] | None:
+    """Opens the portal of a tool that runs in a thread; returns what is done at its end, if a lock waits for that."""
+    from pegboard.tools.portal import LoopPortal  # imported for plain tools only
+
+    state.context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
+    running = state.running
+    if running is None:
+        return None
+    running.thread = None if running.lock is None or running.lock.is_shared else Future()
+    return running.thread
+
+
+def close_portal(state: CallState) -> None:
+    """Ends what a tool in a thread may do on the event loop."""
+    if state.made_context is not None and (portal := state.made_context.internals.portal) is not None:
+        portal.close()
+
+
+def runs_in_thread(state: CallState) -> bool:
+    """Whether the call's tool runs in a thread, which has a portal to the loop."""
+    made = state.made_context
+    return made is not None and made.internals.portal is not None
+
+
+# Time limits ----------------------------------------------------------------------------------------------------------
+
+
+def deadline_of(state: CallState) -> Deadline:
+    """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
+    running = running_of(state)
+    if running.deadline is None:
+        grace, watchdog = state.settings.limits.grace, state.runtime.watchdog
+        running.deadline = Deadline(running_task(), None, grace, watchdog, state.name, state.made_context)
+    return running.deadline
+
+
+def new_deadline(state: CallState, name: str, seconds: float | None, grace: float) -> Deadline:
+    """A deadline of a call that runs elsewhere, under no watchdog; it replaces that of an earlier attempt."""
+    deadline = running_of(state).deadline = Deadline(running_task(), seconds, grace, None, name, state.context)
+    return deadline
+
+
+@contextmanager
+def paused_deadlines(state: CallState) -> Generator[None]:
+    """Context that pauses the time limits of a call, its callback and its enclosing calls.
+
+    Those in another event loop, such as one that a tool runs in its thread, go on.
+    """
+    loop, paused, call = asyncio.get_running_loop(), list[Deadline](), state
+    while call is not None:
+        if call.started_at is not None and not runs_in_thread(call):
+            deadline_of(call)  # in its first step it has none yet
+        deadlines = [each.deadline for each in (call.running, call.callbacks) if each is not None]
+        paused += [each for each in deadlines if each is not None and each.task.get_loop() is loop]
+        call = call.enclosing
+    for deadline in paused:
+        deadline.pause()
+    try:
+        yield
+    finally:
+        for deadline in paused:
+            deadline.resume()
+
+
+def give_up(state: CallState, deadline: Deadline) -> None:
+    """Ends a call whose time limit has expired, or which was cancelled; its thread may still run."""
+    if state.made_context is not None:
+        state.made_context.cancelled = True
+    close_portal(state)
+    if deadline.was_ignored:
+        state.runtime.watchdog.given_up += 1
+
+
+def still_running_note(state: CallState) -> str | None:
+    """A sentence for the model on an ended call whose thread, or tasks of a closed coroutine, may still run."""
+    running = state.running
+    was_ignored = running is not None and running.deadline is not None and running.deadline.was_ignored
+    if not (was_ignored or runs_in_thread(state)):
+        return None
+    waits = "; conflicting calls wait until it ends" if running is not None and running.thread is not None else ""
+    return f"It may still be running{waits}."
