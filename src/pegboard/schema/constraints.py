@@ -11,7 +11,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, cast
 
 import attrs
 from attrs import field, frozen
@@ -45,8 +45,6 @@ from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema
 
 _MAX_EXACT: Final = 2**53
-_Comparison: TypeAlias = Literal["ge", "gt", "le", "lt"]
-_Way: TypeAlias = Literal["search", "match", "fullmatch"]
 
 
 class NothingLeftError(Exception):
@@ -142,16 +140,16 @@ def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAda
 
 @frozen
 class _Bound(Constraint):
-    """`ge`, `gt`, `le` or `lt` a limit: anything that the values can be compared with."""
+    """`>=`, `>`, `<=` or `<` a limit: anything that the values can be compared with."""
 
-    comparison: _Comparison
+    sign: str
     limit: Any
 
     def accepts(self, value: Any) -> bool:
-        return _COMPARISONS[self.comparison][0](value, self.limit)
+        return _COMPARISONS[self.sign][0](value, self.limit)
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        _, keyword, words = _COMPARISONS[self.comparison]
+        _, keyword, words = _COMPARISONS[self.sign]
         number = _json_number(self.limit)
         text = f"must be {words} {self.limit if number is None else number}"
         if scalar_type(adapter) in ("integer", "number"):
@@ -161,11 +159,11 @@ class _Bound(Constraint):
         return None
 
 
-_COMPARISONS: Final[Mapping[_Comparison, tuple[Callable[[Any, Any], bool], str, str]]] = {
-    "ge": (operator.ge, "minimum", "at least"),
-    "gt": (operator.gt, "exclusiveMinimum", "more than"),
-    "le": (operator.le, "maximum", "at most"),
-    "lt": (operator.lt, "exclusiveMaximum", "less than"),
+_COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str, str]]] = {
+    ">=": (operator.ge, "minimum", "at least"),
+    ">": (operator.gt, "exclusiveMinimum", "more than"),
+    "<=": (operator.le, "maximum", "at most"),
+    "<": (operator.lt, "exclusiveMaximum", "less than"),
 }
 
 
@@ -196,7 +194,7 @@ class _MultipleOf(Constraint):
 class _Length(Constraint):
     """A minimum or maximum number of characters, items, keys or bytes."""
 
-    way: Literal["min", "max"]
+    way: str  # "min" or "max"
     count: int
 
     def accepts(self, value: Any) -> bool:
@@ -222,7 +220,7 @@ class _Match(Constraint):
     """Text that matches a pattern: anywhere, from its start, or in full."""
 
     pattern: re.Pattern[str]
-    way: _Way
+    way: str  # "search", "match" or "fullmatch"
 
     def accepts(self, value: Any) -> bool:
         return getattr(self.pattern, self.way)(value) is not None
@@ -239,28 +237,19 @@ class _Match(Constraint):
 
 @frozen
 class _Passes(Constraint):
-    """A Python function that returns whether a value is accepted."""
+    """A Python function that returns whether a value is accepted, or a validator of attrs, which raises."""
 
-    function: Callable[[Any], object]
+    function: Callable[..., object]
 
     def accepts(self, value: Any) -> bool:
-        return bool(self.function(value))
+        if not type(self.function).__module__.startswith("attr."):
+            return bool(self.function(value))
+        self.function(None, attrs.fields(_Passes).function, value)  # any attribute: `Annotated` has none
+        return True
 
     def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
         name = getattr(self.function, "__qualname__", repr(self.function))
         return Check(f"must pass {type(self.function).__name__ if ' at 0x' in name else name}", self.accepts, {})
-
-
-@frozen
-class _Validated(_Passes):
-    """A validator of attrs, which raises; it runs on the value itself, as `Annotated` has no attribute for it."""
-
-    def accepts(self, value: Any) -> bool:
-        cast("Any", self.function)(None, _ATTRIBUTE, value)
-        return True
-
-
-_ATTRIBUTE: Final[Any] = attrs.fields(_Passes).function
 
 
 @frozen
@@ -442,7 +431,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
         if isinstance(each, Mapping | str | type):
             continue
         if type(each).__module__.startswith("attr."):
-            found = [[*validator_constraints(each), _Validated(cast("Any", each))]] if callable(each) else [()]
+            found = [[*validator_constraints(each), _Passes(each)]] if callable(each) else [()]
         else:
             found = [[one] for one in _marked(each)]
             is_unknown = getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone"
@@ -475,10 +464,10 @@ def _match(value: Any) -> Constraint | None:
 
 
 _MARKS: Final[Mapping[str, Callable[[Any], Constraint | None]]] = {
-    "ge": lambda limit: _Bound("ge", limit),
-    "gt": lambda limit: _Bound("gt", limit),
-    "le": lambda limit: _Bound("le", limit),
-    "lt": lambda limit: _Bound("lt", limit),
+    "ge": lambda limit: _Bound(">=", limit),
+    "gt": lambda limit: _Bound(">", limit),
+    "le": lambda limit: _Bound("<=", limit),
+    "lt": lambda limit: _Bound("<", limit),
     "multiple_of": _MultipleOf,
     "min_length": lambda value: _length(value, "min"),
     "max_length": lambda value: _length(value, "max"),
@@ -517,14 +506,13 @@ def _in(validator: Any) -> Iterator[Constraint]:
         yield _OneOf(tuple(cast("list[Any]", given)))
 
 
-_SIGNS: Final[Mapping[str, _Comparison]] = {">=": "ge", ">": "gt", "<=": "le", "<": "lt"}
 _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
     **dict.fromkeys(("_OrValidator", "_NotValidator"), lambda _: ()),  # attrs runs them when it makes the value
     "_AndValidator": lambda validator: _each(*validator._validators),  # noqa: SLF001
     "_OptionalValidator": lambda validator: [
         attrs.evolve(each, skips_null=True) for each in _each(validator.validator)
     ],
-    "_NumberValidator": lambda validator: [_Bound(_SIGNS[validator.compare_op], validator.bound)],
+    "_NumberValidator": lambda validator: [_Bound(validator.compare_op, validator.bound)],
     "_MaxLengthValidator": lambda validator: [_Length("max", validator.max_length)],
     "_MinLengthValidator": lambda validator: [_Length("min", validator.min_length)],
     "_InValidator": _in,
@@ -570,7 +558,7 @@ _NEEDLESS_IN_SET: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`])""")
 _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.LOCALE
 
 
-def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
+def _portable(pattern: re.Pattern[str], way: str) -> str | None:
     r"""The pattern in JSON Schema (searched, not anchored), or `None` where its syntax can't be expressed.
 
     There `\d` and `\w` are ASCII, and `$` is only the end, not also before a final line break: the schema is as

@@ -14,15 +14,18 @@ from collections.abc import Callable, Iterable, Mapping, MappingView, Sequence, 
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain, repeat
+from keyword import iskeyword
 from threading import RLock
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
+from attrs import define, field
 
 from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, short_json
 from pegboard.schema.adapters import (
     ARRAYS,
     INTEGER,
+    NULL,
     NUMBERS,
     OBJECTS,
     TEXT,
@@ -55,7 +58,6 @@ from pegboard.schema.converter import (
     reporting,
 )
 from pegboard.schema.references import compiled
-from pegboard.schema.straight import straight_hook
 from pegboard.schema.text_types import nearest_notation, notation_of
 from pegboard.schema.validator import Validator
 
@@ -63,6 +65,7 @@ StructureHook: TypeAlias = Callable[[Any], Any]
 """JSON data -> value."""
 
 _MOST_HOOKS: Final = 4096
+_MOST_PARTS: Final = 64  # of one expression
 _MOST_REASONS: Final = 3
 _HARMLESS: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
 
@@ -86,7 +89,7 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
         if hook is None:
             _pending[adapter] = lambda value: structure_hook(adapter)(value)  # noqa: PLW0108  (later)
             try:
-                hook = straight_hook(adapter, _STRUCTURE[type(adapter)], structure_hook, same)
+                hook = _straight_hook(adapter) or _STRUCTURE[type(adapter)](adapter)
             finally:
                 del _pending[adapter]
             if len(_hooks) >= _MOST_HOOKS:
@@ -107,6 +110,77 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
             raise as_structure_error(error) from error.__cause__ or error
 
     return structure_strictly
+
+
+# Straight code: one expression for a whole type -----------------------------------------------------------------------
+
+
+@define
+class _Expression:
+    """Writer of the expression of one type, for data that its schema has accepted."""
+
+    names: dict[str, Any] = field(factory=dict[str, Any])  # the objects that it refers to
+    saves_calls: bool = False  # whether it enters fewer functions than the usual hook
+    _above: list[TypeAdapter] = field(factory=list[TypeAdapter])
+    _parts: int = 0
+
+    def text(self, adapter: TypeAdapter, value: str) -> str:
+        """The expression for one value, which is itself an expression."""
+        self._parts += 1
+        text = None
+        if self._parts <= _MOST_PARTS and adapter not in self._above:  # a recursive type calls its own hook
+            self._above.append(adapter)
+            text = self._expression(adapter, value)
+            self._above.pop()
+        if text is not None:
+            return text
+        hook = structure_hook(adapter)
+        return value if hook is same else f"{self._named(hook)}({value})"
+
+    def _expression(self, adapter: TypeAdapter, value: str) -> str | None:
+        if isinstance(adapter, ScalarAdapter) and adapter.cls is None and adapter.type in ("integer", "number"):
+            return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
+        if isinstance(adapter, RecordAdapter) and adapter.cls is not dict:
+            if not all(
+                each.required and each.key.isidentifier() and not iskeyword(each.key) for each in adapter.members
+            ):
+                return None
+            self.saves_calls = True
+            members = [f"{each.key}={self.text(each.adapter, f'{value}[{each.key!r}]')}" for each in adapter.members]
+            return f"{self._named(adapter.cls)}({', '.join(members)})"
+        if isinstance(adapter, ArrayAdapter) and adapter.cls is not tuple and not adapter.unique:
+            item = f"i{len(self._above)}"
+            text = self.text(adapter.item, item)
+            return value if text == item else f"[{text} for {item} in {value}]"
+        if isinstance(adapter, UnionAdapter) and len(adapter.members) == 2 and NULL in adapter.members:
+            (other,) = (each for each in adapter.members if each is not NULL)
+            text = self.text(other, value)
+            self.saves_calls |= text != value
+            return value if text == value else f"(None if {value} is None else {text})"
+        return None
+
+    def _named(self, value: Any) -> str:
+        name = f"_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+
+def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
+    """A hook of one expression, if that saves calls; where it raises, the usual hook finds the place and words it."""
+    expression = _Expression()
+    text = expression.text(adapter, "v")
+    if not expression.saves_calls:
+        return None
+    quick = eval(f"lambda v: {text}", expression.names)  # noqa: S307  made of names and quoted keys only
+    usual = cache(lambda: _STRUCTURE[type(adapter)](adapter))
+
+    def structure_straight(value: Any) -> Any:
+        try:
+            return quick(value)
+        except Exception:  # noqa: BLE001  the usual hook words it
+            return usual()(value)
+
+    return structure_straight
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------

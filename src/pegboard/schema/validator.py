@@ -319,9 +319,10 @@ def is_pattern(text: str) -> bool:
 
 
 def _is_deep(value: Any) -> bool:
-    row = [value]
-    for _ in range(MAX_LEVELS + 1):
+    row, levels = [value], 0
+    while row and levels <= MAX_LEVELS:
         row = [part for each in row for part in (each.values() if is_object(each) else each if is_array(each) else ())]
+        levels += 1
     return bool(row)
 
 
