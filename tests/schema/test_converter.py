@@ -19,7 +19,6 @@ from attrs import Factory, field, frozen
 from pegboard import ToolRegistry, schema_of, tool
 from pegboard.errors import DefinitionError
 from pegboard.json import StructureError
-from pegboard.schema.conversion import to_json_data
 from pegboard.schema.converter import (
     Allowed,
     Count,
@@ -33,6 +32,7 @@ from pegboard.schema.converter import (
 )
 from pegboard.schema.structure import structure
 from pegboard.schema.types import Property, object_schema
+from pegboard.tools import json_or_text
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ def test_a_registered_hook_wins_over_fields_if_a_schema_is_given(decorate):
 
     assert schema_of(annotation) == {"type": "string"}
     assert structure("5", annotation).cents == 5
-    assert to_json_data([cls(cents=7)]) == ["7"]
+    assert json_or_text([cls(cents=7)]) == ["7"]
     assert structure({"cents": 5}, cls).cents == 5
 
 
@@ -238,7 +238,7 @@ def test_a_class_without_a_schema_is_refused_with_a_hint():
 def test_models_are_structured_and_written_back(annotation, value):
     made = structure(value, annotation)
 
-    assert to_json_data(made) == value
+    assert json_or_text(made) == value
     assert structure(value, annotation) == made
 
 

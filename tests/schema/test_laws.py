@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pegboard import schema_of
 from pegboard.json import StructureError, json_text
 from pegboard.schema import compiled
-from pegboard.schema.conversion import to_json_data
-from pegboard.schema.fields import MISSING
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import Property, object_schema
+from pegboard.tools import json_or_text
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases
 
 wide = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
@@ -38,13 +37,13 @@ def structured(annotation: Any, value: Any) -> tuple[bool, Any]:
 
 def near(case: TypeCase) -> st.SearchStrategy[Any]:
     """JSON of the type, JSON with one thing wrong, and any JSON."""
-    right = case.values.map(to_json_data)
+    right = case.values.map(json_or_text)
     return right.flatmap(mutated) | right | json_values()
 
 
 def check_round_trip(case: TypeCase, value: Any) -> None:
     """What is written is taken, and comes back as it was."""
-    as_json = to_json_data(value)
+    as_json = json_or_text(value)
 
     assert taken(schema_of(case.annotation), as_json)
     accepted, back = structured(case.annotation, as_json)
@@ -100,7 +99,7 @@ def test_an_object_is_accepted_if_its_properties_are(data, cases: dict[str, Type
     optional = data.draw(st.sets(st.sampled_from(sorted(cases)))) if cases else set()
     schema = object_schema(
         [
-            Property(name, case.annotation, default=math.nan if name in optional else MISSING)
+            Property(name, case.annotation, **({"default": math.nan} if name in optional else {}))
             for name, case in cases.items()
         ]
     )

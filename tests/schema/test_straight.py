@@ -8,8 +8,9 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard.json import StructureError
-from pegboard.schema.conversion import _STRUCTURE, as_structure_error, structure_hook, to_json_data
+from pegboard.schema.conversion import _STRUCTURE, as_structure_error, structure_hook
 from pegboard.schema.types import adapter_of
+from pegboard.tools import json_or_text
 from strategies import EACH_KIND, TypeCase, mutated, type_cases
 
 wide = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
@@ -33,7 +34,7 @@ def check_is_the_usual(case: TypeCase, value: object) -> None:
 @wide
 @given(st.data(), st.sampled_from(EACH_KIND) | type_cases())
 def test_straight_structuring_gives_what_the_usual_hook_gives(data, case):
-    value = to_json_data(data.draw(case.values))
+    value = json_or_text(data.draw(case.values))
     check_is_the_usual(case, value)
     check_is_the_usual(case, data.draw(mutated(value)))
 
@@ -68,6 +69,11 @@ def test_a_constructor_that_refuses_is_reported_with_its_place():
     with pytest.raises(Exception, match=r"\[1\]: .*last must not be below first") as caught:
         hook([{"first": 1, "last": 2}, {"first": 2, "last": 1}])
     assert str(as_structure_error(caught.value)).startswith("[1]")
+
+
+def test_an_unvalidated_value_is_refused_by_the_exceptions_class():
+    with pytest.raises(StructureError, match=r"^\[1\]: can't be structured \(TypeError\)$"):
+        structure_hook(adapter_of(list[int]))([1, []])
 
 
 PROGRAM = """
