@@ -476,15 +476,12 @@ class ConstrainedAdapter(WrappedAdapter):
 class ReaderAdapter(WrappedAdapter):
     """A type whose values a function reads after the inner adapter: pydantic's validators, the hook of a `NewType`.
 
-    Attributes:
-        inner: Its schema is this type's, so that no function can accept more.
-        read: `(JSON data, the inner adapter's value)` -> value; raises any exception.
-        checks: Constraints on the value that is read.
+    Its schema is that of the inner adapter, so that no function can accept more.
     """
 
     inner: TypeAdapter
-    read: Callable[[Any, Any], Any]
-    checks: tuple[Check, ...] = ()
+    read: Callable[[Any, Any], Any]  # JSON data and the inner adapter's value -> value; raises any exception
+    checks: tuple[Check, ...] = ()  # on the value that is read
 
 
 @frozen(eq=False)

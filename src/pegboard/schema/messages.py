@@ -86,11 +86,7 @@ class SchemaSearch:
     )
 
     def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[_Problem]:
-        """The problems of `value` by `schema`, at most 20; if the budget ends, those found before.
-
-        Raises:
-            _SpentError: The budget ended before anything was found.
-        """
+        """The problems of `value` by `schema`, at most 20; if the budget ends, those found before, or `_SpentError`."""
         if isinstance(schema, bool):
             return () if schema else (_Problem((), "must not be given"),)
         pair = (id(schema), id(value))
@@ -117,11 +113,7 @@ class SchemaSearch:
             return True
 
     def pay(self, steps: int) -> None:
-        """Takes steps off the budget.
-
-        Raises:
-            _SpentError: There weren't enough.
-        """
+        """Takes steps off the budget; raises `_SpentError` if there weren't enough."""
         self.left -= steps
         if self.left < 0:
             raise _SpentError

@@ -47,12 +47,7 @@ def _iso_reader(pattern: str) -> Callable[[Any, str], Any]:
 
 
 def read_duration(cls: type[timedelta], text: str) -> timedelta:
-    """`"P1DT2H30M"`, `"PT0.5S"`, `"-P2W"`.
-
-    Raises:
-        ValueError: It isn't such a duration.
-        OverflowError: It is too long for a `timedelta`.
-    """
+    """`"P1DT2H30M"`, `"PT0.5S"`, `"-P2W"`; raises `ValueError`, or `OverflowError` for one that is too long."""
     found = _DURATION_PATTERN.fullmatch(text)
     if found is None:
         raise ValueError(_NOT_ISO)
