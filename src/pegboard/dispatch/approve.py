@@ -440,6 +440,12 @@ def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approva
     return asking
 
 
+def needs_asking(state: CallState, tool: Tool) -> bool:
+    """Whether the call has asked something, or its rules don't simply allow it: then `Asking` has to decide."""
+    policy = policy_of(state.settings.current.permissions, tool)
+    return state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments))
+
+
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     """Begins a resumed call with its answer; returns the error of one that was rejected or can't run."""
     runtime = state.runtime

@@ -363,7 +363,8 @@ class Batch:
         try:
             enclosing_call.set(state)  # in this task's context
             if not is_too_deep(state):
-                await self._run_or_refuse(state)
+                refused = self._refusal_of(state)
+                await (run_call(state) if refused is None else finish(state, error=refused))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -377,19 +378,17 @@ class Batch:
             elif self._all_done is not None and not self._all_done.done():
                 self._all_done.set_result(None)
 
-    async def _run_or_refuse(self, state: CallState) -> None:
+    def _refusal_of(self, state: CallState) -> CallError | None:
+        """The error of a call that must not run any more."""
         if self.cut_off:
             text = f"{state.call.name} was not run: your message was cut off in this call. Make the whole call again."
-            error = CallError("cut_off", text)
-        elif self._stopped:
-            error = self._interrupted(state)
-        elif state in self.refused:
-            error = self.refused[state]
-        elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.position.index]):
-            error = overtaking_error(state)
-        else:
-            return await run_call(state)
-        return await finish(state, error=error)
+            return CallError("cut_off", text)
+        if self._stopped:
+            return self._interrupted(state)
+        error, earlier = self.refused.get(state), self.states[: state.position.index] if self.sequential else ()
+        if error is None and any(each.pending is not None for each in earlier):
+            return overtaking_error(state)
+        return error
 
     def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")

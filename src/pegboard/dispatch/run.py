@@ -15,7 +15,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.approve import asking_of
+from pegboard.dispatch.approve import asking_of, needs_asking
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
@@ -78,9 +78,10 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
         tool: The tool.
         given: The arguments, if a wrapper may run it again; `None` takes those of the call.
     """
-    asking = asking_of(state)
-    arguments = asking.consume(state.arguments if given is None else plain(given))
-    await asking.decide_again()
+    arguments: Mapping[str, Any] = state.arguments if given is None else plain(given)
+    if needs_asking(state, tool):
+        arguments = asking_of(state).consume(arguments)
+        await asking_of(state).decide_again()
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool, arguments)
@@ -88,7 +89,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
     async def attempt() -> Any:
         if state.started_at is not None:
-            await asking.decide_again()
+            await asking_of(state).decide_again()
         return await _attempt(state, tool, plain(pristine))
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
@@ -113,7 +114,8 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
-        await asking_of(state).decide_again()
+        if needs_asking(state, tool):
+            await asking_of(state).decide_again()
     value, waiting = start(state, tool, arguments)
     return value if waiting is None else await waiting
 
