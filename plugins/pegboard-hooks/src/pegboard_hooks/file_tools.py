@@ -122,7 +122,7 @@ class FileToolset(ToolsetBase):
                     files[path] = before[path]
                 else:
                     files[path] = file = _File(stamp, problem=_RUNNING)
-                    threads.append(threading.Thread(target=_run, args=[path, file], name=NAME, daemon=True))
+                    threads.append(threading.Thread(target=_load, args=[path, file], name=NAME, daemon=True))
             _wait(threads)
             self._files = {path: file.outcome[0] if file.outcome else file for path, file in files.items()}
             if self._files == before:
@@ -205,17 +205,14 @@ def _wait(threads: Sequence[threading.Thread]) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _run(path: Path, file: _File) -> None:
-    file.outcome.append(_outcome(path, file.stamp))
-
-
-def _outcome(path: Path, stamp: tuple[int, ...]) -> _File:
+def _load(path: Path, file: _File) -> None:
     """Loads a file; an exception becomes its problem."""
     try:
-        return _loaded(path, stamp)
+        outcome = _loaded(path, file.stamp)
     except BaseException as error:  # noqa: BLE001  a file may raise anything
         cause = str(error) if isinstance(error, PegboardError) else cause_of(error)
-        return _File(stamp, problem=f"{cause}{_line_in(path, error)}")
+        outcome = _File(file.stamp, problem=f"{cause}{_line_in(path, error)}")
+    file.outcome.append(outcome)
 
 
 def _line_in(path: Path, error: BaseException) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 from attrs import define, field
 
-from pegboard.programs import ProcessTree
+from pegboard.programs import OutputBuffer, ProcessTree
 from pegboard_processes.rpc import PIECE, Frames, framed
 from pegboard_processes.task import Task
 
@@ -68,7 +68,7 @@ class ChildProcess:
     _frames: Frames = field(init=False)
     _known: set[int] = field(factory=set[int], init=False)  # keys of the payloads that it was sent
     _outgoing: bytearray = field(factory=bytearray, init=False)
-    _printed: bytearray = field(factory=bytearray, init=False)
+    _printed: OutputBuffer = field(factory=lambda: OutputBuffer(MOST_PRINTED, 0), init=False)
     _ending: threading.Lock = field(factory=threading.Lock, init=False)
     _at_exit: weakref.finalize[Any, Any] = field(init=False)
 
@@ -115,7 +115,7 @@ class ChildProcess:
     @property
     def printed(self) -> str:
         """The end of the last call's output."""
-        return self._printed.decode(errors="replace")
+        return self._printed.tail.decode(errors="replace")
 
     def begin(self, task: Task) -> None:
         """Queues a call for it, and discards the output of earlier ones."""
@@ -166,8 +166,7 @@ class ChildProcess:
             if not piece:  # the pipe is closed
                 return False
             read += len(piece)
-            self._printed += piece
-            del self._printed[:-MOST_PRINTED]
+            self._printed.add(piece)
         return True
 
     def end(self, grace: float) -> int | None:
