@@ -304,19 +304,17 @@ class ResolvedTools:
         A tool whose name is taken, even by one that is left out, is held back, as is one whose schemas are refused;
         a problem names it.
         """
-        taken = {tool.spec.name: tool for tool in self.tools}
+        taken = {**self.trace.by_name, **self._by_name}
         new: list[Tool] = []
         held: list[_Held] = []
         refused: list[Problem] = []
         for tool in tools:
-            holder = taken.get(tool.spec.name) or self.trace.by_name.get(tool.spec.name)
-            if holder is not None:
+            if (holder := taken.get(tool.spec.name)) is not None:
                 held.append((tool, holder))
             elif (problem := schema_problem(tool, tool.origin)) is not None:
                 refused.append(problem)
             else:
-                taken[tool.spec.name] = tool
-                new.append(tool)
+                new.append(taken.setdefault(tool.spec.name, tool))
         grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
         return _holding_back(grown, held, refused)
 

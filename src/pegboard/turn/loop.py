@@ -196,7 +196,9 @@ class Turn:
         message = progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_messages(message)
-        if self._should_run(response, is_last=is_last):
+        of_output = None if self._output is None else self._output.tool.name
+        # Of the calls in the final answer, only those that give the output are run.
+        if response.calls and (not is_last or {call.name for call in response.calls} == {of_output}):
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and progress.ended is None:
             wrong = response.error_message or "the provider answered with an error"
@@ -209,11 +211,6 @@ class Turn:
                 end[0] == "answered" and (await self._lacks_output(response) or await self._should_continue())
             ):
                 progress.end(*end)
-
-    def _should_run(self, response: ModelResponse, *, is_last: bool) -> bool:
-        """Whether the calls of an answer are run; in the final answer, only those that give the output."""
-        own = None if self._output is None else self._output.tool.name
-        return bool(response.calls) and (not is_last or {call.name for call in response.calls} == {own})
 
     async def _lacks_output(self, response: ModelResponse) -> bool:
         """Whether the answer isn't of the output type; then a message to the model says so."""
