@@ -58,9 +58,10 @@ def parse_docstring(text: str) -> Docstring:
     """Parses a docstring of any of the three styles; never raises: what can't be read stays in the description."""
     lines = inspect.cleandoc(text).splitlines()
     if any(line.rstrip() in _GOOGLE for line in lines):
-        return _of_google(lines if lines[0].rstrip() not in _GOOGLE else inspect.cleandoc("\n" + text).splitlines())
+        first = lines[0].rstrip()
+        return _of_sections(inspect.cleandoc("\n" + text).splitlines() if first in _GOOGLE else lines, dashed=False)
     if any(line.strip() in _KINDS and _DASHES.fullmatch(below) for line, below in pairwise(lines)):
-        return _of_numpy(lines)
+        return _of_sections(lines, dashed=True)
     first = next((index for index, line in enumerate(lines) if _SPHINX.match(line)), len(lines))
     return _of_sphinx(lines[:first], lines[first:])
 
@@ -77,37 +78,27 @@ def attribute_docs(cls: type) -> Mapping[str, str]:
     return docs
 
 
-def _of_google(lines: Sequence[str]) -> Docstring:
-    """Parses Google style: a known section ends with its indentation; text after it belongs to the description."""
-    parts: dict[str, list[str]] = {"description": [], "parameters": [], "returns": [], "others": []}
-    part = "description"
-    for line in lines:
-        title = line.rstrip()
-        if title and not title[0].isspace():
-            part = _GOOGLE.get(title, "description")
-            if part != "description":
-                continue
-        parts[part].append(line)
-    returns = _joined(inspect.cleandoc("\n".join(parts["returns"])))
-    if typed := re.match(_TYPE, returns):
-        returns = returns[typed.end() :]
-    entries, rest = _entries(parts["parameters"], _GOOGLE_ENTRY)
-    return _docstring(parts["description"], rest, entries, returns)
+def _of_sections(lines: Sequence[str], *, dashed: bool) -> Docstring:
+    """Parses NumPy style, where a section has a title with dashes below (`dashed`), or Google style.
 
-
-def _of_numpy(lines: Sequence[str]) -> Docstring:
-    """Parses NumPy style: a section has a title with dashes below, and ends at the next one."""
+    A section ends at the next one; in Google style, it ends with its indentation, too, and the description continues.
+    """
     parts: dict[str, list[str]] = {"description": [], "parameters": [], "returns": [], "others": []}
     part = "description"
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        if is_title := bool(line.strip() and _DASHES.fullmatch(below)):
-            part = _KINDS.get(line.strip(), "description")
-        is_dashes = part != "description" and _DASHES.fullmatch(line)
-        if not is_dashes and (not is_title or part == "description"):
+        is_title = bool(line.strip() and _DASHES.fullmatch(below)) if dashed else bool(line[:1].strip())
+        if is_title:
+            part = (_KINDS.get(line.strip()) if dashed else _GOOGLE.get(line.rstrip())) or "description"
+        if part == "description" or not (is_title or (dashed and _DASHES.fullmatch(line))):
             parts[part].append(line)
-    told = [line for line in parts["returns"] if line[:1].isspace()] or parts["returns"]
-    entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY)
-    return _docstring(parts["description"], rest, entries, _joined(inspect.cleandoc("\n".join(told))))
+    returns = parts["returns"]
+    if dashed:
+        returns = [line for line in returns if line[:1].isspace()] or returns
+    text = _joined(inspect.cleandoc("\n".join(returns)))
+    if not dashed and (typed := re.match(_TYPE, text)):
+        text = text[typed.end() :]
+    entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY if dashed else _GOOGLE_ENTRY)
+    return _docstring(parts["description"], rest, entries, text)
 
 
 def _of_sphinx(before: Sequence[str], lines: Sequence[str]) -> Docstring:

@@ -24,11 +24,9 @@ from pegboard.schema.adapters import (
     ARRAYS,
     NONE,
     NULL,
-    NUMBERS,
     OBJECTS,
     SCALARS,
     TEXT,
-    TEXTS,
     AliasAdapter,
     ArrayAdapter,
     Choice,
@@ -103,11 +101,7 @@ _HOOK_HINT: Final = (
     "pegboard.schema.converter.converter() before the tool is defined."
 )
 _KINDS: Final[Mapping[str, Kinds]] = {
-    "string": TEXTS,
-    "integer": NUMBERS,
-    "number": NUMBERS,
-    "boolean": frozenset({bool}),
-    "null": frozenset({NONE}),
+    **{each.type: each.taken for each in SCALARS.values()},
     "array": ARRAYS,
     "object": OBJECTS,
 }
@@ -337,12 +331,8 @@ class _Reader:
         if name in ("LiteralString", "Final"):
             return TEXT if name == "LiteralString" else ANY
         if isinstance(annotation, str | typing.ForwardRef):
-            self.refuse(
-                annotation,
-                path,
-                f"{annotation!r} isn't resolved",
-                "Define the name at module level; a recursive type needs TypeAliasType (`type X = ...`).",
-            )
+            hint = "Define the name at module level; a recursive type needs TypeAliasType (`type X = ...`)."
+            self.refuse(annotation, path, f"{annotation!r} isn't resolved", hint)
         return self.refuse(annotation, path, f"{annotation!r} has no JSON Schema")
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
