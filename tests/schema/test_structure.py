@@ -318,6 +318,20 @@ def test_constructor_errors_are_reported_at_the_field(value, path, reason):
     assert refused(Checked, value) == (path, reason)
 
 
+def test_a_class_that_is_made_otherwise_may_refuse_its_fields():
+    @frozen
+    class Rare:
+        x: int
+
+        def __new__(cls, x):
+            if x > 1:
+                raise ValueError("must be rare")
+            return super().__new__(cls)
+
+    assert strict_structurer(Rare)({"x": 1}) == Rare(1)
+    assert refused(Rare, {"x": 2}) == ((), "must be rare")
+
+
 def test_a_validator_of_attrs_names_the_field_in_its_error():
     @frozen
     class Strange:

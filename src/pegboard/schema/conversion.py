@@ -342,14 +342,18 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
     return structure_record
 
 
-def _refused_field(cls: type[Any], fields: Mapping[str, Any]) -> Sequence[str]:
-    """The key of the field whose validator refuses its value; nothing if it isn't one of attrs' validators."""
-    made: Any = cls.__new__(cls) if attrs.has(cls) else None
+def _refused_field(cls: Any, fields: Mapping[str, Any]) -> Sequence[str]:
+    """The key of the field whose validator (of attrs) refuses its value; nothing if it was something else."""
+    validated = [each for each in attrs.fields(cls) if each.validator] if attrs.has(cls) else []
+    if not validated:
+        return []
+    made: Any = None
     with suppress(Exception):
+        made = cls.__new__(cls)
         made.__init__(**fields)  # sets the attributes, and refuses them again
-    for each in attrs.fields(cls) if attrs.has(cls) else ():
+    for each in validated:
         try:
-            if each.validator and hasattr(made, each.name):
+            if hasattr(made, each.name):
                 each.validator(made, each, getattr(made, each.name))
         except Exception:  # noqa: BLE001  (a validator may raise anything)
             return [each.alias]
