@@ -3,6 +3,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
+import re
 
 import pytest
 from attrs import frozen
@@ -10,6 +12,11 @@ from attrs import frozen
 from pegboard import (
     CallError,
     FileContent,
+    Later,
+    Once,
+    Permissions,
+    Reject,
+    Rule,
     TextContent,
     ToolCall,
     ToolContext,
@@ -150,8 +157,24 @@ ARGUMENTS = [
 ]
 
 
-def a_registry(make, *, waits=False, callbacks=False, shows=False, exclusive=False):
-    """A registry with one tool, `probe`, and one that calls it."""
+ASKED = {
+    "suspend": lambda context: context.suspend("Which one?"),
+    "confirm": lambda context: context.request_confirmation("Delete it?"),
+    "ask": lambda context: context.ask("delete", ["a.txt"]),
+}
+OWN = ("detail", "time", "seconds", "call_id", "callId", "id", "request", "created", "once")
+"""What differs from call to call; and details, as a traceback shows the way."""
+
+
+def comparable(data):
+    """JSON data without what is a call's own."""
+    if isinstance(data, dict):
+        return {key: comparable(member) for key, member in data.items() if key not in OWN}
+    return [comparable(member) for member in data] if isinstance(data, list | tuple) else data
+
+
+def a_registry(make, *, waits=False, callbacks=False, shows=False, exclusive=False, asks=None, **options):
+    """A registry with one tool, `probe`, and one that calls it; the results of nested calls; and all events."""
 
     @tool(concurrency="exclusive" if exclusive else "shared")
     async def probe(number: int):
@@ -167,47 +190,92 @@ def a_registry(make, *, waits=False, callbacks=False, shows=False, exclusive=Fal
         context.state["seen"] = number
         return make()
 
+    @tool(name="probe")
+    async def asking_probe(context: ToolContext, number: int):
+        """Probes."""
+        asked = ASKED[asks](context)
+        return (number, asked if asked is None else await asked)
+
     @tool
     async def outer(context: ToolContext, arguments: str | dict[str, int | str]) -> str:
         """Calls the other."""
         inner.append(await context.call("probe", arguments))
         return ""
 
-    inner = []
-    registry = ToolRegistry()
-    registry.register(plain_probe if shows else probe)
+    inner, events = [], []
+    registry = ToolRegistry(**options)
+    registry.register(asking_probe if asks else plain_probe if shows else probe)
     registry.register(outer)
+    registry.add_callback("observe", events.append)
     if callbacks:
         registry.add_callback("before_tool", lambda context, tool, arguments: None)
         registry.add_callback("after_tool", lambda context, tool, arguments, result: None)
-    return registry, inner
+    return registry, inner, events
 
 
-async def by_each_way(registry, inner, arguments):
-    """The results of a call alone, in a batch, in a batch that is sequential, and nested."""
-    call = ToolCall("probe", arguments)
-    results = [await registry.call("probe", arguments)]
-    for options in ({}, {"sequential": True}, {"max_concurrency": 1}, {"timeout": 60}):
-        results += (await registry.dispatch([call], **options)).results
-    await registry.call("outer", {"arguments": arguments})
-    for each in (found := [each.to_data() for each in (*results, *inner)]):
-        each.pop("detail", None)  # it may have a traceback, which shows the way
-    return found
+async def by(way, registry, inner, arguments):
+    """The result and the actions of one call of `probe`: alone, in a batch with these options, or nested."""
+    if way == "call":
+        return await registry.call("probe", arguments), None
+    if way == "host":
+        context = ToolContext()
+        return await registry.call("probe", arguments, context), context.actions.actions
+    if way == "nested":
+        outcome = await registry.dispatch([ToolCall("outer", {"arguments": arguments})])
+        return inner[0], outcome.actions
+    outcome = await registry.dispatch([ToolCall("probe", arguments)], **way)
+    return outcome.results[0], outcome.actions
+
+
+WAYS = ("call", "host", "nested", {}, {"sequential": True}, {"max_concurrency": 1}, {"timeout": 60})
+
+
+async def all_of(way, caplog, outcome, arguments, **facts):
+    """All that can be seen of a call: result, log, events, actions; without what is its own."""
+    registry, inner, events = a_registry(outcome, **facts)
+    caplog.clear()
+    async with registry:
+        result, actions = await by(way, registry, inner, arguments)
+    seen = {
+        "result": comparable(result.to_data()),
+        "log": [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "pegboard"],
+        "events": [comparable(each.to_json()) for each in events if each.name == "probe"],
+    }
+    kept = result.metadata.get("kept", "\0")  # the name of a stored large result, in a folder of its own
+    text = re.sub("pegboard-\\w+", "folder", json.dumps(seen)).replace(kept, "name")
+    return json.loads(text), None if actions is None else actions.to_json()
+
+
+def differences(caplog, outcome, arguments, ways=WAYS, **facts):
+    """What each way of a call shows, where that isn't what the first shows."""
+    seen, actions = zip(*(asyncio.run(all_of(way, caplog, outcome, arguments, **facts)) for way in ways), strict=True)
+    assert len(seen[0]["events"]) >= 2
+    first = next((each for each in actions if each is not None), None)
+    return [
+        (way, here)
+        for way, here, asked in zip(ways, seen, actions, strict=True)
+        if here != seen[0] or asked not in (None, first)
+    ]
 
 
 @pytest.mark.parametrize("facts", [{}, {"waits": True}, {"callbacks": True}, {"exclusive": True}, {"shows": True}])
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_each_way_of_a_call_gives_the_same_result(outcome, facts):
-    registry, inner = a_registry(OUTCOMES[outcome], **facts)
-    first, *others = asyncio.run(by_each_way(registry, inner, '{"number": 1}'))
-    assert len(others) == 5
-    if outcome != "large":  # each large result is stored under a name of its own
-        assert [each for each in others if each != first] == []
-    assert len({len(each["content"]) for each in (first, *others)}) == 1
+def test_each_way_of_a_call_shows_the_same(caplog, outcome, facts):
+    assert differences(caplog, OUTCOMES[outcome], '{"number": 1}', **facts) == []
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-def test_each_way_of_a_call_reads_arguments_alike(arguments):
-    registry, inner = a_registry(lambda: "done")
-    first, *others = asyncio.run(by_each_way(registry, inner, arguments))
-    assert [each for each in others if each != first] == []
+def test_each_way_of_a_call_reads_arguments_alike(caplog, arguments):
+    assert differences(caplog, lambda: "done", arguments) == []
+
+
+ALONE = [way for way in WAYS if way != "nested"]  # a nested call can't wait for a later answer: it is denied
+RULES = [Rule("*", "*", "allow"), Rule("probe", "*", "ask")]
+
+
+@pytest.mark.parametrize("answer", [Once(), Reject(), Reject("not now"), Later()], ids=str)
+@pytest.mark.parametrize("facts", [{"permissions": Permissions(RULES)}, *({"asks": each} for each in ASKED)], ids=str)
+def test_each_way_of_a_call_asks_alike(caplog, facts, answer):
+    ways = ALONE if isinstance(answer, Later) or facts.get("asks") == "suspend" else WAYS
+    facts = {"approver": lambda *_: answer, **facts}
+    assert differences(caplog, lambda: "done", '{"number": 1}', ways, **facts) == []
