@@ -16,6 +16,7 @@ from pegboard import (
     Once,
     Origin,
     PendingCalls,
+    PluginRecord,
     ReadonlyContext,
     StaticToolset,
     Tool,
@@ -24,7 +25,6 @@ from pegboard import (
     ToolRegistry,
     tool,
 )
-from pegboard.catalogue import LazyPlugin
 from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, RunningLoopError, UnknownToolError
 from pegboard.tools.tool import LateHandler
 
@@ -410,10 +410,10 @@ def list_plugin(registry, hook, *things, log):
     def load():
         log.append(threading.current_thread() is threading.main_thread())
         registry.register(*things, origin=FILES)
-        registry.contributions.change(lambda catalogue: catalogue.without_lazy("files"))
+        registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={}))
 
-    lazy = LazyPlugin(frozenset({hook}), load)
-    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"files": lazy}))
+    plugin = PluginRecord("files", hooks=(f"pegboard_{hook}",), load=load)
+    registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"files": plugin}))
 
 
 @pytest.mark.parametrize(("hook", "expected"), [("before_tool", [False]), ("register_tools", [])])

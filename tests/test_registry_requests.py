@@ -14,6 +14,7 @@ from pegboard import (
     Message,
     ModelRequest,
     Pipeline,
+    PluginRecord,
     Position,
     ReadonlyContext,
     StaticToolset,
@@ -26,7 +27,6 @@ from pegboard import (
     register_plugin,
     tool,
 )
-from pegboard.catalogue import LazyPlugin
 from pegboard.errors import ProcessorError, RegistrationError
 
 BUILT_IN = ("tool_requests", "instructions", "repair_history", "limit_results", "budget_tools", "pack_tools")
@@ -183,9 +183,11 @@ def test_an_invalid_step_is_refused_when_it_is_registered(registry, name, thing,
 
 def test_only_plugins_with_processors_are_loaded_for_the_pipeline(registry):
     loads = []
-    hooks = {"steps": "register_processors", "others": "before_turn"}
-    lazy = {name: LazyPlugin(frozenset({hook}), partial(loads.append, name)) for name, hook in hooks.items()}
-    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins=lazy))
+    hooks = {"steps": "pegboard_register_processors", "others": "pegboard_before_turn"}
+    plugins = {
+        name: PluginRecord(name, hooks=(hook,), load=partial(loads.append, name)) for name, hook in hooks.items()
+    }
+    registry.contributions.change(lambda catalogue: catalogue.evolve(plugins=plugins))
     assert registry.pipeline.names == BUILT_IN
     assert loads == ["steps"]
 

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
-from pegboard.schema.converter import JsonRecord
+from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
@@ -46,21 +46,6 @@ class Handle:
 
     def __exit__(self, *_: object) -> None:
         self.dispose()
-
-
-@frozen
-class LazyPlugin:
-    """A plugin that is listed but not imported yet.
-
-    Attributes:
-        hooks: The names of the hooks that it implements, without `pegboard_`.
-        load: Imports it and registers what it brings; may be slow, never raises.
-        offers: The exporters, models, executors and services that it brings, as (kind, name).
-    """
-
-    hooks: frozenset[str]
-    load: Callable[[], None]
-    offers: frozenset[tuple[str, str]] = frozenset()
 
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]
@@ -120,6 +105,8 @@ class PluginRecord(JsonRecord):
         hooks: The hooks that it implements, sorted.
         tools: The names of its static tools, sorted.
         cause: Why it is neither `listed` nor `loaded`, or `None`.
+        offers: The exporters, models, executors and services that it brings once it is loaded, as (kind, name).
+        load: Imports it and registers what it brings, if that is still to be done; may be slow, never raises.
     """
 
     name: str
@@ -129,6 +116,8 @@ class PluginRecord(JsonRecord):
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     cause: str | None = None
+    offers: frozenset[tuple[str, str]] = field(default=frozenset(), eq=False, repr=False, metadata=json_key(""))
+    load: Callable[[], None] | None = field(default=None, eq=False, repr=False, metadata=json_key(""))
 
 
 @frozen
@@ -167,7 +156,6 @@ class Catalogue:
         plugins: Every known plugin by name, in load order.
         problems: What went wrong.
         published: What the toolsets of plugins have published, by plugin.
-        lazy_plugins: The plugins that are listed but not imported yet, by name.
     """
 
     tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
@@ -180,7 +168,6 @@ class Catalogue:
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord])
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
-    lazy_plugins: Mapping[str, LazyPlugin] = field(factory=dict[str, LazyPlugin])
 
     @cached_property
     def ordered(self) -> tuple[Tool, ...]:
@@ -193,18 +180,18 @@ class Catalogue:
         return digest_of([tool.spec.digest for tool in self.ordered])
 
     @cached_property
+    def lazy_plugins(self) -> tuple[PluginRecord, ...]:
+        """The plugins that are listed but not imported yet."""
+        return tuple(plugin for plugin in self.plugins.values() if plugin.load is not None)
+
+    @cached_property
     def has_lazy_callbacks(self) -> bool:
         """Whether a plugin that isn't imported yet has callbacks around tool calls, so that a call has to import it."""
-        return any(not plugin.hooks.isdisjoint(TOOL_STAGES) for plugin in self.lazy_plugins.values())
+        return any(f"pegboard_{stage}" in plugin.hooks for plugin in self.lazy_plugins for stage in TOOL_STAGES)
 
     def offered(self, kind: str) -> dict[str, str]:
         """The names of a kind that plugins offer that aren't imported yet: name -> plugin."""
-        return {
-            name: owner
-            for owner, plugin in self.lazy_plugins.items()
-            for of_kind, name in plugin.offers
-            if of_kind == kind
-        }
+        return {name: each.name for each in self.lazy_plugins for of_kind, name in each.offers if of_kind == kind}
 
     def predicate(self, where: Predicate | PredicateFunction | str) -> Predicate:
         """A predicate from one, from a function, or from a text, which may name registered predicates.
@@ -309,20 +296,11 @@ class Catalogue:
         for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
             kind, _, extra = key.partition(":")
             after = after.without_extra(kind, extra)
-        return (
-            after.without_toolsets(self.toolsets_of(name))
-            .evolve(
-                plugins={each: record for each, record in self.plugins.items() if each != name},
-                problems=tuple(each for each in after.problems if each.plugin != name),
-                published={each: tools for each, tools in self.published.items() if each != name},
-            )
-            .without_lazy(name)
+        return after.without_toolsets(self.toolsets_of(name)).evolve(
+            plugins={each: record for each, record in self.plugins.items() if each != name},
+            problems=tuple(each for each in after.problems if each.plugin != name),
+            published={each: tools for each, tools in self.published.items() if each != name},
         )
-
-    def without_lazy(self, name: str) -> Catalogue:
-        """A catalogue in which a plugin isn't among `lazy_plugins`."""
-        rest = {each: plugin for each, plugin in self.lazy_plugins.items() if each != name}
-        return self.evolve(lazy_plugins=rest)
 
     def toolsets_of(self, plugin: str) -> tuple[Toolset, ...]:
         """The toolsets that a plugin has brought."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugin, limit_of
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, limit_of
 from pegboard.errors import PluginError, RegistrationError, did_you_mean, first_party, log_failure, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.visible import visible_spec
@@ -164,9 +164,12 @@ class Contributions:
         if self._subscribers and (before.toolsets, before.digest) != (catalogue.toolsets, catalogue.digest):
             self.tools_changed()
 
-    def unloaded(self, *hooks: str) -> list[LazyPlugin]:
-        """The plugins that implement one of these hooks and aren't imported yet."""
-        return [each for each in self.catalogue.lazy_plugins.values() if not each.hooks.isdisjoint(hooks)]
+    def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
+        """The functions that import the plugins that implement one of these hooks and aren't imported yet."""
+        if not self.catalogue.lazy_plugins:
+            return []
+        wanted = {f"pegboard_{hook}" for hook in hooks}
+        return [each.load for each in self.catalogue.lazy_plugins if each.load and not wanted.isdisjoint(each.hooks)]
 
     def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
         def changed(now: Catalogue) -> Catalogue:
@@ -204,8 +207,8 @@ class Contributions:
         Raises:
             PluginError: A plugin offers it, but failed, or doesn't get the name.
         """
-        for plugin in self.catalogue.lazy_plugins.values():
-            if (kind, name) in plugin.offers:
+        for plugin in self.catalogue.lazy_plugins:
+            if plugin.load and (kind, name) in plugin.offers:
                 plugin.load()
         found = self.catalogue.extras.get(kind, {}).get(name)
         for problem in self.catalogue.problems if found is None else ():

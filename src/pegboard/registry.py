@@ -254,8 +254,8 @@ class ToolRegistry:
         """
         from pegboard.request.processors import DEFAULT_PIPELINE
 
-        for plugin in self.contributions.unloaded("register_processors"):
-            plugin.load()
+        for load in self.contributions.unloaded("register_processors"):
+            load()
         own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
         return own.with_brought(self.contributions.catalogue.processors)
 
@@ -587,8 +587,8 @@ class ToolRegistry:
 
     async def _load(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
-        for plugin in self.contributions.unloaded(*hooks):
-            await self._get_dispatcher().runtime.threads.run(plugin.load)
+        for load in self.contributions.unloaded(*hooks):
+            await self._get_dispatcher().runtime.threads.run(load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name, as `exporter` finds one; a `LookupError` or `PluginError` if there is none."""

@@ -309,6 +309,16 @@ def pegboard_register_toolsets(register, settings):
 """
 
 
+EXPORTER = """
+from pegboard import hookimpl
+from pegboard_clients.listing import MCP
+
+@hookimpl
+def pegboard_register_exporters(register):
+    register("mcp", MCP())
+"""
+
+
 class TestPublished:
     """Tools that a plugin's toolset has published."""
 
@@ -335,6 +345,13 @@ class TestPublished:
         assert json.loads(run("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"
         assert "pub_tools" not in sys.modules
         assert run("call", "n_take")[1] == "ran\n"
+
+    @pytest.mark.usefixtures("file")
+    def test_published_tools_are_exported_without_importing_the_plugin(self, run, empty_site):
+        empty_site.add("exports", EXPORTER)
+        code, out, err = run("export", "--to", "mcp")
+        assert (code, err, [each["name"] for each in json.loads(out)["tools"]]) == (0, "", ["n_show", "n_take"])
+        assert "pub_tools" not in sys.modules
 
     def test_a_call_of_a_published_tool_queries_no_other_toolset(self, run, file):
         run("list")

@@ -14,6 +14,7 @@ from pegboard import (
     Deny,
     Limits,
     Once,
+    PluginRecord,
     ResultLimits,
     Tool,
     ToolCall,
@@ -23,7 +24,6 @@ from pegboard import (
     tool,
 )
 from pegboard.callbacks import Callback, nonblocking
-from pegboard.catalogue import LazyPlugin
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.stages import run_call
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
@@ -625,8 +625,8 @@ async def test_tell_calls_all_callbacks_and_logs_failures(registry, caplog):
 
 def test_a_lazy_plugin_is_not_loaded_for_hooks_that_it_lacks(registry):
     woken = []
-    lazy = LazyPlugin(frozenset({"register_tools"}), lambda: woken.append(1))
-    registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"sleepy": lazy}))
+    plugin = PluginRecord("sleepy", hooks=("pegboard_register_tools",), load=lambda: woken.append(1))
+    registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"sleepy": plugin}))
     asyncio.run(registry.chain("before_model"))
     assert woken == []
 

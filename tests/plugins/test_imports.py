@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from installed import write
@@ -78,6 +80,17 @@ def test_large_and_deep_files_and_other_than_pythons_are_left_out(tmp_path) -> N
     assert found_in(tmp_path, use + "-" * 100_000 + "1") == []
     text = write(tmp_path / "a.txt", use)
     assert list(private_uses([str(text), str(tmp_path / "missing.py")], tmp_path)) == []
+
+
+def test_long_chains_of_attributes_take_no_longer_than_short_ones(tmp_path) -> None:
+    times = []
+    for length in (10, 900):
+        lines = ["import pegboard.registry as r", *["r" + ".a" * length] * (20_000 // length)]
+        file = write(tmp_path / "chains.py", "\n".join(lines))
+        start = time.process_time()
+        assert len([*private_uses([str(file)], tmp_path)]) == len(lines)
+        times.append(time.process_time() - start)
+    assert times[1] < 5 * times[0]
 
 
 def test_every_private_module_of_the_core_is_found_in_any_form(tmp_path) -> None:

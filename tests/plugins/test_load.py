@@ -16,8 +16,7 @@ from importlib_metadata import Distribution, DistributionFinder
 import pegboard
 from fake_vendors.rules.exporters import EXPORTERS
 from installed import GREETER, install, write
-from pegboard import Exporter, Once, ToolRegistry, load
-from pegboard.catalogue import LazyPlugin
+from pegboard import Exporter, Once, PluginRecord, ToolRegistry, load
 from pegboard.config import Config
 from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
@@ -665,11 +664,11 @@ class TestListed:
             loaded.append("plugin")
             registry.add("exporters", "mine", MCP())
             registry.add("models", "mine", lambda model: ScriptedModel([], name=model))
-            registry.contributions.change(lambda catalogue: catalogue.without_lazy("plugin"))
+            registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={}))
 
         offered = frozenset({("exporters", "mine"), ("models", "mine")})
-        lazy = LazyPlugin(frozenset(["register_exporters"]), load, offered)
-        registry.contributions.change(lambda catalogue: catalogue.evolve(lazy_plugins={"plugin": lazy}))
+        plugin = PluginRecord("plugin", hooks=("pegboard_register_exporters",), offers=offered, load=load)
+        registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"plugin": plugin}))
         return registry, loaded
 
     def test_the_plugin_that_offers_a_name_is_loaded_once(self, listed):

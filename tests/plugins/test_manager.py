@@ -245,8 +245,8 @@ class Greeter:
 def test_a_plugin_class_is_instantiated_per_registry() -> None:
     """A new one each time, so that registries never share a plugin's state."""
     first, second = load_plugin(Origin("g"), Greeter, {}), load_plugin(Origin("g"), Greeter, {})
-    assert isinstance(first.plugin, Greeter)
-    assert first.plugin is not second.plugin
+    assert isinstance(first.thing, Greeter)
+    assert first.thing is not second.thing
     assert first.hooks == ("pegboard_before_tool", "pegboard_register_tools")
 
 

@@ -404,11 +404,12 @@ def only_expression(specs: Sequence[str]) -> str | None:
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
     """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`; a `PluginError` if either fails."""
-    from pegboard.plugins.manager import gathered
+    from pegboard.plugins.manager import Plugin, load_within
     from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 
     def called() -> None:
-        loaded = gathered(found.origin, found.load, settings, [])
+        loaded = Plugin(found.origin, found.load, settings)
+        load_within(loaded, [])
         if (implementation := loaded.implementations.get(hook)) is not None:
             implementation.function(*(argument for _ in implementation.argnames))
 

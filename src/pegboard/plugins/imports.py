@@ -159,12 +159,14 @@ def _attributes(nodes: Iterable[ast.AST], bound: Mapping[str, str]) -> Iterator[
     for node in nodes:
         if isinstance(node, ast.Attribute):
             inner.add(node.value)
+            if node in inner:  # a part of a chain: each chain is followed once, from its end
+                continue
             base, rest = node, list[str]()
             while isinstance(base, ast.Attribute):
-                rest.insert(0, base.attr)
+                rest.append(base.attr)
                 base = base.value
-            if node not in inner and isinstance(base, ast.Name) and base.id in bound:
-                yield node.lineno, ".".join([bound[base.id], *rest]), bound[base.id]
+            if isinstance(base, ast.Name) and base.id in bound:
+                yield node.lineno, ".".join([bound[base.id], *reversed(rest)]), bound[base.id]
 
 
 def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:

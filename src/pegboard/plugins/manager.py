@@ -9,7 +9,6 @@ from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 from attrs import define, field
 
 from pegboard.callbacks import ONLY, Callback, accept_keywords, nonblocking
@@ -18,8 +17,8 @@ from pegboard.catalogue import (
     EMPTY,
     EXTRAS,
     Catalogue,
-    LazyPlugin,
     PluginRecord,
+    PublishedTools,
     Status,
     limit_of,
 )
@@ -42,7 +41,7 @@ from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manif
 from pegboard.plugins.names import Claims, without
 from pegboard.plugins.side_effects import LOAD_SECONDS, noted, run_in_thread, watch_side_effects
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import Origin, Problem, ToolSpec
+from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, close_all, is_toolset
@@ -58,12 +57,21 @@ GUARDS: Final = "pegboard_guards_calls"
 
 
 @define(eq=False)
-class LoadedPlugin:
-    """Loaded plugin, with everything that it brought.
+class Plugin:
+    """Plugin of a registry: as it is listed, and, once loaded, with everything that it brought.
 
     Attributes:
-        origin: The plugin's; its tools and toolsets carry it.
-        plugin: Its object.
+        origin: Its tools and toolsets carry it.
+        fetch: Imports it; returns its module, its object, or a class, of which one instance is made (with `settings`,
+            if it takes them).
+        settings: Its settings.
+        manifest: What it is expected to bring.
+        record: Its present record.
+        listed: Its tools as they were registered from its manifest, by their names in its code; or `None`.
+        live: Its tools with their code that are as they were listed, likewise.
+        failure: Why it can't be loaded, or `None`.
+        is_loaded: Whether everything below is complete.
+        thing: Its object.
         implementations: Its hook implementations by hook name.
         callbacks: Those called at run time, by stage.
         tools: In the order of registration.
@@ -74,7 +82,16 @@ class LoadedPlugin:
     """
 
     origin: Origin
-    plugin: Any
+    fetch: Callable[[], Any]
+    settings: Mapping[str, Any]
+    manifest: PluginManifest = field(factory=lambda: PluginManifest(""))
+    record: PluginRecord = field(init=False)
+    listed: dict[str, Tool] | None = None
+    live: dict[str, Tool] = field(factory=dict[str, Tool])
+    failure: PluginError | None = None
+    is_loaded: bool = False
+    lock: threading.RLock = field(factory=threading.RLock)
+    thing: Any = None
     implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])
     callbacks: dict[str, Callback] = field(factory=dict[str, Callback])
     tools: list[Tool] = field(factory=list[Tool])
@@ -82,6 +99,14 @@ class LoadedPlugin:
     extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
     faults: list[str] = field(factory=list[str])
     secrets: list[str] = field(factory=list[str], repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.record = PluginRecord(self.name, self.origin.distribution, self.origin.version, "listed")
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.origin.plugin or ""
 
     @property
     def names(self) -> dict[str, list[str]]:
@@ -96,8 +121,35 @@ class LoadedPlugin:
         """The hooks that it implements, sorted."""
         return tuple(sorted(self.implementations))
 
+    def load(self) -> None:
+        """Imports it, calls its register hooks and validates what it brings.
 
-def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
+        Raises:
+            pluggy.PluginValidationError: A hook takes unknown arguments.
+            BaseException: Whatever its code raised; a `RuntimeError` in place of one whose text shows a secret.
+        """
+        self.thing = self.fetch()
+        handed = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
+        try:
+            self._register_all(handed)
+        except BaseException as error:
+            cause = cause_of(error, self.secrets)
+            if cause == cause_of(error):
+                raise
+            raise RuntimeError(cause) from None
+        self.faults = [hide(fault, self.secrets) for fault in self.faults]
+
+    def _register_all(self, handed: Mapping[str, Any]) -> None:
+        if inspect.isclass(self.thing):
+            self.thing = accept_keywords(self.thing, ("settings",))(handed)
+        _find_implementations(self)
+        hooks = (hook for hook in _REGISTERS if hook in self.implementations)
+        errors = [error for hook in hooks if (error := _ask(self, hook, handed)) is not None]
+        if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
+            raise errors[0]
+
+
+def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plugin:
     """Calls the register hooks of a plugin and validates what it brings.
 
     Args:
@@ -110,33 +162,39 @@ def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Load
         pluggy.PluginValidationError: A hook takes unknown arguments.
         BaseException: Whatever the class raised; a `RuntimeError` in place of one whose text shows a secret.
     """
-    loaded = LoadedPlugin(origin, thing)
-    handed = MappingProxyType(with_secrets(settings, loaded.faults, loaded.secrets))
-    try:
-        _gather(loaded, handed)
-    except BaseException as error:
-        cause = cause_of(error, loaded.secrets)
-        if cause == cause_of(error):
+    plugin = Plugin(origin, lambda: thing, settings)
+    plugin.load()
+    return plugin
+
+
+def load_within(plugin: Plugin, notes: list[str], seconds: float = LOAD_SECONDS) -> None:
+    """Loads a plugin in a thread, within a time limit, its side effects observed.
+
+    Args:
+        plugin: The plugin.
+        notes: Gets its side effects, a few words each.
+        seconds: The limit.
+
+    Raises:
+        TimeoutError: It took longer.
+        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's. The
+            text of one that only a thread causes says what to do.
+    """
+    with watch_side_effects(notes):
+        try:
+            run_in_thread(seconds, plugin.load)
+        except (ValueError, RuntimeError) as error:
+            if "main thread" in str(error) or "no current event loop" in str(error):
+                error.args = (f"{error}; {_IN_A_THREAD}",)
             raise
-        raise RuntimeError(cause) from None
-    loaded.faults = [hide(fault, loaded.secrets) for fault in loaded.faults]
-    return loaded
 
 
-def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
-    if inspect.isclass(loaded.plugin):
-        loaded.plugin = accept_keywords(loaded.plugin, ("settings",))(handed)
-    _find_implementations(loaded)
-    errors = [
-        error
-        for hook in _REGISTERS
-        if hook in loaded.implementations and (error := _ask(loaded, hook, handed)) is not None
-    ]
-    if errors and not (loaded.callbacks or loaded.tools or loaded.toolsets or loaded.extras):
-        raise errors[0]
+_IN_A_THREAD: Final = (
+    "plugins are loaded in a thread, without an event loop: its author has to do this when a tool runs"
+)
 
 
-def _find_implementations(loaded: LoadedPlugin) -> None:
+def _find_implementations(plugin: Plugin) -> None:
     """Has pluggy find and check them, in a separate manager, so that a failure leaves nothing behind."""
     import pluggy  # listing needs neither
 
@@ -144,35 +202,35 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    manager.register(loaded.plugin, loaded.origin.plugin)
-    for caller in manager.get_hookcallers(loaded.plugin) or ():
+    manager.register(plugin.thing, plugin.name)
+    for caller in manager.get_hookcallers(plugin.thing) or ():
         for implementation in caller.get_hookimpls():
             if caller.spec is not None:
                 if implementation.wrapper or implementation.hookwrapper:
                     instead = "implement pegboard_wrap_tool or pegboard_wrap_model"
-                    loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
+                    plugin.faults.append(f"{caller.name} can't be a wrapper; {instead}")
                     continue
                 stage = caller.name.removeprefix("pegboard_")
-                loaded.implementations[caller.name] = implementation
+                plugin.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = accept_keywords(implementation.function, CALLBACK_STAGES[stage])
-                    if stage == "approve_call" and not loaded.origin.trusted:
+                    if stage == "approve_call" and not plugin.origin.trusted:
                         from pegboard.dispatch.approval.queue import only_rejecting
 
-                        loaded.faults.append("it approves calls and isn't trusted: only its rejections count")
+                        plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
                         function = only_rejecting(function)
                     limit = limit_of(stage, getattr(implementation.function, ONLY, None))
-                    loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}", limit)
+                    plugin.callbacks[stage] = Callback(function, f"plugin {plugin.name!r}", limit)
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
-                loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
-    loaded.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(loaded.plugin)]
+                plugin.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
+    plugin.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(plugin.thing)]
 
 
-def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
+def _ask(plugin: Plugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; returns what it raises, which loses only what it hadn't registered yet."""
-    offered = {"register": partial(_REGISTERS[hook], loaded), "settings": settings}
-    implementation = loaded.implementations[hook]
+    offered = {"register": partial(_REGISTERS[hook], plugin), "settings": settings}
+    implementation = plugin.implementations[hook]
     try:
         answer = implementation.function(*(offered[name] for name in implementation.argnames))
         if inspect.iscoroutine(answer):
@@ -180,63 +238,63 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
             raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
         if answer is not None:
             what = f"{hook} returns a {type(answer).__name__}, which is ignored"
-            loaded.faults.append(f"{what}: call register(...) for each thing that it brings")
+            plugin.faults.append(f"{what}: call register(...) for each thing that it brings")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        loaded.faults.append(f"{hook} raised {cause_of(error, loaded.secrets)}")
+        plugin.faults.append(f"{hook} raised {cause_of(error, plugin.secrets)}")
         return error
     return None
 
 
-def _register_tools(loaded: LoadedPlugin, *things: Any) -> None:
+def _register_tools(plugin: Plugin, *things: Any) -> None:
     from pegboard.tools.typed import tools_from
 
     for thing in things:
         try:
             tools = tools_from(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything
-            loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
+            plugin.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, plugin.secrets))
             continue
         for tool in tools:
-            if any(earlier.name == tool.name for earlier in loaded.tools):
-                loaded.faults.append(f"tool {tool.name!r} is registered twice; the first counts")
+            if any(earlier.name == tool.name for earlier in plugin.tools):
+                plugin.faults.append(f"tool {tool.name!r} is registered twice; the first counts")
                 continue
             try:
-                loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec), origin=loaded.origin))
+                plugin.tools.append(tool.evolve(spec=visible_spec(tool.spec), origin=plugin.origin))
             except SchemaError as error:
-                loaded.faults.append(str(error))
+                plugin.faults.append(str(error))
 
 
-def _register_toolset(loaded: LoadedPlugin, toolset: Any) -> None:
+def _register_toolset(plugin: Plugin, toolset: Any) -> None:
     if is_toolset(toolset):
-        loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
+        plugin.toolsets.append(OwnedToolset(toolset, plugin.origin))
     else:
-        loaded.faults.append(f"{toolset!r} isn't a toolset: it needs a name and an async method tools(context)")
+        plugin.faults.append(f"{toolset!r} isn't a toolset: it needs a name and an async method tools(context)")
 
 
-def _register_extra(of: str, loaded: LoadedPlugin, name: str, thing: Any) -> None:
-    of_kind = loaded.extras.setdefault(of, {})
+def _register_extra(of: str, plugin: Plugin, name: str, thing: Any) -> None:
+    of_kind = plugin.extras.setdefault(of, {})
     if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
-        loaded.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
+        plugin.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
     elif name in of_kind:
-        loaded.faults.append(f"{of[:-1]} {name!r} is registered twice; the first counts")
+        plugin.faults.append(f"{of[:-1]} {name!r} is registered twice; the first counts")
     else:
         try:
-            EMPTY.with_extra(of, name, thing, loaded.origin)
+            EMPTY.with_extra(of, name, thing, plugin.origin)
         except ValueError as error:
-            loaded.faults.append(str(error))
+            plugin.faults.append(str(error))
         else:
             of_kind[name] = thing
 
 
-def _register_service(loaded: LoadedPlugin, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
+def _register_service(plugin: Plugin, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
     from pegboard.tools.services import Services, path_of_kind
 
     try:
         given = Services().provide(kind, thing, scope=scope)
     except TypeError as error:
-        loaded.faults.append(str(error))
+        plugin.faults.append(str(error))
     else:
-        _register_extra("services", loaded, path_of_kind(kind), given)
+        _register_extra("services", plugin, path_of_kind(kind), given)
 
 
 _REGISTERS: Final[dict[str, Callable[..., None]]] = {
@@ -250,40 +308,6 @@ _REGISTERS: Final[dict[str, Callable[..., None]]] = {
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
-
-
-@define(eq=False)
-class _Plugin:
-    """One plugin on its way from listed to loaded."""
-
-    name: str
-    origin: Origin
-    fetch: Callable[[], Any]
-    settings: Mapping[str, Any]
-    listed: dict[str, Tool] | None = None
-    own_specs: dict[str, ToolSpec] = field(factory=dict[str, ToolSpec])
-    live: dict[str, Tool] = field(factory=dict[str, Tool])
-    loaded: LoadedPlugin | None = None
-    manifest: PluginManifest | None = None
-    guards: bool = False
-    failure: PluginError | None = None
-    lock: threading.RLock = field(factory=threading.RLock)
-
-    def record(self, whole: Status, hooks: Iterable[str], tools: Iterable[Tool], faults: Sequence[str]) -> PluginRecord:
-        """Its record, with the status `whole` unless it has faults."""
-        return PluginRecord(
-            self.name,
-            self.origin.distribution,
-            self.origin.version,
-            "partial" if faults else whole,
-            tuple(sorted(hooks)),
-            tuple(sorted(tool.name for tool in tools)),
-            "; ".join(faults) or None,
-        )
-
-    def problems(self, causes: Iterable[str]) -> list[Problem]:
-        """A problem for each of these causes."""
-        return [Problem.of(self.origin, cause) for cause in causes]
 
 
 @define(eq=False)
@@ -305,54 +329,46 @@ class PluginManager:
     seconds: float = LOAD_SECONDS
     on_stale: Callable[[str], None] | None = None
     claims: Claims = field(factory=Claims, init=False)
-    _plugins: dict[str, _Plugin] = field(factory=dict[str, _Plugin], init=False)
+    _plugins: dict[str, Plugin] = field(factory=dict[str, Plugin], init=False)
     _denying: dict[str, Callback] = field(factory=dict[str, Callback], init=False)
 
     def note(self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: it should be loaded."""
-        plugin = _Plugin(found.name, found.origin, found.load, self.settings.get(found.name, _NOTHING))
+        plugin = self._new(found.origin, found.load)
         if status == "quarantined" or missing:
             plugin.manifest = stale_manifest(found)
-        self._miss(plugin, plugin.record(status, (), (), ()), cause, reported=status == "quarantined")
+        self._exclude(plugin, status, cause)
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Registers plugins by their manifests, all in one change; none of their code is imported."""
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
-        lazy: dict[str, LazyPlugin] = {}
+        published: dict[str, PublishedTools] = {}
         expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
         brought = [self._list(plugin, manifest) for plugin, _, manifest in expected]
-        for (plugin, _, manifest), own in zip(expected, brought, strict=True):
+        for (plugin, found, manifest), own in zip(expected, brought, strict=True):
             tools += self._own("tools", own, plugin.origin)
-            records[plugin.name] = plugin.record("listed", manifest.hooks, own, manifest.faults)
-            problems += plugin.problems((*manifest.faults, *map(noted, manifest.notes)))
-            lazy[plugin.name] = LazyPlugin(
-                frozenset(hook.removeprefix("pegboard_") for hook in manifest.hooks),
-                lambda plugin=plugin: self._load(plugin),
-                frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
-            )
-        published = {
-            plugin.name: listing if found.trusted else listing.untrusted
-            for plugin, found, manifest in expected
-            if (listing := manifest.of_toolsets)
-        }
+            problems += _problems(plugin, (*manifest.faults, *map(noted, manifest.notes)))
+            offers = frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin))
+            record = _record(plugin, "listed", manifest.hooks, own, manifest.faults)
+            plugin.record = records[plugin.name] = record.evolve(offers=offers, load=partial(self._load, plugin))
+            if listing := manifest.of_toolsets:
+                published[plugin.name] = listing if found.trusted else listing.untrusted
 
         def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_conflicts(catalogue).with_tools(tools, self.config.conflicts or "keep")
             return after.with_problems(*problems).evolve(
-                plugins={**after.plugins, **records},
-                published={**after.published, **published},
-                lazy_plugins={**after.lazy_plugins, **lazy},
+                plugins={**after.plugins, **records}, published={**after.published, **published}
             )
 
         self._change(listed)
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Claims all names of a plugin that isn't listed."""
-        self._list(_Plugin(found.name, found.origin, found.load, _NOTHING), manifest)
+        self._list(Plugin(found.origin, found.load, _NOTHING), manifest)
 
-    def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
+    def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | Plugin) -> None:
         """Claims the names of what a plugin brings, unless the configuration resolves conflicts in another way."""
         if self.config.conflicts is None:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
@@ -372,19 +388,19 @@ class PluginManager:
         plugin = self._new(found.origin, found.load)
         plugin.manifest = stale_manifest(found)
         self._load(plugin)
-        return self.registry.contributions.catalogue.plugins[plugin.name]
+        return plugin.record
 
     def register(self, thing: Any, origin: Origin) -> PluginRecord:
         """Registers a host's plugin, an object, a module or a class; returns its record."""
         plugin = self._new(origin, lambda: thing)
-        plugin.guards = hasattr(thing, GUARDS)
+        plugin.manifest = PluginManifest(plugin.name, hooks=(GUARDS,) if hasattr(thing, GUARDS) else ())
         self._load(plugin)
-        return self.registry.contributions.catalogue.plugins[plugin.name]
+        return plugin.record
 
     def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
         """Removes a plugin, which can't be loaded any more; returns the callbacks of the others."""
         self._denying.pop(name, None)
-        if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
+        if (plugin := self._plugins.pop(name, None)) is not None and not plugin.is_loaded:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
 
@@ -402,32 +418,31 @@ class PluginManager:
                 "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
                 "pegboard.toml"
             )
-            self._report(plugin, tool.origin.distribution, cause)
+            self._report(Problem(cause, plugin=plugin, distribution=tool.origin.distribution))
             return tool
 
-    def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
-        name = origin.plugin or ""
-        self._plugins[name] = plugin = _Plugin(name, origin, fetch, self.settings.get(name, _NOTHING))
+    def _new(self, origin: Origin, fetch: Callable[[], Any]) -> Plugin:
+        plugin = Plugin(origin, fetch, self.settings.get(origin.plugin or "", _NOTHING))
+        self._plugins[plugin.name] = plugin
         return plugin
 
-    def _list(self, plugin: _Plugin, manifest: PluginManifest) -> list[Tool]:
+    def _list(self, plugin: Plugin, manifest: PluginManifest) -> list[Tool]:
         """The tools of a plugin's manifest, under their names in this registry; all its names are claimed."""
         plugin.manifest, plugin.listed = manifest, {}
         for written in manifest.tools:
             try:
                 spec = visible_spec(written)
             except SchemaError as error:
-                self._report(plugin.name, plugin.origin.distribution, str(error))
+                self._report(Problem.of(plugin.origin, str(error)))
                 continue
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
-            plugin.own_specs[spec.name] = spec
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
         self.claim(plugin.origin, plugin.listed.values(), manifest)
         return [*plugin.listed.values()]
 
-    def _live_tool(self, plugin: _Plugin, name: str) -> Tool:
+    def _live_tool(self, plugin: Plugin, name: str) -> Tool:
         """The tool with its code, for a `LateHandler`."""
         self._load(plugin)
         if plugin.failure is not None:
@@ -441,34 +456,28 @@ class PluginManager:
             )
         return tool
 
-    def _load(self, plugin: _Plugin) -> None:
+    def _load(self, plugin: Plugin) -> None:
         """Imports the plugin and registers what it brings, once; a failure is recorded."""
         with plugin.lock:
-            if plugin.loaded is not None or plugin.failure is not None:
+            if plugin.is_loaded or plugin.failure is not None:
                 return
             notes: list[str] = []
             try:
-                plugin.loaded = gathered(plugin.origin, plugin.fetch, plugin.settings, notes, self.seconds)
+                load_within(plugin, notes, self.seconds)
             except KeyboardInterrupt:  # the user's: a plugin's comes as another error
                 raise
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only
-                self._quarantine(plugin, error)
+                operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
+                self._exclude(plugin, "quarantined", cause_of(error))
+                assert plugin.failure is not None
+                plugin.failure.__cause__ = error
             else:
-                self._register(plugin, plugin.loaded)
-            problems = plugin.problems(map(noted, notes))
-            self._change(lambda catalogue: catalogue.without_lazy(plugin.name).with_problems(*problems))
+                self._register(plugin)
+            self._report(*_problems(plugin, map(noted, notes)))
 
-    def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
-        operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
-        record = self.registry.contributions.catalogue.plugins.get(plugin.name) or plugin.record("listed", (), (), ())
-        cause = self._miss(plugin, attrs.evolve(record, status="quarantined"), cause_of(error), reported=True)
-        plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
-        plugin.failure.__cause__ = error
-
-    def _miss(self, plugin: _Plugin, record: PluginRecord, cause: str, *, reported: bool) -> str:
-        """Records a plugin that isn't loaded, and denies all calls if it should guard them; returns the full cause."""
-        guards = plugin.guards or (plugin.manifest is not None and GUARDS in plugin.manifest.hooks)
-        if guards and plugin.settings:
+    def _exclude(self, plugin: Plugin, status: Status, cause: str) -> None:
+        """Records why a plugin isn't loaded, and denies all calls if it should guard them."""
+        if GUARDS in plugin.manifest.hooks and plugin.settings:
             cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
             from pegboard.tools.content import ToolResult
 
@@ -476,26 +485,27 @@ class PluginManager:
             text = f"No call runs while {owner}, which guards calls, isn't loaded; registry doctor says why."
             refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
             self._denying[plugin.name] = Callback(nonblocking(lambda *_call: refusal), owner)
-        own, chains = {plugin.name: attrs.evolve(record, cause=cause)}, self._chains()
+        plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
+        plugin.record = plugin.record.evolve(status=status, cause=cause, load=None)
+        own, chains = {plugin.name: plugin.record}, self._chains()
         self._change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
-        if reported:
-            offers = frozenset[tuple[str, str]]() if plugin.manifest is None else plugin.manifest.offers
-            self._report(plugin.name, plugin.origin.distribution, cause, offers)
-        return cause
+        if status == "quarantined":
+            self._report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
 
-    def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
+    def _register(self, plugin: Plugin) -> None:
         """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
-        origin, listed, faults = plugin.origin, plugin.listed, [*loaded.faults]
-        now = {tool.name: tool.spec for tool in loaded.tools}
-        changed = {} if listed is None else changed_tools(now, plugin.own_specs)
-        plugin.live = {tool.name: self._named(plugin.name, tool) for tool in loaded.tools if tool.name not in changed}
-        if changed:
+        origin, listed, faults = plugin.origin, plugin.listed, [*plugin.faults]
+        plugin.live = {tool.name: self._named(plugin.name, tool) for tool in plugin.tools}
+        now, then = ({name: tool.spec for name, tool in tools.items()} for tools in (plugin.live, listed or {}))
+        if listed is not None and (changed := changed_tools(now, then)):
+            plugin.live = {name: tool for name, tool in plugin.live.items() if name not in changed}
             faults.append(f"its listing differs: {', '.join(changed.values())}; {_REFRESH}")
             if self.on_stale is not None:
                 self.on_stale(plugin.name)
-        self.claim(origin, plugin.live.values(), loaded)
+        self.claim(origin, plugin.live.values(), plugin)
         tools = plugin.live if listed is None else listed
-        record = plugin.record("loaded", loaded.hooks, tools.values(), faults)
+        plugin.record = _record(plugin, "loaded", plugin.hooks, tools.values(), faults)
+        plugin.is_loaded = True
 
         def register(catalogue: Catalogue) -> Catalogue:
             catalogue = self._without_conflicts(catalogue)
@@ -505,16 +515,16 @@ class PluginManager:
             else:
                 pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
-            catalogue = catalogue.with_toolsets(self._own("toolsets", loaded.toolsets, origin))
+            catalogue = catalogue.with_toolsets(self._own("toolsets", plugin.toolsets, origin))
             causes = list(faults)
-            for kind, things in loaded.extras.items():
+            for kind, things in plugin.extras.items():
                 for name in (name for name in things if self.claims.has(kind, name, origin)):
                     try:
                         catalogue = catalogue.with_extra(kind, name, things[name], origin)
                     except ValueError as error:
                         causes.append(str(error))
-            return catalogue.with_problems(*plugin.problems(causes)).evolve(
-                plugins={**catalogue.plugins, plugin.name: record}, plugin_callbacks=self._chains()
+            return catalogue.with_problems(*_problems(plugin, causes)).evolve(
+                plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
             )
 
         self._change(register)
@@ -522,13 +532,16 @@ class PluginManager:
     def _change(self, change: Callable[[Catalogue], Catalogue]) -> None:
         self.registry.contributions.change(change)
 
+    def _report(self, *problems: Problem) -> None:
+        self._change(lambda catalogue: catalogue.with_problems(*problems))
+
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
 
         It follows the load order, not the order in which plugins happened to be imported.
         """
         chains: dict[str, tuple[Callback, ...]] = {}
-        loaded = [plugin.loaded for plugin in self._plugins.values() if plugin.loaded is not None]
+        loaded = [plugin for plugin in self._plugins.values() if plugin.is_loaded]
         for stage in CALLBACK_STAGES:
             members = [
                 (_rank(each.implementations[f"pegboard_{stage}"], place), each.callbacks[stage])
@@ -541,11 +554,20 @@ class PluginManager:
             chains["before_tool"] = (*self._denying.values(), *chains.get("before_tool", ()))
         return chains
 
-    def _report(
-        self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
-    ) -> None:
-        problem = Problem(cause, plugin=plugin, distribution=distribution, offers=offers)
-        self._change(lambda catalogue: catalogue.with_problems(problem))
+
+def _record(
+    plugin: Plugin, whole: Status, hooks: Iterable[str], tools: Iterable[Tool], faults: Sequence[str]
+) -> PluginRecord:
+    """A plugin's record, with the status `whole` unless it has faults."""
+    status = "partial" if faults else whole
+    names, cause = tuple(sorted(tool.name for tool in tools)), "; ".join(faults) or None
+    return PluginRecord(
+        plugin.name, plugin.origin.distribution, plugin.origin.version, status, tuple(sorted(hooks)), names, cause
+    )
+
+
+def _problems(plugin: Plugin, causes: Iterable[str]) -> list[Problem]:
+    return [Problem.of(plugin.origin, cause) for cause in causes]
 
 
 def register_plugin(
@@ -609,38 +631,3 @@ def _rank(implementation: Any, place: int) -> tuple[int, int]:
     """Sort key: later plugins come first, as in pluggy, but among those with `trylast` the later one is last."""
     rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
     return rank, place if implementation.trylast else -place
-
-
-def gathered(
-    origin: Origin,
-    fetch: Callable[[], Any],
-    settings: Mapping[str, Any],
-    notes: list[str],
-    seconds: float = LOAD_SECONDS,
-) -> LoadedPlugin:
-    """Imports a plugin and calls its register hooks, in a thread, within a time limit, its side effects observed.
-
-    Args:
-        origin: The plugin's.
-        fetch: Imports it, and returns its object.
-        settings: Its settings.
-        notes: Gets its side effects, a few words each.
-        seconds: The limit.
-
-    Raises:
-        TimeoutError: It took longer.
-        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's. The
-            text of one that only a thread causes says what to do.
-    """
-    with watch_side_effects(notes):
-        try:
-            return run_in_thread(seconds, lambda: load_plugin(origin, fetch(), settings))
-        except (ValueError, RuntimeError) as error:
-            if "main thread" in str(error) or "no current event loop" in str(error):
-                error.args = (f"{error}; {_IN_A_THREAD}",)
-            raise
-
-
-_IN_A_THREAD: Final = (
-    "plugins are loaded in a thread, without an event loop: its author has to do this when a tool runs"
-)

@@ -26,7 +26,7 @@ from attrs import asdict, define, evolve, field, frozen
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError, cause_of, hide, operator_log
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import LoadedPlugin, gathered
+from pegboard.plugins.manager import Plugin, load_within
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
@@ -232,7 +232,7 @@ def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
     return {name: command.get_short_help_str(limit=200) for name, command in commands.items()}
 
 
-def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
+def _command_helps(loaded: Plugin) -> Mapping[str, str]:
     """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
     implementation = loaded.implementations.get("pegboard_register_commands")
     if implementation is None:
@@ -248,7 +248,7 @@ def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
     return dict.fromkeys(group.commands, "")
 
 
-def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
+def manifest_of(loaded: Plugin) -> PluginManifest:
     """The manifest of a loaded plugin: its tools' specs, and the names of everything else."""
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
@@ -271,7 +271,8 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         # In a thread, as where it is used: an import that works only in the main thread fails here.
         found = FoundPlugin(**job["found"])
         origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
-        loaded = gathered(origin, found.load, job["settings"], notes, threading.TIMEOUT_MAX)
+        loaded = Plugin(origin, found.load, job["settings"])
+        load_within(loaded, notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
@@ -294,7 +295,7 @@ def _answers_together(jobs: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[s
         yield done
 
 
-def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str]]:
+def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
     files: dict[str, str] = {}
     publishing: list[OwnedToolset] = []
@@ -310,7 +311,7 @@ def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str
     return publishing, files
 
 
-def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
+def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
     """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
     import asyncio  # most plugins publish nothing
 

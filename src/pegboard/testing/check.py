@@ -17,7 +17,7 @@ from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.json import count_text, is_array, is_object
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.imports import plugin_uses
-from pegboard.plugins.manager import LoadedPlugin, load_plugin
+from pegboard.plugins.manager import Plugin, load_plugin
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.plugins.probe import manifest_of, probe_plugins
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
@@ -204,7 +204,7 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
             yield name
 
 
-def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
+def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> Plugin | None:
     """Loads the plugin as a registry does; `None` if that failed."""
     try:
         loaded = run_in_thread(LOAD_SECONDS, load_plugin, subject.origin, subject.thing, settings)

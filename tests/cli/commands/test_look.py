@@ -10,7 +10,6 @@ import pytest
 
 from installed import write
 from pegboard import Origin, PluginRecord, Problem, Tool, ToolAnnotations, ToolSpec
-from pegboard.catalogue import LazyPlugin
 from pegboard.cli import Screen, session, warm
 from pegboard.cli.commands import look
 from pegboard.cli.table import tool_table
@@ -292,16 +291,13 @@ class TestPredicatesOfPlugins:
     @pytest.fixture
     def lazy_plugin(self, filled_registry):
         """A plugin that registers a predicate when it is imported."""
-        record = PluginRecord("files", hooks=("pegboard_register_predicates",))
 
         def load():
             filled_registry.add("predicates", "short", lambda tool, _context: len(tool.name) < 8)
-            filled_registry.contributions.change(lambda catalogue: catalogue.without_lazy("files"))
+            filled_registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={}))
 
-        lazy = LazyPlugin(frozenset(["register_predicates"]), load)
-        filled_registry.contributions.change(
-            lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy})
-        )
+        record = PluginRecord("files", hooks=("pegboard_register_predicates",), load=load)
+        filled_registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
 
     @pytest.mark.usefixtures("lazy_plugin")
     @pytest.mark.parametrize(
@@ -532,11 +528,8 @@ class TestExportList:
     def test_an_exporter_of_a_third_party_has_its_package(self, run, registry):
         """Whether its plugin was imported or is listed only."""
         registry.add("exporters", "mine", print, origin=Origin("loaded", "dist-loaded"))
-        record = PluginRecord("listed", "dist-listed")
-        lazy = LazyPlugin(frozenset(), print, frozenset({("exporters", "late")}))
-        registry.contributions.change(
-            lambda each: each.evolve(plugins={"listed": record}, lazy_plugins={"listed": lazy})
-        )
+        record = PluginRecord("listed", "dist-listed", offers=frozenset({("exporters", "late")}), load=print)
+        registry.contributions.change(lambda each: each.evolve(plugins={"listed": record}))
         rows = {row["name"]: row.get("package") for row in json.loads(run("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 
