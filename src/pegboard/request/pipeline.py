@@ -235,7 +235,8 @@ class Pipeline:
         made = [Processor.of(*each) for each in brought]  # a list, as a processor needn't be hashable
         kept = [each for each in self if not each.registered or each in made]
         pipeline = self if len(kept) == len(self) else self._spliced(0, len(self), *kept)
-        waiting = [each for each in made if each.name not in {*pipeline.names, *self.removed}]
+        known = {*pipeline.names, *self.removed}
+        waiting = [each for each in made if each.name not in known]
         while waiting:
             ready = [each for each in waiting if (at := each.position) is None or (at.before or at.after) in pipeline]
             ready = ready or waiting

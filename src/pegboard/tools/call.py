@@ -379,8 +379,10 @@ class State(MutableMapping[str, Any]):
 
     def _json_changes(self) -> Iterator[tuple[str, Any]]:
         for key, value in self._changes().items():
-            if value is REMOVED or not _faults(key, value):
-                yield key, value if value is REMOVED else plain_copy(value, MAX_DEPTH, [MAX_VALUES])
+            if value is REMOVED:
+                yield key, value
+            elif not _faults(key, value):
+                yield key, plain_copy(value, MAX_DEPTH, [MAX_VALUES])
 
 
 _CONTAINERS: Final = (dict, list, tuple, set)
