@@ -143,11 +143,7 @@ class Exporter(Protocol):
 
 
 def checked_exporter(name: str, found: Any) -> Exporter:
-    """The registered exporter, made if a factory was registered.
-
-    Args:
-        name: The name, for the error.
-        found: An exporter, or a class or function that makes one.
+    """The exporter that was registered under a name, made if that was a factory.
 
     Raises:
         ExportError: It is not an exporter and doesn't make one.

@@ -218,12 +218,7 @@ class StreamingModel(Protocol):
 
 
 def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:
-    """Makes the model of a name.
-
-    Args:
-        name: `"PROVIDER/MODEL"`, such as `"openai/gpt-5"`.
-        make: The factory that the provider has registered.
-        options: For the client.
+    """Makes the model of a name, such as `"openai/gpt-5"`, by the factory that the provider has registered.
 
     Raises:
         ModelError: The name contains no model, or the client can't be made.

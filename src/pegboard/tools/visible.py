@@ -26,9 +26,8 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None and not (text.isascii() and "\\u" not in text):
             changed[name] = _visible_schema(getattr(spec, name), spec.name)
-    _refuse_hidden("examples", spec.examples, spec.name)
-    _refuse_hidden("provider_arguments", spec.provider_arguments, spec.name)
-    _refuse_hidden("provider_options", spec.provider_options, spec.name)
+    for name in ("examples", "provider_arguments", "provider_options"):
+        _refuse_hidden(name, getattr(spec, name), spec.name)
     _refuse_hidden("grammar", None if spec.grammar is None else spec.grammar.definition, spec.name)
     return spec.evolve(**changed) if changed else spec
 
