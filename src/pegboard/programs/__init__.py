@@ -6,19 +6,12 @@
 
     from pegboard.programs import OutputBuffer, RunningProgram
 
+    program = RunningProgram(["printf", "hello"], OutputBuffer(10_000), limit=60.0)
+    program.start()
+    asyncio.run(program.wait())
+    assert (program.code, bytes(program.output.head)) == (0, b"hello")
 
-    async def output_of(*words: str) -> str:
-        program = RunningProgram(words, OutputBuffer(10_000), limit=60.0)
-        program.start()
-        await program.wait()
-        if program.code is None:
-            raise RuntimeError(f"{words[0]}: {program.failure or 'it could not be killed'}")
-        head, _, tail = program.output.parts()
-        return (head + tail).decode(errors="replace") + (" [timed out]" if program.timed_out else "")
-
-
-    assert asyncio.run(output_of("echo", "hello")).split() == ["hello"]
-
+Without a `code`, it wasn't started (`failure` says why) or couldn't be killed.
 For programs that are started otherwise, `ProcessTree` ends all their processes:
 
     import subprocess
