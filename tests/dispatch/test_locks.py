@@ -17,6 +17,7 @@ from pegboard import Concurrency, Policy, ReadonlyContext, Tool, ToolCall, ToolR
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
+    UNKNOWN,
     BatchScheduler,
     LockHandle,
     LockManager,
@@ -728,7 +729,7 @@ class Calls:
     """The calls of a batch; those that have come wait for the scheduler."""
 
     def __init__(self, number):
-        self.scheduler, self.tasks = BatchScheduler(number), {}
+        self.scheduler, self.tasks = BatchScheduler([UNKNOWN] * number), {}
 
     async def come(self, *places):
         for place in places:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -17,7 +16,16 @@ from pegboard.dispatch.approval.pending import PendingCalls, Resumption
 from pegboard.dispatch.approve import resume
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.events import Observers
-from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
+from pegboard.dispatch.locks import (
+    EXCLUSIVE,
+    SHARED,
+    UNKNOWN,
+    BatchScheduler,
+    LockManager,
+    LockRequest,
+    Semaphore,
+    lock_request,
+)
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, BatchPosition, CallState, CurrentPermissions, Runtime, Settings, Snapshot
@@ -162,14 +170,21 @@ class Dispatcher:
             own["message"] = f"{BATCH}{os.urandom(16).hex()}"
         context = attrs.evolve(context, **own) if own else context
         calls = tuple(calls)
-        scheduler = None if options.get("sequential") else _scheduler_for(calls, snapshot.find)
+        requests = [_first_request(call, snapshot.find) for call in calls]
+        needs_order = not options.get("sequential") and any(each is not SHARED for each in requests)
+        scheduler = BatchScheduler(requests) if needs_order else None
         states = [
             state_of(call, context, snapshot, settings, BatchPosition(index, scheduler))
             for index, call in enumerate(calls)
         ]
+
+        def further(call: ToolCall, scheduler: BatchScheduler, hold_until: asyncio.Event | None) -> CallState:
+            index = scheduler.add(_first_request(call, snapshot.find))
+            return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
+
         return Batch(
             states,
-            partial(_added_state, context, snapshot, settings),
+            further,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -246,39 +261,10 @@ def _with_options(settings: Settings, options: BatchOptions) -> Settings:
     return attrs.evolve(settings, **changes) if changes else settings
 
 
-def _scheduler_for(calls: Sequence[ToolCall], find: Callable[[str], Tool]) -> BatchScheduler | None:
-    """A scheduler, by which the calls acquire their locks in call order; `None` if all are shared."""
-    modes = [_mode_of(call, find) for call in calls]
-    if all(mode == "shared" for mode in modes):
-        return None
-    scheduler = BatchScheduler(len(modes))
-    for index, mode in enumerate(modes):
-        _set_request(scheduler, index, mode)
-    return scheduler
-
-
-def _set_request(scheduler: BatchScheduler, index: int, mode: str | None) -> None:
-    if mode in ("shared", "exclusive"):  # the lock of a key or path depends on the arguments
-        scheduler.set_request(index, SHARED if mode == "shared" else EXCLUSIVE)
-
-
-def _added_state(  # noqa: PLR0913, PLR0917  as `state_of`
-    context: ReadonlyContext,
-    snapshot: Snapshot,
-    settings: Settings,
-    call: ToolCall,
-    scheduler: BatchScheduler,
-    hold_until: asyncio.Event | None,
-) -> CallState:
-    """The state of a call that is added to a batch."""
-    index = scheduler.add()
-    _set_request(scheduler, index, _mode_of(call, snapshot.find))
-    return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
-
-
-def _mode_of(call: ToolCall, find: Callable[[str], Tool]) -> str | None:
-    """The tool's concurrency mode; `None` if there is no such tool, as its name may still be repaired."""
+def _first_request(call: ToolCall, find: Callable[[str], Tool]) -> LockRequest:
+    """A call's lock request, as far as it is known without its arguments."""
     try:
-        return find(call.name).spec.concurrency.mode
-    except (CallError, TypeError):
-        return None
+        mode = find(call.name).spec.concurrency.mode
+    except (CallError, TypeError):  # there is no such tool, but the name may still be repaired
+        return UNKNOWN
+    return {"shared": SHARED, "exclusive": EXCLUSIVE}.get(mode, UNKNOWN)

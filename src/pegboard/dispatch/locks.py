@@ -7,7 +7,7 @@ import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -61,7 +61,8 @@ class LockRequest:
 
 SHARED: Final = LockRequest()
 EXCLUSIVE: Final = LockRequest(exclusive=True)
-_UNKNOWN: Final = LockRequest(key="unknown")
+UNKNOWN: Final = LockRequest(key="unknown")
+"""Stands for a request that depends on the arguments, in a batch: it conflicts with all but shared ones."""
 
 
 def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyContext) -> LockRequest:
@@ -451,18 +452,18 @@ class BatchScheduler:
     the paths below. If the user's answer to an earlier call comes in another turn, conflicting calls must not run.
 
     Args:
-        calls: Initial number of calls in the batch, which runs in one event loop.
+        requests: The lock requests of the first calls of the batch, which runs in one event loop.
     """
 
-    def __init__(self, calls: int = 0) -> None:
-        self._requests: Final[list[LockRequest]] = [_UNKNOWN] * calls
-        self._left: Final = list(range(calls))
+    def __init__(self, requests: Iterable[LockRequest] = ()) -> None:
+        self._requests: Final = [*requests]
+        self._left: Final = [*range(len(self._requests))]
         self._suspended: Final[set[int]] = set()
         self._changes: Final[dict[int, asyncio.Event]] = {}  # for calls that others wait for
 
-    def add(self) -> int:
+    def add(self, request: LockRequest) -> int:
         """Adds a call at the end, and returns its index."""
-        self._requests.append(_UNKNOWN)
+        self._requests.append(request)
         self._left.append(len(self._requests) - 1)
         return self._left[-1]
 
@@ -500,7 +501,7 @@ class BatchScheduler:
 
     def _conflict(self, earlier: int, later: int) -> bool:
         ones, others = self._requests[earlier], self._requests[later]
-        return others.conflicts(ones) or (ones is _UNKNOWN and not others.is_shared)
+        return others.conflicts(ones) or (ones is UNKNOWN and not others.is_shared)
 
     def _wake(self, index: int) -> None:
         if (change := self._changes.pop(index, None)) is not None:

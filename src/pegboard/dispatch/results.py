@@ -151,20 +151,7 @@ def _copied(value: Any, left: int, depth: int) -> tuple[Any, int]:
 def _fields_of(kind: type[Any]) -> tuple[Sequence[str], _Reader]:
     """The keys and the getter of the attributes that are written of an attrs class."""
     names = written_names(kind) if attrs.has(kind) else None
-    others = (
-        str,
-        int,
-        float,
-        bytes,
-        enum.Enum,
-        Mapping,
-        AbstractSet,
-        Sequence,
-        MappingView,
-        ToolResult,
-        *CONTENT_TYPES,
-    )
-    if not names or issubclass(kind, others) or foreign_writer(kind) or nearest_notation(kind) is not None:
+    if not names or issubclass(kind, _WRITTEN_OTHERWISE) or foreign_writer(kind) or nearest_notation(kind) is not None:
         raise _UnusualError
     attributes = [name for name, _ in names]
     read = attrgetter(*attributes)
