@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, limit_of
-from pegboard.errors import PluginError, RegistrationError, did_you_mean, first_party, log_failure, suggest
+from pegboard.dispatch.find import refusal
+from pegboard.errors import (
+    PluginError,
+    RegistrationError,
+    UnknownToolError,
+    checked,
+    did_you_mean,
+    first_party,
+    log_failure,
+    operator_log,
+    suggest,
+)
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.predicates import Where
+from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.services import Services
+    from pegboard.tools.spec import Limits
     from pegboard.tools.tool import Tool
+    from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
 
@@ -45,6 +60,7 @@ class Contributions:
         self._services: Services | None = None
         self._on_conflict: ConflictPolicy = on_conflict
         self._subscribers: tuple[Callable[[], object], ...] = ()
+        self._checked_permissions: Permissions | None = None
 
     @property
     def services(self) -> Services:
@@ -149,6 +165,74 @@ class Contributions:
                     subscriber()
                 except Exception as error:  # noqa: BLE001  the other subscribers are still called
                     log_failure("a subscriber to changes of the tools", error)
+
+    def get(self, name: str) -> Tool:
+        """The static tool of this name; an `UnknownToolError` with near misses if there is none."""
+        tools = self.catalogue.tools
+        if name not in tools:
+            raise UnknownToolError(name, suggest(name, tools))
+        return tools[name]
+
+    def find_tool(self, name: str, resolved: ResolvedTools | None = None) -> Tool:
+        """The tool that a call of this name runs: a resolved one, or any static one."""
+        static = self.catalogue
+        tool = static.tools.get(name) if resolved is None else resolved.get(name)
+        if tool is None or not tool.offered:
+            is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
+            among = static.ordered if resolved is None else resolved
+            raise refusal(name, among, exists=tool is not None or is_left_out)
+        return tool
+
+    async def resolve(
+        self,
+        toolsets: Sequence[Toolset],
+        context: ReadonlyContext,
+        always: Iterable[Where],
+        permissions: Permissions | None,
+        limits: Limits,
+        **options: Any,
+    ) -> ResolvedTools:
+        """`resolve_tools` of the static tools and these toolsets.
+
+        Args:
+            toolsets: The toolsets to query.
+            context: The user, session and model.
+            always: What a tool has to match first; parsed each time, as plugins may have added predicates.
+            permissions: Those that may hide tools.
+            limits: Of the time for toolsets and predicates.
+            options: The others of `resolve_tools`.
+        """
+        from pegboard.toolsets.resolve import resolve_tools
+
+        catalogue = self.catalogue
+        parts = [catalogue.predicate(each) for each in always if each is not None]
+        if permissions is not None:
+            parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
+        return await resolve_tools(
+            catalogue.ordered,
+            toolsets,
+            context,
+            default=all_of(*parts) if parts else None,
+            contested=catalogue.contested,
+            toolset_timeout=limits.toolset_timeout,
+            predicate_timeout=limits.predicate_timeout,
+            **options,
+        )
+
+    def check_rules(self, permissions: Permissions | None) -> None:
+        """Logs likely mistakes in rules, once."""
+        if permissions is None or permissions is self._checked_permissions:
+            return
+        from pegboard.dispatch.permissions.permissions import Permissions as OfRules
+        from pegboard.dispatch.permissions.rules_file import rule_problems
+
+        catalogue = self.catalogue
+        checked("permissions", permissions, OfRules)
+        self._checked_permissions = permissions
+        hooks = (each.hooks for each in catalogue.plugins.values())  # maybe not loaded yet
+        complete = not (any("pegboard_register_toolsets" in each for each in hooks) or catalogue.toolsets)
+        for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
+            operator_log().warning("%s", problem)
 
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
         """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait."""

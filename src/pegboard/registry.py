@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -12,17 +11,13 @@ import attrs
 
 from pegboard.catalogue import TOOL_STAGES, Handle
 from pegboard.contributions import Contributions
-from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     ExportError,
     ModelError,
     RunningLoopError,
-    UnknownToolError,
     checked,
     log_failure,
     not_provided,
-    operator_log,
-    suggest,
     tuple_of,
 )
 from pegboard.tools.call import ToolCall
@@ -30,7 +25,7 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin, Problem
 from pegboard.tools.tool import Tool, tools_html
-from pegboard.toolsets.predicates import Custom, Where, all_of
+from pegboard.toolsets.predicates import Where
 from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:
@@ -53,7 +48,6 @@ if TYPE_CHECKING:
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.services import Services, ServiceScope
-    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -92,7 +86,6 @@ class ToolRegistry:
         self._lock = self.contributions.lock
         self.limits: Final[Limits] = checked("limits", limits, Limits)
         self._permissions = permissions
-        self._checked_permissions: Permissions | None = None
         self._approver = approver
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
@@ -100,7 +93,7 @@ class ToolRegistry:
         self._prepared: tuple[Catalogue, Dispatcher, Snapshot, Settings] | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
-        self._under_way: Final[Counter[str]] = Counter()
+        self._under_way: Final[list[str]] = []
 
     def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
         """Registers tools and toolsets: all of them, or none if one can't be registered.
@@ -181,10 +174,7 @@ class ToolRegistry:
         Raises:
             UnknownToolError: There is none; with near misses.
         """
-        tools = self.contributions.catalogue.tools
-        if name not in tools:
-            raise UnknownToolError(name, suggest(name, tools))
-        return tools[name]
+        return self.contributions.get(name)
 
     def plugins(self) -> tuple[PluginRecord, ...]:
         """Every known plugin, in load order."""
@@ -227,7 +217,7 @@ class ToolRegistry:
             if self._dispatcher is not None:
                 self._dispatcher.set_permissions(permissions)
         if self.contributions.catalogue.tools:
-            self._check_rules()
+            self.contributions.check_rules(permissions)
 
     @property
     def approver(self) -> AnyApprover | None:
@@ -295,9 +285,8 @@ class ToolRegistry:
             wanted = toolsets if callable(toolsets) else tuple_of("toolsets", str)(toolsets)
             asked = [each for each in asked if (wanted(each) if callable(wanted) else each.name in wanted)]
         predicate = None if where is None else catalogue.predicate(where)
-        resolved = await self._resolved(
-            asked, context, where=predicate, active=active, order=order, on_toolset_error=on_toolset_error
-        )
+        options: Any = {"where": predicate, "active": active, "order": order, "on_toolset_error": on_toolset_error}
+        resolved = await self._resolved(asked, context, **options)
         held_back = tuple((problem.tool, problem.cause) for problem in catalogue.problems if problem.tool)
         return attrs.evolve(resolved, registry=self, held_back=held_back)
 
@@ -505,7 +494,7 @@ class ToolRegistry:
         """
         from pegboard.dispatch.arguments import parse_call
 
-        return parse_call(raw, partial(self._find, resolved=resolved), self.limits)
+        return parse_call(raw, partial(self.contributions.find_tool, resolved=resolved), self.limits)
 
     @property
     def operations(self) -> Operations:
@@ -540,9 +529,8 @@ class ToolRegistry:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
         key = f"{name}"  # hosts may pass on anything
-        with self._lock:
-            self._under_way[key] += 1
-            is_runaway = self._under_way[key] > _MOST_UNDER_WAY
+        self._under_way.append(key)  # a list's operations are atomic
+        is_runaway = self._under_way.count(key) > _MOST_UNDER_WAY
 
         async def call() -> ToolResult:
             if is_runaway:
@@ -558,10 +546,7 @@ class ToolRegistry:
             with waiting():
                 return asyncio.run(call())
         finally:
-            with self._lock:
-                self._under_way[key] -= 1
-                if not self._under_way[key]:
-                    del self._under_way[key]
+            self._under_way.remove(key)
 
     async def aclose(self) -> None:
         """Ends background work and closes executors, services and toolsets; failures are logged."""
@@ -576,14 +561,6 @@ class ToolRegistry:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    def _default(self) -> Predicate | None:
-        """The predicate that every resolution starts with; parsed each time, as plugins may have added predicates."""
-        catalogue = self.contributions.catalogue
-        parts = [catalogue.predicate(each) for each in self._where if each is not None]
-        if (permissions := self._permissions) is not None:
-            parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
-        return all_of(*parts) if parts else None
 
     async def _load(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
@@ -606,8 +583,7 @@ class ToolRegistry:
 
             with self._lock:
                 if self._dispatcher is None:
-                    what = self.limits, self.services, self._grants, self._executor
-                    self._dispatcher = Dispatcher.of(*what)
+                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, self._executor)
         return self._dispatcher
 
     def _prepare(self) -> tuple[Catalogue, Dispatcher, Snapshot, Settings]:
@@ -615,33 +591,19 @@ class ToolRegistry:
         with self._lock:
             prepared, catalogue = self._prepared, self.contributions.catalogue
             if prepared is None or prepared[0] is not catalogue:
-                self._check_rules()
+                self.contributions.check_rules(self._permissions)
                 dispatcher = self._get_dispatcher()
                 dispatcher.set_permissions(self._permissions)
-                made = dispatcher.prepare(self._find, catalogue.ordered, catalogue.callbacks, self._approver)
+                find = self.contributions.find_tool
+                made = dispatcher.prepare(find, catalogue.ordered, catalogue.callbacks, self._approver)
                 self._prepared = prepared = catalogue, dispatcher, *made
         return prepared
-
-    def _check_rules(self) -> None:
-        """Logs likely mistakes in the rules, once."""
-        permissions = self._permissions
-        if permissions is not None and permissions is not self._checked_permissions:
-            from pegboard.dispatch.permissions.permissions import Permissions
-            from pegboard.dispatch.permissions.rules_file import rule_problems
-
-            catalogue = self.contributions.catalogue
-            checked("permissions", permissions, Permissions)
-            self._checked_permissions = permissions
-            brought = any("pegboard_register_toolsets" in each.hooks for each in self.plugins())  # maybe not loaded yet
-            complete = not (brought or catalogue.toolsets)
-            for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
-                operator_log().warning("%s", problem)
 
     def _limited_to(self, snapshot: Snapshot, resolved: ResolvedTools) -> Snapshot:
         """The snapshot for calls to these tools; a `ValueError` if another registry has resolved them."""
         self._check_own(resolved)
-        tools = (*resolved.tools, *resolved.findable)
-        return attrs.evolve(snapshot, find=partial(self._find, resolved=resolved), named={}, tools=tools)
+        tools, find = (*resolved.tools, *resolved.findable), partial(self.contributions.find_tool, resolved=resolved)
+        return attrs.evolve(snapshot, find=find, named={}, tools=tools)
 
     async def _ready(
         self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
@@ -664,16 +626,6 @@ class ToolRegistry:
         if resolved.registry not in (None, self):
             raise ValueError("these tools were resolved by another registry, by its rules; resolve them with this one")
 
-    def _find(self, name: str, resolved: ResolvedTools | None = None) -> Tool:
-        """The tool that a call of this name runs: a resolved one, or any static one."""
-        static = self.contributions.catalogue
-        tool = static.tools.get(name) if resolved is None else resolved.get(name)
-        if tool is None or not tool.offered:
-            is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
-            among = static.ordered if resolved is None else resolved
-            raise refusal(name, among, exists=tool is not None or is_left_out)
-        return tool
-
     async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
         """The tools that calls without resolved ones may use; `None`: all that are registered.
 
@@ -690,16 +642,7 @@ class ToolRegistry:
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
 
     async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
-        """`resolve_tools` of what is registered now, within the registry's limits."""
-        from pegboard.toolsets.resolve import resolve_tools
-
-        return await resolve_tools(
-            self.contributions.catalogue.ordered,
-            toolsets,
-            context,
-            default=self._default(),
-            contested=self.contributions.catalogue.contested,
-            toolset_timeout=self.limits.toolset_timeout,
-            predicate_timeout=self.limits.predicate_timeout,
-            **options,
+        """`resolve_tools` of what is registered now, by what this registry always requires, within its limits."""
+        return await self.contributions.resolve(
+            toolsets, context, self._where, self._permissions, self.limits, **options
         )

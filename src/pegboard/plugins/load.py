@@ -151,30 +151,25 @@ class _Loading:
         """Registers all plugins by their manifests, the cache, or else a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
-        known: dict[str, PluginManifest | str] = {}
-        unknown: list[FoundPlugin] = []
-        here: list[FoundPlugin] = []
-        for found in wanted:
-            brought = self.known(found)
-            if brought is not None:
-                known[found.name] = brought
-            elif found.root is not None and found.root in map(os.path.abspath, sys.path):
-                unknown.append(found)
-            else:  # only an import finder of this process finds it, so a child process couldn't load it
-                here.append(found)
-        known |= self._first_load(unknown) if unknown else {}
-        listed = [(found, brought) for found in wanted if not isinstance(brought := known.get(found.name), str | None)]
-        left_out = [each for each in listed if self.is_left_out(*each)]
-        for found, manifest in left_out:  # so that no other gets its names
-            self.manager.claim_all(found, manifest)
-        self.manager.list_plugins(each for each in listed if each not in left_out)
-        for found in here:
-            if not self.is_left_out(found, None):
-                self.manager.load(found)
-        for found in wanted:
-            cause = known.get(found.name, NOT_BEGUN)
-            if isinstance(cause, str) and found not in here:
-                self.manager.note(found, "quarantined", cause)
+        known = {found: self.known(found) for found in wanted}
+        unknown = [found for found, brought in known.items() if brought is None]
+        folders = {*map(os.path.abspath, sys.path)}  # others only an import finder of this process finds, and no child
+        probed = [found for found in unknown if found.root in folders]
+        known |= self._first_load(probed)
+        listed: list[tuple[FoundPlugin, PluginManifest]] = []
+        for found, brought in known.items():
+            if isinstance(brought, PluginManifest):
+                if self.is_left_out(found, brought):
+                    self.manager.claim_all(found, brought)  # so that no other gets its names
+                else:
+                    listed.append((found, brought))
+        self.manager.list_plugins(listed)
+        for found, brought in known.items():
+            if brought is None and found not in probed:
+                if not self.is_left_out(found, None):
+                    self.manager.load(found)
+            elif not isinstance(brought, PluginManifest):
+                self.manager.note(found, "quarantined", brought or NOT_BEGUN)
 
     def order(self, discovery: Discovery) -> None:
         names = [found.name for found in discovery.entries]
@@ -192,11 +187,13 @@ class _Loading:
             self._report(Problem.of(found.origin, fault))
         return None if isinstance(known, str) and operator_log().isEnabledFor(logging.DEBUG) else known
 
-    def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:
+    def _first_load(self, unknown: list[FoundPlugin]) -> dict[FoundPlugin, PluginManifest | str | None]:
         """Loads plugins in child processes; what they bring, or why they failed, is cached."""
+        brought: dict[FoundPlugin, PluginManifest | str | None] = {}
+        if not unknown:
+            return brought
         from pegboard.plugins.probe import probe_plugins
 
-        brought: dict[str, PluginManifest | str] = {}
         for found, known in probe_plugins(
             unknown,
             self.settings,
@@ -204,7 +201,7 @@ class _Loading:
             seconds_for_all=FIRST_LOADS_SECONDS,
             progress=self.progress,
         ):
-            brought[found.name] = known
+            brought[found] = known
             has_failed = isinstance(known, str) and not known.startswith("plugins.")
             cached = f"{known} (cached up to 1 h; retry with --refresh)" if has_failed else known
             self.cache.put(found, self.settings.get(found.name, {}), cached)
