@@ -7,6 +7,7 @@ import pytest
 
 from pegboard import (
     CombinedToolset,
+    Problem,
     ReadonlyContext,
     Reshape,
     StaticToolset,
@@ -19,6 +20,7 @@ from pegboard import (
 )
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
 from pegboard.tools import EMPTY_CONTEXT
+from pegboard.toolsets import ToolsetResult
 from pegboard.toolsets.predicates import Matches, read_only
 from toolsets.samples import Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
 
@@ -201,6 +203,20 @@ def test_of_two_tools_of_one_name_the_earlier_is_offered():
     assert list(offer) == [first]
     assert str(offer.problems[0]) == "toolset 'y': tool 'a' is held back: toolset 'x' offers a tool of this name"
     assert [(each.tool, each.step) for each in offer.dropped] == [("a", "combined")]
+
+
+def test_a_problem_without_a_subject_is_one_of_the_toolset_that_reports_it():
+    """Of the innermost one, however it is wrapped; a subject of its own stays."""
+
+    class Odd(ToolsetBase):
+        name = "odd"
+
+        async def tools(self, _context):
+            return ToolsetResult([make_tool("a")], [Problem("b.json is empty", "b"), Problem("late", subject="clock")])
+
+    offer = offered(CombinedToolset("all", [Odd().prefixed("x")]))
+    assert list(map(str, offer.problems)) == ["toolset 'odd': b.json is empty", "clock: late"]
+    assert offer.problems[0].tool == "b"
 
 
 def test_one_that_fails_costs_only_its_own():
