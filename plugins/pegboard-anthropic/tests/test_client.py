@@ -89,19 +89,13 @@ def answered(status, body=None, **headers):
     [
         (anthropic.APITimeoutError(REQUEST), True),
         (anthropic.APIConnectionError(request=REQUEST), True),
-        (httpx2.RemoteProtocolError("cut"), True),
         (httpx2.ReadTimeout("slow"), True),
-        (ConnectionResetError("reset"), True),
         (anthropic.CredentialsError("no profile"), False),
-        (ValueError("no json"), False),
-        (RecursionError(), False),
     ],
 )
 def test_errors_without_an_answer_pass_where_the_way_was_at_fault(error, retryable):
     read = model_error(error, "anthropic")
-    assert (read.provider, read.status, read.code) == ("anthropic", None, type(error).__name__)
-    assert read.retryable is retryable
-    assert str(read) != "anthropic: "
+    assert (read.code, read.retryable) == (type(error).__name__, retryable)
 
 
 def details(code):

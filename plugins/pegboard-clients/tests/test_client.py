@@ -11,20 +11,27 @@ from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
+import httpx2
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import ModelRequest, ToolRegistry
 from pegboard.errors import ModelError
 from pegboard.messages import ModelResponse, ReasoningPart, TextDelta
 from pegboard_clients.client import (
     LONGEST_MESSAGE,
     Clients,
+    ProviderModel,
     SDKMethod,
     Secrets,
+    environment_key,
     http_error,
+    no_key,
     retry_after,
     secrets_in,
     streamed,
+    unanswered,
     with_cause,
     without_secrets,
 )
@@ -190,6 +197,67 @@ def test_the_text_of_a_lost_connection_has_the_address_without_a_password(by_cau
 def test_headers_never_make_it_fail(headers):
     error = http_error("no", provider="p", status=429, headers=headers)
     assert error.retry_after is None or error.retry_after >= 0
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (ConnectionResetError("reset"), True),
+        (TimeoutError(), True),
+        (httpx.ReadError("cut"), True),
+        (httpx2.RemoteProtocolError("cut"), True),
+        (KeyError("of the SDK"), True),
+        (ValueError("no json"), False),
+        (RecursionError(), False),
+    ],
+)
+def test_without_an_answer_only_a_lost_connection_is_retryable(error, retryable):
+    made = unanswered(error, "p", KeyError)
+    assert (made.provider, made.status, made.code) == ("p", None, type(error).__name__)
+    assert made.retryable is retryable
+    assert str(made) != "p: "
+    assert unanswered(made, "q") is made
+
+
+def test_a_key_of_the_environment_is_stripped_and_checked(monkeypatch):
+    assert not environment_key("NO_SUCH_KEY", "p")
+    monkeypatch.setenv("PLUM_KEY", " k\n")
+    assert environment_key("PLUM_KEY", "p") == "k"
+    monkeypatch.setenv("PLUM_KEY", "ü")
+    with pytest.raises(ModelError, match="PLUM_KEY is not a valid key"):
+        environment_key("PLUM_KEY", "p")
+    error = no_key("PLUM_KEY", "p")
+    assert error.code == "missing_api_key"
+    assert str(error) == "p: there is no API key: set the environment variable PLUM_KEY, or pass api_key=..."
+
+
+class Broken(ProviderModel):
+    """Raises an error instead of sending anything."""
+
+    def __init__(self, error):
+        super().__init__("m", ToolRegistry().exporter("openai"))
+        self.error = error
+
+    async def aclose(self):
+        """Nothing is open."""
+
+    async def _answer(self, body):
+        raise self.error
+
+    async def _models(self):
+        raise self.error
+
+    async def _events(self, body):
+        raise self.error
+        yield
+
+
+@pytest.mark.parametrize("ask", [lambda model: model.respond(ModelRequest("Hi")), lambda model: model.models()])
+@pytest.mark.parametrize("error", [OSError("lost"), ModelError("said by the provider", provider="p")])
+def test_a_model_converts_what_its_client_raises(ask, error):
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(ask(Broken(error)))
+    assert caught.value is error or (caught.value.retryable and caught.value.__cause__ is error)
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,15 @@ from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_bu
 from pegboard_anthropic.anthropic import Anthropic, exporter
 from pegboard_clients.client import (
     Clients,
-    ProviderModel,
     SDKMethod,
+    SDKModel,
     check_alone,
+    environment_key,
     http_error,
+    no_key,
     secrets_in,
+    unanswered,
     usable_key,
-    with_cause,
 )
 from pegboard_clients.wire import as_object, object_in, text_in
 
@@ -34,30 +36,12 @@ _NEVER: Final = frozenset({"contract_spend_limit_reached", "enforced_spend_limit
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
-
-    Args:
-        error: Any exception of the SDK or its transport.
-        provider: The name of the provider.
-    """
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry."""
     from anthropic import APIConnectionError, APIStatusError
-    from httpx2 import TransportError
 
-    if isinstance(error, ModelError):
-        return error
     if isinstance(error, APIStatusError):
         return _answered(error, provider)
-    return http_error(
-        with_cause(error),
-        provider=provider,
-        code=type(error).__name__,
-        retryable=isinstance(error, APIConnectionError | TransportError | OSError),
-    )
-
-
-def _error_event(body: JsonObject) -> JsonObject:
-    """The stream event for the body of an error."""
-    return {**body, "type": "error"}
+    return unanswered(error, provider, APIConnectionError)
 
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
@@ -104,11 +88,11 @@ def _made_client(
     try:
         client = AsyncAnthropic(**facts)
     except CredentialsError as error:
-        raise _no_key(provider, str(error)) from error
+        raise no_key(KEY, provider, str(error)) from error
     except (AnthropicError, TypeError, ValueError) as error:
         raise ModelError(f"no client can be made: {error}", provider=provider) from error
     if not (client.api_key or client.auth_token or client.credentials):
-        raise _no_key(provider, "there is no API key")
+        raise no_key(KEY, provider)
     return client
 
 
@@ -123,16 +107,11 @@ def _keys(given: Mapping[str, Any], provider: str) -> dict[str, str]:
     if any(given.get(name) is not None for name in _CREDENTIALS):
         keys = {name: given[name] for name in _VARIABLES if isinstance(given.get(name), str)}
         return {name: usable_key(key, f"{name}=...", provider) for name, key in keys.items()}
-    held = {name: os.environ.get(variable, "") for name, variable in _VARIABLES.items()}
-    for name, raw in held.items():
-        if key := usable_key(raw, f"the environment variable {_VARIABLES[name]}", provider):
+    for name, variable in _VARIABLES.items():
+        if key := environment_key(variable, provider):
             return {name: key}
-    return {"api_key": ""} if any(held.values()) else {}  # the SDK would take blanks as a key
-
-
-def _no_key(provider: str, why: str) -> ModelError:
-    text = f"{why}: set the environment variable {KEY}, or pass api_key=..."
-    return ModelError(text, provider=provider, code="missing_api_key")
+    is_blank = any(os.environ.get(variable) for variable in _VARIABLES.values())
+    return {"api_key": ""} if is_blank else {}  # the SDK would take blanks as a key
 
 
 _CLAUDE: Final = "claude"
@@ -177,7 +156,7 @@ MOST_WHOLE: Final = 8_192
 """Maximum tokens of an answer in one piece: the SDK refuses requests that may take over ten minutes."""
 
 
-class AnthropicModel(ProviderModel):
+class AnthropicModel(SDKModel["AsyncAnthropic"]):
     """A model over the messages API.
 
     Args:
@@ -209,12 +188,12 @@ class AnthropicModel(ProviderModel):
         **options: Any,
     ) -> None:
         exporter = exporter or exporter_of(model)
-        super().__init__(model, exporter)
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
         make = partial(_made_client, exporter.name, api_key, base_url, options)
         clients: Clients[AsyncAnthropic] = Clients.of(client, make, lambda made: made.close())
         error = partial(model_error, provider=exporter.name)
-        self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, _error_event)
+        method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, lambda body: {**body, "type": "error"})
+        super().__init__(model, exporter, method, secrets_of)
         self.loads_deferred = searches(model) if loads_deferred is None else loads_deferred
 
     def formats(self, request: ModelRequest) -> bool:
@@ -235,30 +214,6 @@ class AnthropicModel(ProviderModel):
         if _may_be_long(body):
             return await _last(self._pieces(body, request))
         return await self._whole(body, request)
-
-    async def aclose(self) -> None:
-        """Closes the client of the running event loop, unless it was given."""
-        await self._method.clients.aclose()
-
-    async def models(self) -> list[str]:
-        """The names of the provider's models.
-
-        Raises:
-            ModelError: The request failed, or the provider answered with an error.
-        """
-        try:
-            return [model.id async for model in self._method.clients.now().models.list()]
-        except Exception as error:
-            raise self._method.error(error) from error
-
-    async def _answer(self, body: JsonObject) -> Any:
-        return await self._method.answer(body)
-
-    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        return self._method.events(body)
-
-    def _known_secrets(self) -> list[str]:
-        return secrets_of(self._method.clients.now())
 
 
 def _may_be_long(body: JsonObject) -> bool:

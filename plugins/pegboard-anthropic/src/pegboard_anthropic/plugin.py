@@ -1,29 +1,8 @@
-"""The hooks that bring the exporters and the models. Nothing of it is imported before it is asked for."""
+"""The hooks that register the exporter and the models, which are imported on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from pegboard_clients.plugin import lazy_hook
 
-from pegboard import hookimpl
-from pegboard.lazy import lazy_call
-
-
-@hookimpl
-def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Registers the exporter `anthropic`, one per process.
-
-    Args:
-        register: Registers a function that makes it.
-    """
-    register("anthropic", lazy_call("pegboard_anthropic.anthropic:exporter"))
-
-
-@hookimpl
-def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
-    """Registers the model `anthropic`.
-
-    Args:
-        register: Registers it with the registry.
-    """
-    register("anthropic", lazy_call("pegboard_anthropic.client:AnthropicModel"))
+pegboard_register_exporters = lazy_hook({"anthropic": "pegboard_anthropic.anthropic:exporter"})
+pegboard_register_models = lazy_hook({"anthropic": "pegboard_anthropic.client:AnthropicModel"})

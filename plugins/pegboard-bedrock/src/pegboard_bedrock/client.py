@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -16,22 +16,16 @@ from pegboard.threads import WorkerPool
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_bedrock._bedrock import error_of, exception_in
 from pegboard_bedrock.bedrock import exporter as shared
-from pegboard_clients.client import ProviderModel, check_alone, http_error, usable_key
-from pegboard_clients.wire import object_in, text_in
+from pegboard_clients.client import ProviderModel, check_alone, environment_key, http_error, is_lost, usable_key
+from pegboard_clients.wire import as_object, object_in, text_in
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
 """The environment variables for credentials."""
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
-
-    Args:
-        error: Any exception of the SDK or its transport.
-        provider: The name of the provider.
-    """
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry."""
     from botocore import exceptions as sdk  # pyright: ignore[reportMissingTypeStubs]  the SDK has none
-    from urllib3.exceptions import HTTPError
 
     if isinstance(error, ModelError):
         return error
@@ -39,7 +33,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if body:
         return _answered(body, provider)
     text = str(error) or type(error).__name__
-    passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
+    passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError) or is_lost(error)
     if isinstance(error, sdk.NoCredentialsError):
         text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages describe"
     elif not passes and not isinstance(error, sdk.BotoCoreError | sdk.ClientError):
@@ -49,8 +43,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
 
 def body_of(error: Exception) -> JsonMapping:
     """The provider's error, as the SDK parsed it; empty if there is none."""
-    response: Any = getattr(error, "response", None)
-    return cast("JsonMapping", response) if isinstance(response, Mapping) else {}
+    return as_object(getattr(error, "response", None))
 
 
 def _answered(body: JsonMapping, provider: str) -> ModelError:
@@ -85,7 +78,7 @@ def usable_options(options: Mapping[str, Any], provider: str) -> dict[str, Any]:
         ModelError: Credentials that are given, or that the environment holds, can't be sent.
     """
     for variable in _VARIABLES:
-        usable_key(os.environ.get(variable, ""), f"the environment variable {variable}", provider)
+        environment_key(variable, provider)
     given = {name: options[name] for name in _OPTIONS if isinstance(options.get(name), str)}
     return {**options, **{name: usable_key(key, f"{name}=...", provider) for name, key in given.items()}}
 
@@ -277,19 +270,16 @@ class BedrockModel(ProviderModel):
         if self._owned:
             self._client.close()
 
-    async def models(self) -> list[str]:
-        """The ids of the models that converse and of the inference profiles in the region.
+    async def _models(self) -> list[str]:
+        """Requests the ids of the models that converse and of the inference profiles in the region.
 
         Models that are only available by a profile are left out. The client for it is made with the model's options, as
         the model's own client is of another service.
-
-        Raises:
-            ModelError: The request failed, or the provider answered with an error.
         """
-        try:
-            return await self._threads.run(_listed, self._make)
-        except Exception as error:  # the SDK and its transport raise all kinds
-            raise model_error(error, self.provider) from error
+        return await self._threads.run(_listed, self._make)
+
+    def _error(self, error: Exception) -> ModelError:
+        return model_error(error, self.provider)
 
     async def _answer(self, body: JsonObject) -> Any:
         """The answer; cancelling it stops the wait.
@@ -297,10 +287,7 @@ class BedrockModel(ProviderModel):
         The SDK can't cancel a request: the connection stays open until the provider has answered, or the client's
         `read_timeout` is over. A stream closes it at once.
         """
-        try:
-            raw = await self._threads.run(self._client.converse, **body)
-        except Exception as error:  # the SDK and its transport raise all kinds
-            raise model_error(error, self.provider) from error
+        raw = await self._threads.run(self._client.converse, **body)
         if not raw.get("output"):
             # The SDK doesn't report an answer that was cut off: it parses nothing of it.
             about = object_in(raw, "ResponseMetadata")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -63,6 +65,21 @@ def usable_key(key: str, named: str, provider: str) -> str:
         provider=provider,
         code="invalid_api_key",
     )
+
+
+def environment_key(variable: str, provider: str) -> str:
+    """The key that an environment variable holds, or `""`.
+
+    Raises:
+        ModelError: No header can hold it, see `usable_key`.
+    """
+    return usable_key(os.environ.get(variable, ""), f"the environment variable {variable}", provider)
+
+
+def no_key(variables: str, provider: str, why: str = "there is no API key") -> ModelError:
+    """The error of a client without a key; it names the environment variables, and the option `api_key`."""
+    text = f"{why}: set the environment variable {variables}, or pass api_key=..."
+    return ModelError(text, provider=provider, code="missing_api_key")
 
 
 LONGEST_MESSAGE: Final = 2_000
@@ -139,6 +156,35 @@ def with_cause(error: BaseException) -> str:
             url = urlsplit(str(request.url))
             return f"request to {url.scheme}://{url.netloc.rpartition('@')[2]}: {text}"
     return text
+
+
+_TRANSPORTS: Final = {
+    "httpx2": ("TransportError",),
+    "httpx": ("TransportError",),
+    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
+    "urllib3.exceptions": ("HTTPError",),
+}
+"""The transports of the SDKs, and their exceptions for lost connections and timeouts."""
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether an error is a lost connection or a timeout, by the transports that are loaded."""
+    loaded = ((sys.modules[name], kinds) for name, kinds in _TRANSPORTS.items() if name in sys.modules)
+    return isinstance(error, (OSError, *(getattr(module, kind) for module, kinds in loaded for kind in kinds)))
+
+
+def unanswered(error: Exception, provider: str, *retryable: type[Exception]) -> ModelError:
+    """The error of a request without an answer; retryable if the transport was at fault.
+
+    Args:
+        error: Any exception of an SDK or its transport.
+        provider: The provider's name.
+        retryable: The SDK's own exceptions for lost connections.
+    """
+    if isinstance(error, ModelError):
+        return error
+    passes = isinstance(error, retryable) or is_lost(error)
+    return http_error(with_cause(error), provider=provider, code=type(error).__name__, retryable=passes)
 
 
 without_secrets: Final = partial(hide, mark="***")
@@ -472,8 +518,8 @@ async def streamed(
 class ProviderModel(ABC):
     """Base class of models behind a provider's API: its exporter converts, a subclass does the transport.
 
-    A subclass sends a body with `_answer`, for an answer in one piece, and `_events`, for a stream; its
-    `_known_secrets` returns what errors must not show.
+    A subclass sends a body with `_answer`, for an answer in one piece, and `_events`, for a stream; `_error` converts
+    what `_answer` raises, and `_known_secrets` returns what errors must not show.
 
     Attributes:
         name: The model's name.
@@ -514,9 +560,25 @@ class ProviderModel(ABC):
             async for piece in pieces:
                 yield piece
 
+    async def models(self) -> list[str]:
+        """The names of the provider's models.
+
+        Raises:
+            ModelError: The request failed, or the provider answered with an error.
+        """
+        return await self._converted(self._models())
+
     @abstractmethod
     async def aclose(self) -> None:
         """Closes the client, unless it was given."""
+
+    async def _models(self) -> list[str]:
+        """Requests the names of the provider's models; by default, there are none."""
+        return []
+
+    def _error(self, error: Exception) -> ModelError:
+        """Converts an exception of the SDK or its transport; by default, a lost connection is retryable."""
+        return unanswered(error, self.provider)
 
     @abstractmethod
     async def _answer(self, body: JsonObject) -> Any:
@@ -529,7 +591,7 @@ class ProviderModel(ABC):
             The answer as JSON data.
 
         Raises:
-            ModelError: The request failed, or the provider answered with an error.
+            Exception: The request failed, or the provider answered with an error; `_error` converts it.
         """
 
     @abstractmethod
@@ -556,7 +618,17 @@ class ProviderModel(ABC):
 
     async def _whole(self, body: JsonObject, request: ModelRequest) -> ModelResponse:
         with self._secrets.kept():
-            return self._secrets.kept_from(self.exporter.response(await self._answer(body), request))
+            answer = await self._converted(self._answer(body))
+            return self._secrets.kept_from(self.exporter.response(answer, request))
+
+    async def _converted(self, answer: Awaitable[P]) -> P:
+        """The answer; what it raises is converted by `_error`."""
+        try:
+            return await answer
+        except ModelError:
+            raise
+        except Exception as error:  # the SDK and its transport raise all kinds
+            raise self._error(error) from error
 
     def _pieces(self, body: JsonObject, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
         events, reader = self._events(body), self.exporter.reader(request)
@@ -565,3 +637,40 @@ class ProviderModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, provider={self.provider!r})"
+
+
+class SDKModel(ProviderModel, Generic[C]):
+    """Base class of models over a generated SDK, such as OpenAI's or Anthropic's.
+
+    Args:
+        model: Its name.
+        exporter: Writes its requests and reads its answers.
+        method: The method of the SDK that answers.
+        secrets: Returns the keys and other secrets that a client sends.
+    """
+
+    def __init__(
+        self, model: str, exporter: Exporter, method: SDKMethod[C], secrets: Callable[[C], Iterable[str]]
+    ) -> None:
+        super().__init__(model, exporter)
+        self._method, self._secrets_of = method, secrets
+
+    async def aclose(self) -> None:
+        """Closes the client of the running event loop, unless it was given."""
+        await self._method.clients.aclose()
+
+    async def _models(self) -> list[str]:
+        client: Any = self._method.clients.now()
+        return [model.id async for model in client.models.list()]
+
+    async def _answer(self, body: JsonObject) -> Any:
+        return await self._method.answer(body)
+
+    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        return self._method.events(body)
+
+    def _error(self, error: Exception) -> ModelError:
+        return self._method.error(error)
+
+    def _known_secrets(self) -> Iterable[str]:
+        return self._secrets_of(self._method.clients.now())

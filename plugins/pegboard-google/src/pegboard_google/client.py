@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from json import JSONDecodeError
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError, ModelRequest
-from pegboard.typing import JsonObject
-from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
-from pegboard_clients.wire import text_in
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard_clients.client import (
+    ProviderModel,
+    check_alone,
+    environment_key,
+    http_error,
+    is_lost,
+    no_key,
+    secrets_in,
+    usable_key,
+    with_cause,
+)
+from pegboard_clients.wire import as_object, text_in
 from pegboard_google._gemini import DEFAULT_LIMITS, MALFORMED, error_of
 from pegboard_google._gemini_answers import first_candidate, parts_of
 from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments
@@ -23,21 +32,9 @@ if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.types import HttpOptions
 
-_TRANSPORTS: Final = {
-    "httpx2": ("TransportError",),
-    "httpx": ("TransportError",),
-    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
-}
-"""The SDK's possible transports, and their exceptions for lost connections and timeouts."""
-
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """Converts an exception of the SDK: status, the provider's code, and whether and when to retry.
-
-    Args:
-        error: Any exception of the SDK or its transport.
-        provider: The name of the provider.
-    """
+    """Converts an exception of the SDK: status, the provider's code, and whether and when to retry."""
     if isinstance(error, ModelError):
         return error
     facts: Any = error
@@ -47,7 +44,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
         message if isinstance(message, str) and message else with_cause(error),
         provider=provider,
         status=status if known else None,
-        headers=_headers(error),
+        headers=as_object(getattr(getattr(error, "response", None), "headers", None)),
         code=code if isinstance(code, str) and code else type(error).__name__,
         retryable=None if known else _passes(error),
     )
@@ -56,30 +53,20 @@ def model_error(error: Exception, provider: str) -> ModelError:
     return made
 
 
-def body_of(error: Exception) -> Mapping[str, Any]:
+def body_of(error: Exception) -> JsonMapping:
     """The body of an error, `{"error": {...}}`; empty if there is none."""
-    details: Any = getattr(error, "details", None)
-    return cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+    return as_object(getattr(error, "details", None))
 
 
 def _passes(error: Exception) -> bool:
-    """Whether an error without status is retryable; errors of credentials say so themselves."""
-    return isinstance(error, tuple(_passing())) or getattr(error, "retryable", False) is True
+    """Whether an error without status is retryable; errors of credentials say so themselves.
 
-
-def _passing() -> Iterator[type[Exception]]:
-    """The exceptions for lost connections, and for answers that aren't JSON, such as a proxy's page."""
+    Answers that aren't JSON, such as a proxy's page, are like lost connections.
+    """
     from google.genai.errors import UnknownApiResponseError
 
-    yield from (OSError, UnknownApiResponseError, JSONDecodeError)
-    for name, lost in _TRANSPORTS.items():
-        if name in sys.modules:
-            yield from (getattr(sys.modules[name], each) for each in lost)
-
-
-def _headers(error: Exception) -> Mapping[str, str]:
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    return cast("Mapping[str, str]", headers) if isinstance(headers, Mapping) else {}
+    unread = isinstance(error, UnknownApiResponseError | JSONDecodeError)
+    return unread or is_lost(error) or getattr(error, "retryable", False) is True
 
 
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -109,11 +96,7 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
     key = usable_key(api_key or "", "api_key=...", provider) or None
     around = _key_around(provider)
     if not (key or around or _on_vertex(options)):
-        raise ModelError(
-            f"there is no API key: set the environment variable {' or '.join(KEYS)}, or pass api_key=...",
-            provider=provider,
-            code="missing_api_key",
-        )
+        raise no_key(" or ".join(KEYS), provider)
     try:
         facts: dict[str, Any] = {**options, "http_options": _http_options(options.get("http_options"), base_url)}
         return Client(api_key=key or _instead_of_space(around), **facts)
@@ -121,19 +104,9 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
         raise ModelError(f"no client can be made: {error}", provider=provider, code=type(error).__name__) from error
 
 
-def secrets_of(client: Client) -> list[str]:
-    """The secrets in a client's requests."""
-    api: Any = client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public has it
-    headers: Any = api._http_options.headers  # noqa: SLF001
-    return [*([api.api_key] if api.api_key else []), *secrets_in(headers or {})]
-
-
 def _key_around(provider: str) -> str:
     """The key in the environment, or `""`."""
-    for name in KEYS:
-        if key := usable_key(os.environ.get(name, ""), f"the environment variable {name}", provider):
-            return key
-    return ""
+    return next((key for name in KEYS if (key := environment_key(name, provider))), "")
 
 
 def _instead_of_space(around: str) -> str | None:
@@ -234,26 +207,19 @@ class GoogleModel(ProviderModel):
             await self._client.aio.aclose()
             self._client.close()
 
-    async def models(self) -> list[str]:
-        """The names of the provider's models that converse.
-
-        Raises:
-            ModelError: The request failed, or the provider answered with an error.
-        """
-        try:
-            found = [model async for model in await methods(self._client).list()]
-        except Exception as error:  # the SDK and its transport raise all kinds
-            raise model_error(error, self.provider) from error
+    async def _models(self) -> list[str]:
+        """Requests the names of the models that converse."""
+        found = [model async for model in await methods(self._client).list()]
         talk = (each for each in found if "generateContent" in (each.supported_actions or ["generateContent"]))
         return [each.name.rpartition("/")[2] for each in talk]  # "models/NAME", on Vertex AI with more before it
 
+    def _error(self, error: Exception) -> ModelError:
+        return model_error(error, self.provider)
+
     async def _answer(self, body: JsonObject) -> Any:
         """The answer; a malformed call is requested once more."""
-        try:
-            answer = as_data(await methods(self._client).generate_content(**body))
-            return await self._again(body) if _is_malformed(answer) else answer
-        except Exception as error:  # the SDK and its transport raise all kinds
-            raise model_error(error, self.provider) from error
+        answer = as_data(await methods(self._client).generate_content(**body))
+        return await self._again(body) if _is_malformed(answer) else answer
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
         """The chunks; an error in the stream is a chunk, too, before it is raised."""
@@ -272,7 +238,7 @@ class GoogleModel(ProviderModel):
         except Exception as error:
             if "error" in (within := body_of(error)):
                 yield {"error": within["error"]}
-            raise model_error(error, self.provider) from error
+            raise self._error(error) from error
 
     async def _again(self, body: JsonObject) -> JsonObject:
         """Another answer, as the provider wrote it: the SDK's objects are without the message of a malformed call."""
@@ -281,7 +247,9 @@ class GoogleModel(ProviderModel):
         return json.loads(answer.sdk_http_response.body)
 
     def _known_secrets(self) -> list[str]:
-        return secrets_of(self._client)
+        api: Any = self._client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public has it
+        headers: Any = api._http_options.headers  # noqa: SLF001
+        return [*([api.api_key] if api.api_key else []), *secrets_in(headers or {})]
 
     def _body(self, request: ModelRequest) -> JsonObject:
         """The SDK's keyword arguments; the exporter gets the model's name, as its output depends on it."""

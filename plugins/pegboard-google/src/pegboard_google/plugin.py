@@ -1,30 +1,10 @@
-"""The hooks that bring the exporters and the models. Nothing of it is imported before it is asked for."""
+"""The hooks that register the exporters and the models, which are imported on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from pegboard_clients.plugin import lazy_hook
 
-from pegboard import hookimpl
-from pegboard.lazy import lazy_call
-
-
-@hookimpl
-def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Registers the exporters `gemini` and `gemini-schema`, one of each per process.
-
-    Args:
-        register: Registers a function that makes it.
-    """
-    register("gemini", lazy_call("pegboard_google.gemini:exporter"))
-    register("gemini-schema", lazy_call("pegboard_google.gemini:schema_exporter"))
-
-
-@hookimpl
-def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
-    """Registers the models `google`, for Gemini.
-
-    Args:
-        register: Registers it with the registry.
-    """
-    register("google", lazy_call("pegboard_google.client:GoogleModel"))
+pegboard_register_exporters = lazy_hook(
+    {"gemini": "pegboard_google.gemini:exporter", "gemini-schema": "pegboard_google.gemini:schema_exporter"}
+)
+pegboard_register_models = lazy_hook({"google": "pegboard_google.client:GoogleModel"})

@@ -7,14 +7,23 @@ calls). So the exporter's bodies are sent unchanged, over the HTTP client of the
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError
 from pegboard.typing import JsonObject
-from pegboard_clients.client import Clients, ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
+from pegboard_clients.client import (
+    Clients,
+    ProviderModel,
+    check_alone,
+    environment_key,
+    http_error,
+    is_lost,
+    secrets_in,
+    usable_key,
+    with_cause,
+)
 from pegboard_clients.wire import as_object, text_in
 from pegboard_ollama.ollama import exporter as shared
 
@@ -64,26 +73,15 @@ class OllamaModel(ProviderModel):
         """Closes the client of the running event loop, unless it was given."""
         await self._clients.aclose()
 
-    async def models(self) -> list[str]:
-        """The names of the server's models.
-
-        Raises:
-            ModelError: The request failed, or the server answered with an error.
-        """
-        try:
-            response = await self._http().get("/api/tags")
-            self._check(response)
-            return [model["name"] for model in response.json()["models"]]
-        except Exception as error:
-            raise self._error(error) from error
+    async def _models(self) -> list[str]:
+        response = await self._http().get("/api/tags")
+        self._check(response)
+        return [model["name"] for model in response.json()["models"]]
 
     async def _answer(self, body: JsonObject) -> Any:
-        try:
-            response = await self._http().post(_PATH, json={**body, "stream": False})
-            self._check(response)
-            return response.json()
-        except Exception as error:
-            raise self._error(error) from error
+        response = await self._http().post(_PATH, json={**body, "stream": False})
+        self._check(response)
+        return response.json()
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
         """The lines; an error in the stream is a line, too, before it is raised."""
@@ -121,14 +119,14 @@ class OllamaModel(ProviderModel):
         """Converts an exception of the transport to a `ModelError`."""
         if isinstance(error, ModelError):
             return error
-        from httpx import ConnectError, TransportError
+        from httpx import ConnectError
 
-        text, passes = with_cause(error), isinstance(error, TransportError | OSError)
+        text = with_cause(error)
         if isinstance(error, ConnectError):
             url = self._http().base_url
             where = f"{url.scheme}://{url.netloc.decode()}"
             text = f"no server answers at {where}: start it ('ollama serve'), or set OLLAMA_HOST ({error})"
-        return http_error(text, provider=self.provider, code=type(error).__name__, retryable=passes)
+        return http_error(text, provider=self.provider, code=type(error).__name__, retryable=is_lost(error))
 
 
 def _json(response: Any) -> Any:
@@ -143,7 +141,7 @@ def _made(provider: str, api_key: str | None, base_url: str | None, options: Map
     from ollama import AsyncClient
 
     key = usable_key(api_key or "", "api_key=...", provider)
-    key = key or usable_key(os.environ.get(KEY, ""), f"the environment variable {KEY}", provider)
+    key = key or environment_key(KEY, provider)
     headers = {**options.get("headers", {}), **({"authorization": f"Bearer {key}"} if key else {})}
     try:
         return AsyncClient(base_url, **{"timeout": _SECONDS, **options, "headers": headers})

@@ -1,29 +1,8 @@
-"""The hooks that bring the exporter and the models. Neither is imported before it is asked for."""
+"""The hooks that register the exporter and the models, which are imported on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from pegboard_clients.plugin import lazy_hook
 
-from pegboard import hookimpl
-from pegboard.lazy import lazy_call
-
-
-@hookimpl
-def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Registers the exporter `ollama`, one per process.
-
-    Args:
-        register: Registers a function that makes it.
-    """
-    register("ollama", lazy_call("pegboard_ollama.ollama:exporter"))
-
-
-@hookimpl
-def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
-    """Registers the models `ollama`, of an Ollama server.
-
-    Args:
-        register: Registers a function that makes one of its name.
-    """
-    register("ollama", lazy_call("pegboard_ollama.client:OllamaModel"))
+pegboard_register_exporters = lazy_hook({"ollama": "pegboard_ollama.ollama:exporter"})
+pegboard_register_models = lazy_hook({"ollama": "pegboard_ollama.client:OllamaModel"})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,13 +13,15 @@ from pegboard import Exporter, ModelError
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.client import (
     Clients,
-    ProviderModel,
     SDKMethod,
+    SDKModel,
     check_alone,
+    environment_key,
     http_error,
+    no_key,
     secrets_in,
+    unanswered,
     usable_key,
-    with_cause,
 )
 from pegboard_clients.wire import as_object, object_in, text_in
 from pegboard_openai._openai import DIALECTS, NEVER, failure
@@ -33,26 +33,14 @@ if TYPE_CHECKING:
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry."""
+    from openai import APIConnectionError, APIError, APIStatusError
 
-    Args:
-        error: Any exception of the SDK or its transport.
-        provider: The name of the provider.
-    """
-    from openai import APIError, APIStatusError
-
-    if isinstance(error, ModelError):
-        return error
     if isinstance(error, APIStatusError):
         return _answered(error, provider)
     if isinstance(error, APIError) and error.body is not None:
         return _streamed(error, provider)
-    return http_error(
-        with_cause(error),
-        provider=provider,
-        code=type(error).__name__,
-        retryable=isinstance(error, tuple(_lost_connections())),
-    )
+    return unanswered(error, provider, APIConnectionError)
 
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
@@ -74,16 +62,6 @@ def _streamed(error: APIError, provider: str) -> ModelError:
     made = failure(error.body, provider)
     made.code = made.code or type(error).__name__
     return made
-
-
-def _lost_connections() -> Iterator[type[Exception]]:
-    """The exceptions of the SDK and its transports for lost connections and timeouts."""
-    from openai import APIConnectionError
-
-    yield from (APIConnectionError, OSError)
-    for name in ("httpx2", "httpx"):
-        if (transport := sys.modules.get(name)) is not None:
-            yield transport.TransportError
 
 
 KEY: Final = "OPENAI_API_KEY"
@@ -123,11 +101,7 @@ def _made(provider: str, given: Mapping[str, Any], key_in: str) -> AsyncOpenAI:
     if not facts.keys() & _OTHER_CREDENTIALS:
         facts["api_key"] = _key(facts.get("api_key"), key_in, provider)
         if not facts["api_key"]:
-            raise ModelError(
-                f"there is no API key: set the environment variable {key_in}, or pass api_key=...",
-                provider=provider,
-                code="missing_api_key",
-            )
+            raise no_key(key_in, provider)
     elif isinstance(admin := facts.get("admin_api_key"), str):
         facts["admin_api_key"] = usable_key(admin, "admin_api_key=...", provider)
     try:
@@ -142,7 +116,7 @@ def _key(given: Any, key_in: str, provider: str) -> Any:
         return given
     if given:
         return usable_key(given, "api_key=...", provider)
-    return usable_key(os.environ.get(key_in, ""), f"the environment variable {key_in}", provider)
+    return environment_key(key_in, provider)
 
 
 def secrets_of(client: AsyncOpenAI) -> list[str]:
@@ -151,15 +125,8 @@ def secrets_of(client: AsyncOpenAI) -> list[str]:
     return [*keys, *(header for header in secrets_in(client.default_headers) if not header.endswith(NO_KEY))]
 
 
-class SDKModel(ProviderModel):
-    """Base class of models over OpenAI's SDK.
-
-    Args:
-        model: Its name.
-        exporter: Writes its requests and reads its answers.
-        clients: The clients, of which the running loop's is used.
-        method: The client's method, such as `client.responses.create`.
-    """
+class OpenAISDKModel(SDKModel["AsyncOpenAI"]):
+    """Base class of models over OpenAI's SDK."""
 
     def __init__(
         self,
@@ -168,37 +135,13 @@ class SDKModel(ProviderModel):
         clients: Clients[AsyncOpenAI],
         method: Callable[[AsyncOpenAI], Callable[..., Awaitable[Any]]],
     ) -> None:
-        super().__init__(model, exporter)
-        self._method = SDKMethod(clients, method, partial(model_error, provider=exporter.name), _error_event)
-
-    async def aclose(self) -> None:
-        """Closes the client of the running event loop, unless it was given."""
-        await self._method.clients.aclose()
-
-    async def models(self) -> list[str]:
-        """The names of the provider's models.
-
-        Raises:
-            ModelError: The request failed, or the provider answered with an error.
-        """
-        try:
-            return [model.id async for model in self._method.clients.now().models.list()]
-        except Exception as error:
-            raise self._method.error(error) from error
+        error = partial(model_error, provider=exporter.name)
+        made = SDKMethod(clients, method, error, lambda body: {"error": body})
+        super().__init__(model, exporter, made, secrets_of)
 
     async def _answer(self, body: JsonObject) -> Any:
         body.pop("stream_options", None)  # only for streams
-        return await self._method.answer(body)
-
-    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        return self._method.events(body)
-
-    def _known_secrets(self) -> list[str]:
-        return secrets_of(self._method.clients.now())
-
-
-def _error_event(body: JsonObject) -> JsonObject:
-    return {"error": body}
+        return await super()._answer(body)
 
 
 _OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")
@@ -246,7 +189,7 @@ def server_exporter(
 _WITH_USAGE: Final = {"include_usage": True}
 
 
-class OpenAIChatModel(SDKModel):
+class OpenAIChatModel(OpenAISDKModel):
     """A model over the chat completions API.
 
     Args:
@@ -291,7 +234,7 @@ _FIRST_THAT_SEARCHES: Final = (5, 4)
 """https://developers.openai.com/api/docs/guides/tools: only gpt-5.4 and later models support `tool_search`."""
 
 
-class OpenAIModel(SDKModel):
+class OpenAIModel(OpenAISDKModel):
     """A model over the responses API.
 
     Args:

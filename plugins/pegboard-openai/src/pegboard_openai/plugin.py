@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard import hookimpl
 from pegboard.lazy import lazy_call
+from pegboard_clients.plugin import lazy_hook
 
 if TYPE_CHECKING:
     from pegboard_openai.client import OpenAIChatModel
     from pegboard_openai.settings import Server
 
 
-@hookimpl
-def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
-    """Registers the exporters `openai` and `openai-responses`, one of each per process.
-
-    Args:
-        register: Registers a function that makes it.
-    """
-    register("openai", lazy_call("pegboard_openai.openai_chat:exporter"))
-    register("openai-responses", lazy_call("pegboard_openai.openai_responses:exporter"))
+pegboard_register_exporters = lazy_hook(
+    {
+        "openai": "pegboard_openai.openai_chat:exporter",
+        "openai-responses": "pegboard_openai.openai_responses:exporter",
+    }
+)
 
 
 @hookimpl
