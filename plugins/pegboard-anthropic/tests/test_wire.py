@@ -42,12 +42,6 @@ def read(*events):
     return reader.response()
 
 
-def test_blocks_that_never_end_are_cut(monkeypatch):
-    monkeypatch.setattr("pegboard_clients.blocks.MOST_BLOCKS", 2)
-    response = read(*(delta(at, "text_delta", text=text) for at, text in enumerate("abc")))
-    assert (response.text, response.complete) == ("ab", False)
-
-
 def test_citations_that_never_end_are_cut(monkeypatch):
     monkeypatch.setattr("pegboard_anthropic._anthropic.MOST_CITATIONS", 2)
     response = read(delta(0, "text_delta", text="a"), *[delta(0, "citations_delta", citation=CITED)] * 5)

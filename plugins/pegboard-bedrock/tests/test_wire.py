@@ -26,9 +26,6 @@ def read(*events):
     return reader.response()
 
 
-def test_blocks_and_citations_that_never_end_are_cut(monkeypatch):
-    monkeypatch.setattr("pegboard_clients.blocks.MOST_BLOCKS", 2)
+def test_citations_that_never_end_are_cut(monkeypatch):
     monkeypatch.setattr("pegboard_bedrock._bedrock.MOST_LISTED", 2)
-    response = read(*[delta(at, text="a") for at in range(4)])
-    assert (response.text, response.complete) == ("aa", False)
     assert len(read(delta(0, text="a"), *[delta(0, citation=WEB)] * 5).citations) == 2

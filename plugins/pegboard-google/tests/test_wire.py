@@ -169,7 +169,7 @@ def streamed(*chunks):
     ],
 )
 def test_a_stream_is_cut_at_its_size_limit(part, budget, count):
-    reader = GeminiReader(SizeBudget(budget))
+    reader = GeminiReader(budget=SizeBudget(budget))
     for each in (*[chunk(part)] * 5, END):
         reader.feed(each)
     response = reader.response()

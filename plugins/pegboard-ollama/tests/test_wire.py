@@ -27,7 +27,7 @@ def line(*, done=False, **message):
     ],
 )
 def test_a_stream_is_cut_at_its_size_limit(message, budget, count):
-    reader = OllamaReader(SizeBudget(budget))
+    reader = OllamaReader(budget=SizeBudget(budget))
     for each in (*[line(**message)] * 5, line(done=True) | {"done_reason": "stop"}):
         reader.feed(each)
     response = reader.response()

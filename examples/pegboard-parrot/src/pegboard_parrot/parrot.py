@@ -27,8 +27,7 @@ from pegboard_clients.wire import (
     Entry,
     MadeCalls,
     SentIds,
-    SizeBudget,
-    StreamEnd,
+    StreamReader,
     TextBuffer,
     arguments_object,
     as_object,
@@ -129,7 +128,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[JsonObject]:
 
 
 @define(eq=False)
-class ParrotReader:
+class ParrotReader(StreamReader):
     """Reads one streamed answer.
 
     Attributes:
@@ -137,26 +136,23 @@ class ParrotReader:
     """
 
     calls: MadeCalls
-    _budget: SizeBudget = field(factory=SizeBudget, init=False)
     _text: TextBuffer = field(init=False)
     _made: list[CallPart] = field(factory=list[CallPart], init=False)
     _last: JsonMapping = field(factory=dict[str, Any], init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._text = TextBuffer(self._budget)
+        self._text = TextBuffer(self.budget)
 
-    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one line and gives what came with it. Never raises."""
-        line = as_object(chunk)
-        if "problem" in line:
-            self._end.failed(None, text_in(line, "problem"))
-        if "stopped" in line:
-            self._last, self._end.reached = line, True
+    def read(self, event: JsonMapping) -> Sequence[Delta]:
+        """Parses one line; returns its deltas."""
+        if "problem" in event:
+            self.end.failed(None, text_in(event, "problem"))
+        if "stopped" in event:
+            self._last, self.end.reached = event, True
             return ()
-        if "call" in line:
-            return (self._called(object_in(line, "call")),)
-        piece = self._text.add(line.get("says"))
+        if "call" in event:
+            return (self._called(object_in(event, "call")),)
+        piece = self._text.add(event.get("says"))
         return (TextDelta(piece),) if piece else ()
 
     def _called(self, said: JsonMapping) -> CallDelta:
@@ -164,22 +160,17 @@ class ParrotReader:
         self._made.append(CallPart(call))
         return CallDelta(len(self._made) - 1, shown(call.arguments), call.id, call.name)
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
-
-        Args:
-            broken: Why the stream ended early.
-        """
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer."""
         text = (TextPart(self._text.text),) if self._text.text else ()
         reason: FinishReason = _STOPPED.get(text_in(self._last, "stopped"), "other")
         tokens = object_in(self._last, "tokens")
-        answer = ModelResponse(
+        return ModelResponse(
             Message("assistant", (*text, *self._made)),
             reason,
             Usage(count_in(tokens, "in"), count_in(tokens, "out")),
             complete=reason != "length",
         )
-        return self._end.of(answer, broken, spent=self._budget.spent)
 
 
 __all__ = ["DIALECT", "NAME", "Parrot", "ParrotReader"]

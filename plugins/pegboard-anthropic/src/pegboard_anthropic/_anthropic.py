@@ -251,7 +251,7 @@ class AnthropicReader(BlockReader[AnthropicBlock]):
     block = AnthropicBlock
     _usage: JsonObject = field(factory=dict[str, Any], init=False)
 
-    def read(self, event: JsonMapping) -> Delta | None:
+    def delta(self, event: JsonMapping) -> Delta | None:
         """Parses one event; none after the end."""
         if self.end.reached:
             return None

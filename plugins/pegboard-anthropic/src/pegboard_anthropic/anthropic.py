@@ -40,6 +40,7 @@ from pegboard_clients.wire import (
     Content,
     SentIds,
     admit,
+    config_facts,
     known_text,
     merged,
     object_in,
@@ -272,7 +273,7 @@ def _deferred(entry: JsonObject) -> JsonObject:
     return {**{key: value for key, value in entry.items() if key != "cache_control"}, _DEFERRED: True}
 
 
-_CHANCE: Final = ("temperature", "top_p")
+_CHANCE: Final = {"temperature": "temperature", "top_p": "top_p"}
 
 
 @define(eq=False)
@@ -388,13 +389,9 @@ class Anthropic(BlockExporter[AnthropicLimits]):
             budget = object_in(body, "thinking").get("budget_tokens")
             if isinstance(budget, int) and budget >= body["max_tokens"]:
                 body["max_tokens"] += budget  # it counts thinking, too, and must be above the budget (public)
-        chance = {name: getattr(config, name) for name in _CHANCE if self.limits.sampling and not thinks}
-        body.update({name: value for name, value in chance.items() if value is not None})
-        if config.stop:
-            body["stop_sequences"] = list(config.stop)
+        names = {**(_CHANCE if self.limits.sampling and not thinks else {}), "stop": "stop_sequences"}
+        body.update(config_facts(config, names))
 
 
-@cache
-def exporter() -> Anthropic:
-    """The shared exporter of this process, with its cache."""
-    return Anthropic()
+exporter: Final = cache(Anthropic)
+"""Returns the shared exporter of this process, with its cache."""

@@ -311,7 +311,7 @@ class BedrockReader(BlockReader[BedrockBlock]):
 
     block = BedrockBlock
 
-    def read(self, event: JsonMapping) -> Delta | None:
+    def delta(self, event: JsonMapping) -> Delta | None:
         """Parses one event."""
         name = next((each for each in _OF_BLOCKS if each in event), "")
         facts = object_in(event, name)

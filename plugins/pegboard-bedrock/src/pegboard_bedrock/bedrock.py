@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -31,6 +29,8 @@ from pegboard_clients.wire import (
     Content,
     SentIds,
     admit,
+    config_facts,
+    decoded,
     known_text,
     merged,
     object_in,
@@ -56,11 +56,7 @@ _S3 = "s3://"
 
 @define(eq=False)
 class BedrockMedia:
-    """Writer of the media of one request: each document in it needs a unique name.
-
-    Attributes:
-        limits: The limits of the provider.
-    """
+    """Writer of the media of one request: each document in it needs a unique name."""
 
     limits: BedrockLimits
     _names: dict[str, int] = field(factory=dict[str, int], init=False)
@@ -182,10 +178,8 @@ class BedrockWire(Wire[BedrockLimits]):
 
     def redacted(self, data: str) -> JsonObject | None:
         """Reasoning that only the provider can read."""
-        try:
-            return {"reasoningContent": {"redactedContent": base64.b64decode(data, validate=True)}}
-        except (binascii.Error, ValueError):
-            return None
+        content = decoded(data)
+        return None if content is None else {"reasoningContent": {"redactedContent": content}}
 
     def hosted(self, data: JsonMapping) -> JsonObject | None:
         """A block of the provider's own tools."""
@@ -213,7 +207,12 @@ class BedrockWire(Wire[BedrockLimits]):
         super().completed(turn, last=last)
 
 
-_INFERENCE: Final = {"max_output_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP"}
+_INFERENCE: Final = {
+    "max_output_tokens": "maxTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
 
 
 @define(eq=False)
@@ -291,10 +290,7 @@ class Bedrock(BlockExporter[BedrockLimits]):
 
     def _config(self, request: ModelRequest) -> JsonObject:
         config = request.config
-        inference = {key: getattr(config, name) for name, key in _INFERENCE.items()}
-        inference = {key: value for key, value in inference.items() if value is not None}
-        if config.stop:
-            inference["stopSequences"] = list(config.stop)
+        inference = config_facts(config, _INFERENCE)
         thinking = passthrough({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, (FAMILY,))
         return {**thinking, **({"inferenceConfig": inference} if inference else {})}
 
@@ -324,7 +320,5 @@ _FORMATS: Final = re.compile(r"claude-[a-z]+-(4-([5-9]|\d\d)(?!\d)|([5-9]|\d\d)(
 """https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html: Anthropic's models since 4.5."""
 
 
-@cache
-def exporter() -> Bedrock:
-    """The shared exporter of this process, with its cache."""
-    return Bedrock()
+exporter: Final = cache(Bedrock)
+"""Returns the shared exporter of this process, with its cache."""

@@ -174,9 +174,7 @@ class Events:
     """A stream that is read in threads.
 
     Attributes:
-        threads: The thread pool.
         send: Sends the request; blocks until the answer starts.
-        provider: For errors.
     """
 
     threads: WorkerPool

@@ -37,13 +37,12 @@ from pegboard_clients.wire import (
     MadeCalls,
     SentIds,
     SizeBudget,
-    StreamEnd,
+    StreamReader,
     TextBuffer,
     admit,
     arguments_object,
     as_object,
     object_in,
-    object_or_none,
     passthrough,
     render_json,
     render_text,
@@ -422,11 +421,6 @@ class StreamedBlocks(Generic[Block]):
     def begin(self, kind: str, begun: JsonMapping, index: int | None) -> Block | None:
         """Starts a block that isn't a call; an earlier one at the same index ends.
 
-        Args:
-            kind: The provider's type of it.
-            begun: Its content at the start.
-            index: Its index.
-
         Returns:
             `None` if there are too many blocks.
         """
@@ -571,7 +565,7 @@ def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, Fini
 
 
 @define(eq=False)
-class BlockReader(ABC, Generic[Block]):
+class BlockReader(StreamReader, Generic[Block]):
     """Parser of one streamed answer.
 
     Attributes:
@@ -580,7 +574,6 @@ class BlockReader(ABC, Generic[Block]):
         names: The tools' names here, by their names at the provider, where they differ.
         facts: The answer so far, without its blocks.
         blocks: Its blocks so far.
-        end: Whether its end or an error has come.
     """
 
     block: ClassVar[type[Any]]
@@ -590,30 +583,23 @@ class BlockReader(ABC, Generic[Block]):
     names: Mapping[str, str]
     facts: JsonObject = field(factory=dict[str, Any], init=False)
     blocks: StreamedBlocks[Block] = field(init=False)
-    end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
-        budget = SizeBudget(self.limits.answer_text)
-        self.blocks = StreamedBlocks(self.block, self.names, budget, self.limits.argument_text)
+        self.budget = SizeBudget(self.limits.answer_text)
+        self.blocks = StreamedBlocks(self.block, self.names, self.budget, self.limits.argument_text)
 
-    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
-        event = object_or_none(chunk)
-        delta = None if event is None else self.read(event)
+    def read(self, event: JsonMapping) -> Sequence[Delta]:
+        """Parses one event; returns its deltas."""
+        delta = self.delta(event)
         return () if delta is None else (delta,)
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far; interrupted if its end hasn't come.
-
-        Args:
-            broken: Why the stream ended early.
-        """
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer."""
         answer = self.answer()
-        whole = answer.response(self.facts, answer.streamed(self.blocks.all))
-        return self.end.of(whole, broken, spent=self.blocks.budget.spent)
+        return answer.response(self.facts, answer.streamed(self.blocks.all))
 
     @abstractmethod
-    def read(self, event: JsonMapping) -> Delta | None:
+    def delta(self, event: JsonMapping) -> Delta | None:
         """Parses one event; returns its delta."""
 
     def begin(self, kind: str, begun: JsonMapping, index: int | None, call_id: str | None) -> Delta | None:

@@ -430,7 +430,6 @@ class _WholeCalls:
     """Detector of complete calls in an answer that is still streaming.
 
     Attributes:
-        reader: Reads the answer.
         shown: The number of calls in earlier partial responses.
     """
 

@@ -42,34 +42,30 @@ class MCP(BaseExporter):
 
     def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry in the answer to `tools/list`."""
-        return _write(spec, strict)
+        if spec.kind == "provider":
+            return refusal(spec, "/providerId", "providerId", "a model provider hosts it; an MCP server can't run it")
+        schema = convert_schema(spec, DIALECT, None, strict)
+        if schema.refused:
+            return Entry(None, schema.losses)
+        output, losses = _output(spec)
+        hint = spec.annotations.edit_hint
+        facts: JsonObject = {
+            "name": spec.name,
+            "title": spec.title,
+            "description": description_of(spec, examples=True, grammar=True),
+            "inputSchema": {**schema.schema, "type": "object"},  # MCP requires it
+            "outputSchema": output,
+            "annotations": {key: fact for key, fact in spec.annotations.to_json().items() if key != "editHint"},
+            "_meta": spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint},
+        }
+        facts = {name: fact for name, fact in facts.items() if fact not in (None, "", {})}
+        return Entry({**facts, **passthrough(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
 
     def request(self, *_given: Any, **_named: Any) -> NoReturn:
         """Raises an `ExportError`, as `response` and `reader` do: the format is for listings only."""
         raise ExportError("it only lists tools; no model takes requests in this format", exporter=self.name)
 
     response = reader = request
-
-
-def _write(spec: ToolSpec, strict: bool | None) -> Entry:
-    if spec.kind == "provider":
-        return refusal(spec, "/providerId", "providerId", "a model provider hosts it; an MCP server can't run it")
-    schema = convert_schema(spec, DIALECT, None, strict)
-    if schema.refused:
-        return Entry(None, schema.losses)
-    output, losses = _output(spec)
-    hint = spec.annotations.edit_hint
-    facts: JsonObject = {
-        "name": spec.name,
-        "title": spec.title,
-        "description": description_of(spec, examples=True, grammar=True),
-        "inputSchema": {**schema.schema, "type": "object"},  # MCP requires it
-        "outputSchema": output,
-        "annotations": {key: fact for key, fact in spec.annotations.to_json().items() if key != "editHint"},
-        "_meta": spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint},
-    }
-    facts = {name: fact for name, fact in facts.items() if fact not in (None, "", {})}
-    return Entry({**facts, **passthrough(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
 
 
 def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
@@ -84,7 +80,5 @@ def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
     return rewritten.schema, losses_of(spec, rewritten.changes, "/outputSchema")
 
 
-@cache
-def mcp() -> MCP:
-    """The shared exporter of this process, with its cache."""
-    return MCP()
+mcp: Final = cache(MCP)
+"""Returns the shared exporter of this process, with its cache."""

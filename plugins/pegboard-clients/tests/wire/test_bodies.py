@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolCall
+from pegboard import ModelConfig, ToolCall
 from pegboard.messages import ModelResponse
 from pegboard_clients.wire.bodies import (
     EARLY,
@@ -16,6 +16,8 @@ from pegboard_clients.wire.bodies import (
     StreamEnd,
     TextBuffer,
     arguments_text,
+    config_facts,
+    decoded,
     input_text,
 )
 
@@ -79,6 +81,21 @@ def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, tex
 )
 def test_free_text_is_the_input_argument(given, text):
     assert input_text(ToolCall("t", given)) == text
+
+
+def test_what_a_configuration_gives_goes_under_the_names_of_the_provider():
+    names = {"temperature": "temp", "stop": "ends", "seed": "seed", "top_p": "p"}
+    assert config_facts(ModelConfig(), names) == {}
+    assert config_facts(ModelConfig(temperature=0.0, stop=("a",), seed=3), names) == {
+        "temp": 0.0,
+        "ends": ["a"],
+        "seed": 3,
+    }
+
+
+@pytest.mark.parametrize(("data", "content"), [("YQ==", b"a"), ("", b""), ("YQ", None), ("Y Q==", None), (7, None)])
+def test_base64_that_is_invalid_is_none(data, content):
+    assert decoded(data) == content
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 20), st.integers(0, 20))

@@ -18,6 +18,7 @@ from pegboard_clients.wire import (
     Content,
     admit,
     as_object,
+    decoded,
     facts_of,
     object_in,
     object_or_none,
@@ -155,7 +156,8 @@ def media_of(part: JsonMapping) -> MediaPart | None:
         uri = text_in(file, "fileUri")
         link = LinkContent(uri, text_in(file, "displayName") or uri, text_in(file, "mimeType") or None)
         return MediaPart(link, metadata_of(part))
-    data = _bytes(text_in(blob, "data"))
+    text = text_in(blob, "data").translate(_STANDARD)
+    data = decoded(text + "=" * (-len(text) % 4))
     return MediaPart(_content(data, blob), metadata_of(part)) if data else None
 
 
@@ -169,15 +171,8 @@ def _content(data: bytes, blob: JsonMapping) -> ImageContent | AudioContent | Fi
     return FileContent(text_in(blob, "displayName") or "file", data, mime_type or None)
 
 
-def _bytes(data: str) -> bytes | None:
-    """Bytes from base64 of either alphabet."""
-    try:
-        return base64.b64decode(data.translate(_STANDARD) + "=" * (-len(data) % 4), validate=True)
-    except ValueError:
-        return None
-
-
 _STANDARD = str.maketrans("-_", "+/")
+"""To the usual alphabet of base64."""
 
 
 _WORDS = ("output", "error")
@@ -272,12 +267,7 @@ _SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
 
 
 def reason_of(word: str, *, calls: bool) -> FinishReason:
-    """The finish reason of an answer.
-
-    Args:
-        word: The `finishReason`; `""` if there is none.
-        calls: Whether it calls tools.
-    """
+    """The finish reason of an answer."""
     reason = _REASONS.get(word, "other" if word else "stop")
     return "tool_calls" if calls and reason == "stop" else reason
 

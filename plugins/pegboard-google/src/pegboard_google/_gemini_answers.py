@@ -32,7 +32,7 @@ from pegboard_clients.wire import (
     ORIGINAL,
     CallIdAllocator,
     SizeBudget,
-    StreamEnd,
+    StreamReader,
     TextBuffer,
     as_object,
     count_in,
@@ -214,10 +214,6 @@ class AnswerParts:
 
     Consecutive texts of a stream are joined, except for those with a signature, which is of that part only (Gemini API:
     thought signatures).
-
-    Attributes:
-        budget: The size budget of a streamed answer.
-        streamed: Whether the answer is streamed.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -340,12 +336,7 @@ _SOURCES: Final = ("web", "retrievedContext", "maps", "image")
 
 @define(eq=False)
 class _Words:
-    """A part's text, with conversion of offsets in UTF-8 bytes, as the provider counts them.
-
-    Attributes:
-        text: The text.
-        place: The index of the part.
-    """
+    """A part's text, with conversion of offsets in UTF-8 bytes, as the provider counts them."""
 
     text: str
     place: int
@@ -374,12 +365,7 @@ class _Words:
 
 
 def with_citations(parts: Sequence[Part], candidate: JsonMapping) -> list[Part]:
-    """The parts with their citations.
-
-    Args:
-        parts: The parts of the answer.
-        candidate: The candidate, with optional `groundingMetadata` and `citationMetadata`.
-    """
+    """The parts with their citations."""
     texts = [_Words(part.text, place) for place, part in enumerate(parts) if isinstance(part, TextPart)]
     if not texts:
         return list(parts)
@@ -472,13 +458,7 @@ def parts_of(candidate: JsonMapping) -> list[JsonMapping]:
 
 
 def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> ModelResponse:
-    """Builds the response.
-
-    Args:
-        parts: The parts of the answer.
-        candidate: The candidate, with finish reason, grounding and citations.
-        raw: The body, with usage, ids and feedback on the prompt.
-    """
+    """Builds the response."""
     word = text_in(candidate, "finishReason")
     if word == UNEXPECTED and not any(isinstance(part, CallPart) for part in parts):
         parts = [*parts, _call_of_nothing(text_in(candidate, "finishMessage"))]
@@ -549,47 +529,36 @@ _NOTHING_YET: Final[JsonObject] = {"content": {}}
 
 
 @define(eq=False)
-class GeminiReader:
-    """Parser of one streamed answer.
+class GeminiReader(StreamReader):
+    """Parser of one streamed answer."""
 
-    Attributes:
-        budget: The size budget of the answer.
-    """
-
-    budget: SizeBudget = field(factory=SizeBudget)
     _spoken: AnswerParts = field(
         default=Factory(lambda self: AnswerParts(self.budget, streamed=True), takes_self=True), init=False
     )
     _candidate: JsonObject = field(factory=dict[str, Any], init=False)
     _raw: JsonObject = field(factory=dict[str, Any], init=False)
     _cited: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
-    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Parses one chunk; returns its deltas. Never raises."""
-        if not is_answer(chunk):
-            if as_object(chunk).get("error"):
-                error = error_of(chunk)
-                self._end.failed(error.code, error.message)
+    def read(self, event: JsonMapping) -> Sequence[Delta]:
+        """Parses one chunk; returns its deltas."""
+        if not is_answer(event):
+            if event.get("error"):
+                error = error_of(event)
+                self.end.failed(error.code, error.message)
             return ()
-        candidate = first_candidate(chunk)
-        self._raw.update({key: chunk[key] for key in _OF_ALL if chunk.get(key)})
+        candidate = first_candidate(event)
+        self._raw.update({key: event[key] for key in _OF_ALL if event.get(key)})
         self._candidate.update({key: candidate[key] for key in _LATEST if candidate.get(key)})
         cited = objects_in(object_in(candidate, "citationMetadata"), "citations")
         self._cited += cited[: MOST - len(self._cited)]
         return [delta for part in parts_of(candidate) for delta in self._spoken.add(part)]
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far; interrupted if no chunk had a finish reason.
-
-        Args:
-            broken: Why the stream ended early, for the operator.
-        """
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer; its end is the finish reason."""
         parts = self._spoken.parts()
         blocked = text_in(object_in(self._raw, "promptFeedback"), "blockReason")
-        self._end.reached = bool(self._candidate.get("finishReason") or blocked)
+        self.end.reached = bool(self._candidate.get("finishReason") or blocked)
         if self._cited:
             self._candidate["citationMetadata"] = {"citations": self._cited}
-        candidate = self._candidate or ({} if self._end.reached else _NOTHING_YET)
-        read = answer(list(parts), candidate, self._raw)
-        return self._end.of(read, broken, spent=self.budget.spent)
+        candidate = self._candidate or ({} if self.end.reached else _NOTHING_YET)
+        return answer(list(parts), candidate, self._raw)

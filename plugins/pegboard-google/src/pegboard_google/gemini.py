@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -23,6 +23,7 @@ from pegboard.errors import ExportError
 from pegboard.messages import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request import ResponseReader, ToolChoice
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard_clients.conversation import OrderedConversation
 from pegboard_clients.dialects import (
     READ,
     SHAPE,
@@ -51,15 +52,13 @@ from pegboard_clients.dialects import (
 )
 from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
-    ORIGINAL,
     Entry,
     arguments_object,
     check_choice,
+    config_facts,
     convert_schema,
     description_of,
-    facts_of,
     hosted_type,
-    in_call_order,
     losses_of,
     merged,
     output_schema,
@@ -236,12 +235,13 @@ _LISTS: Final = frozenset({"mcpServers"})
 """Native tools whose entry is a list with one item per tool."""
 
 
-_PLAIN: Final = (
-    ("max_output_tokens", "maxOutputTokens"),
-    ("temperature", "temperature"),
-    ("top_p", "topP"),
-    ("seed", "seed"),
-)
+_CONFIG: Final = {
+    "max_output_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "seed": "seed",
+    "stop": "stopSequences",
+}
 _BUDGETS: Final = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Thinking budgets for models before Gemini 3, which have no levels."""
 _LEVELS: Final = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
@@ -249,9 +249,7 @@ _LEVELS: Final = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "
 
 def _generation_config(config: ModelConfig, model: str | None, limits: GeminiLimits) -> JsonObject:
     """`generationConfig`; empty by default."""
-    facts: JsonObject = {wire: value for name, wire in _PLAIN if (value := getattr(config, name)) is not None}
-    if config.stop:
-        facts["stopSequences"] = list(config.stop)
+    facts = config_facts(config, _CONFIG)
     if config.reasoning is not None:
         facts["thinkingConfig"] = _thinking(config.reasoning, dated=limits.is_dated(model))
     return facts
@@ -296,50 +294,41 @@ _SIGNATURE: Final = "thoughtSignature"
 
 
 @define(eq=False)
-class Conversation:
-    """Writer of messages as contents; the results of one turn are together, in the order of the calls.
+class Conversation(OrderedConversation):
+    """Writer of messages as contents.
 
     Attributes:
         limits: The limits of the provider.
         unvalidated: The signature for calls of other providers, or `None`.
-        contents: The contents so far.
     """
+
+    family = FAMILY
 
     limits: GeminiLimits
     unvalidated: str | None = None
-    contents: list[JsonObject] = field(factory=list[JsonObject])
-    _calls: list[str] = field(factory=list[str])
-    _wire_ids: dict[str, str] = field(factory=dict[str, str])
-    _answers: list[ResultPart] = field(factory=list[ResultPart])
 
-    def add(self, messages: Iterable[Message]) -> list[JsonObject]:
-        """Writes messages; returns all contents so far."""
-        for message in messages:
-            if message.role == "assistant":
-                self._answered()
-                self._speak("model", self._answer_of(message))
-            else:
-                self._hear(message)
-        self._answered()
-        return self.contents
+    def speak(self, message: Message) -> None:
+        """Writes a message of the model."""
+        self._add("model", self._answer_of(message))
 
-    def _hear(self, message: Message) -> None:
-        """Adds results, which are collected until the turn's are complete, and other parts as the user's."""
-        results = message.results if message.role == "tool" else ()
-        self._answers += results
-        if len(results) < len(message.parts):
-            self._answered()
-            rest = [part for part in message.parts if not (results and isinstance(part, ResultPart))]
-            self._speak("user", [written for part in rest if (written := self._part(part)) is not None])
+    def hear(self, role: str, parts: Sequence[Part]) -> None:  # noqa: ARG002  all are the user's
+        """Writes parts as the user's."""
+        self.answer_calls()
+        self._add("user", [written for part in parts if (written := self._part(part)) is not None])
 
-    def _speak(self, role: str, parts: list[JsonObject]) -> None:
+    def answer(self, results: Sequence[tuple[ResultPart, str]]) -> None:
+        """Writes results."""
+        named = ((wire_name(part.name, self.limits.name), wire_id, part.result) for part, wire_id in results)
+        self.written.append({"role": "user", "parts": [response_part(*each, self.limits) for each in named]})
+
+    def _add(self, role: str, parts: list[JsonObject]) -> None:
         if not parts:
             return
-        last = self.contents[-1] if self.contents else None
+        last = self.written[-1] if self.written else None
         if last is not None and last["role"] == role and "functionResponse" not in last["parts"][0]:
             last["parts"] += parts
         else:
-            self.contents.append({"role": role, "parts": parts})
+            self.written.append({"role": role, "parts": parts})
 
     def _answer_of(self, message: Message) -> list[JsonObject]:
         """A model's turn; the first call of another provider gets the `unvalidated` signature."""
@@ -367,25 +356,10 @@ class Conversation:
         return dict(part.data) if part.provider == FAMILY else None
 
     def _call(self, call: ToolCall) -> JsonObject:
-        wire_id: Any = facts_of(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
-        self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
-        self._calls.append(call.id)
         written: JsonObject = {"name": wire_name(call.name, self.limits.name), "args": arguments_object(call)}
-        if self._wire_ids[call.id]:
-            written["id"] = self._wire_ids[call.id]
+        if wire_id := self.wire_id(call):
+            written["id"] = wire_id
         return {"functionCall": written, **beside(call.provider_metadata)}
-
-    def _answered(self) -> None:
-        """Writes the collected results, in the order of their calls."""
-        if self._answers:
-            ordered = in_call_order(self._answers, self._calls)
-            self.contents.append({"role": "user", "parts": [self._answer(part) for part in ordered]})
-            self._answers = []
-            self._calls = []
-
-    def _answer(self, part: ResultPart) -> JsonObject:
-        wire_id = self._wire_ids.get(part.call_id, part.call_id)
-        return response_part(wire_name(part.name, self.limits.name), wire_id, part.result, self.limits)
 
 
 @define(eq=False)
@@ -446,7 +420,7 @@ class Gemini(BaseExporter):
         exported = self.tools_of(request)
         before, messages = _parted(request)
         unvalidated = None if dated else self.limits.unvalidated
-        contents = Conversation(self.limits, unvalidated).add(messages)
+        contents = Conversation(self.limits, unvalidated).write(messages)
         if not contents:
             raise ExportError("there is nothing to send: no message has any content", exporter=self.name)
         facts = {
@@ -548,10 +522,8 @@ def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
     return "\n\n".join(text for text in texts if text), messages[start:]
 
 
-@cache
-def exporter() -> Gemini:
-    """The shared exporter of this process, with its cache."""
-    return Gemini()
+exporter: Final = cache(Gemini)
+"""Returns the shared exporter of this process, with its cache."""
 
 
 @cache
@@ -560,7 +532,5 @@ def earlier_exporter() -> Gemini:
     return Gemini(GeminiLimits(mixes=False))
 
 
-@cache
-def schema_exporter() -> GeminiSchema:
-    """The shared exporter of this process, with its cache."""
-    return GeminiSchema()
+schema_exporter: Final = cache(GeminiSchema)
+"""Likewise for the older subset of schemas."""

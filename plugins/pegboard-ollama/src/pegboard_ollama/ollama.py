@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
@@ -38,6 +37,7 @@ from pegboard.messages import (
 from pegboard.request import ResponseReader
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.calls import StreamedCall, StreamedCalls
+from pegboard_clients.conversation import OrderedConversation
 from pegboard_clients.dialects import SHAPED, Dialect
 from pegboard_clients.exporter import BaseExporter
 from pegboard_clients.wire import (
@@ -46,17 +46,16 @@ from pegboard_clients.wire import (
     CallIdAllocator,
     Content,
     Entry,
-    SizeBudget,
-    StreamEnd,
+    StreamReader,
     TextBuffer,
     admit,
     arguments_object,
     as_object,
+    config_facts,
     convert_schema,
     count_in,
+    decoded,
     description_of,
-    facts_of,
-    in_call_order,
     list_in,
     made_call,
     media_type,
@@ -85,11 +84,8 @@ OLLAMA: Final = Dialect("ollama", SHAPED)
 
 def image_of(raw: Any) -> ImageContent | None:
     """A picture from base64, with the type from its first bytes, as Ollama sends none; `None` for other values."""
-    if not isinstance(raw, str):
-        return None
-    try:
-        data = base64.b64decode(raw, validate=True)
-    except (binascii.Error, ValueError):
+    data = decoded(raw)
+    if data is None:
         return None
     kind = media_type(data)
     return ImageContent(data, "image/png" if kind == BINARY else kind)
@@ -98,39 +94,13 @@ def image_of(raw: Any) -> ImageContent | None:
 FAMILY: Final = "ollama"
 
 
-def written(spec: ToolSpec, strict: bool | None) -> Entry:
-    """`{"type": "function", "function": {"name", "description", "parameters"}}`.
-
-    Ollama hosts no tools and enforces no schemas; it accepts every name of a spec.
-    """
-    if spec.kind == "provider":
-        return refusal(
-            spec, "/providerId", "providerId", f"{spec.provider_id!r} isn't supported: Ollama hosts no tools"
-        )
-    schema = convert_schema(spec, OLLAMA, None, strict)
-    if schema.refused:
-        return Entry(None, schema.losses)
-    function: JsonObject = {
-        "name": spec.name,
-        "description": description_of(spec, examples=True, grammar=True),
-        "parameters": schema.schema,
-    }
-    entry = {"type": "function", "function": function}
-    return Entry({**entry, **passthrough(spec.provider_options, (FAMILY,))}, schema.losses)
-
-
 _REASONS: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "": "stop"}
 
 
 @define(eq=False)
-class OllamaReader:
-    """Parser of one answer, whole or streamed in lines of the same shape.
+class OllamaReader(StreamReader):
+    """Parser of one answer, whole or streamed in lines of the same shape."""
 
-    Attributes:
-        budget: The size budget of the answer.
-    """
-
-    budget: SizeBudget = field(factory=SizeBudget)
     _text: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _thoughts: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _media: list[Part] = field(factory=list[Part], init=False)
@@ -140,18 +110,17 @@ class OllamaReader:
     _given: dict[int, Any] = field(factory=dict[int, Any], init=False)
     _last: JsonMapping = field(factory=dict[str, Any], init=False)
     _model: str = field(default="", init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
-    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Parses one line; returns its deltas. Never raises."""
-        if not is_answer(chunk):
-            if as_object(chunk).get("error"):
-                self._end.failed(None, error_of(chunk).message)
+    def read(self, event: JsonMapping) -> Sequence[Delta]:
+        """Parses one line; returns its deltas."""
+        if not is_answer(event):
+            if event.get("error"):
+                self.end.failed(None, error_of(event).message)
             return ()
-        self._model = text_in(chunk, "model") or self._model
-        if chunk.get("done") is True:
-            self._last, self._end.reached = chunk, True
-        message = object_in(chunk, "message")
+        self._model = text_in(event, "model") or self._model
+        if event.get("done") is True:
+            self._last, self.end.reached = event, True
+        message = object_in(event, "message")
         images = (image for raw in list_in(message, "images") if (image := image_of(raw)) is not None)
         self._media += [MediaPart(image) for image in images if self.budget.take_item()]
         deltas: list[Delta] = []
@@ -177,20 +146,15 @@ class OllamaReader:
             self._given.pop(call.place, None)
         return [call.delta(text)]
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far; interrupted if no line was the last.
-
-        Args:
-            broken: Why the stream ended early, for the operator.
-        """
-        read = ModelResponse(
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer."""
+        return ModelResponse(
             Message("assistant", self._parts()),  # pyright: ignore[reportArgumentType]
             self._reason(),
             Usage(count_in(self._last, "prompt_eval_count"), count_in(self._last, "eval_count")),
             self._model or None,
             complete=self._reason() != "length",
         )
-        return self._end.of(read, broken, spent=self.budget.spent)
 
     def _parts(self) -> list[Part]:
         thoughts, text = self._thoughts.text, self._text.text
@@ -236,34 +200,16 @@ def error_of(body: Any) -> ModelError:
 
 
 @define(eq=False)
-class Conversation:
-    """Writer of messages; each result of a turn is a separate message, in the order of the calls.
+class Conversation(OrderedConversation):
+    """Writer of messages; each result of a turn is a separate message."""
 
-    Attributes:
-        media: Media types of pictures.
-        messages: The messages so far.
-    """
+    family = FAMILY
 
     media: frozenset[str]
-    messages: list[JsonObject] = field(factory=list[JsonObject])
-    _calls: list[str] = field(factory=list[str])
-    _wire_ids: dict[str, str] = field(factory=dict[str, str])
-    _answers: list[ResultPart] = field(factory=list[ResultPart])
 
-    def add(self, messages: Iterable[Message]) -> list[JsonObject]:
-        """Writes messages; returns all so far."""
-        for message in messages:
-            if message.role == "assistant":
-                self._answered()
-                self._speak(message)
-            else:
-                self._hear(message)
-        self._answered()
-        return self.messages
-
-    def _speak(self, message: Message) -> None:
+    def speak(self, message: Message) -> None:
+        """Writes a message of the model."""
         calls = [part.call for part in message.parts if isinstance(part, CallPart) and not part.call.provider_executed]
-        self._calls = [call.id for call in calls]
         text, images = _content(message.parts, self.media)
         thoughts = "".join(
             part.text for part in message.parts if isinstance(part, ReasoningPart) and FAMILY in part.provider_metadata
@@ -276,31 +222,26 @@ class Conversation:
         if calls:
             written["tool_calls"] = [self._call(call) for call in calls]
         if text or len(written) > 2:
-            self.messages.append(written)
+            self.written.append(written)
 
     def _call(self, call: ToolCall) -> JsonObject:
-        wire_id = facts_of(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
-        self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
-        named = {"id": self._wire_ids[call.id]} if self._wire_ids[call.id] else {}
+        wire_id = self.wire_id(call)
+        named = {"id": wire_id} if wire_id else {}
         return {**named, "function": {"name": wire_name(call.name, _TAKEN), "arguments": arguments_object(call)}}
 
-    def _hear(self, message: Message) -> None:
-        results = message.results if message.role == "tool" else ()
-        self._answers += results
-        rest = [part for part in message.parts if not (results and isinstance(part, ResultPart))]
-        text, images = _content(rest, self.media)
+    def hear(self, role: str, parts: Sequence[Part]) -> None:
+        """Writes other parts, pictures as the user's."""
+        text, images = _content(parts, self.media)
         if text or images:
-            self._answered()
-            role = "system" if message.role == "system" and not images else "user"
-            self.messages.append({"role": role, "content": text, **({"images": images} if images else {})})
+            self.answer_calls()
+            role = "system" if role == "system" and not images else "user"
+            self.written.append({"role": role, "content": text, **({"images": images} if images else {})})
 
-    def _answered(self) -> None:
-        """Writes the collected results, in the order of their calls."""
-        for part in in_call_order(self._answers, self._calls):
-            self._answer(part)
-        self._answers.clear()
+    def answer(self, results: Sequence[tuple[ResultPart, str]]) -> None:
+        """Writes results."""
+        self.written += [self._answer(part, wire_id) for part, wire_id in results]
 
-    def _answer(self, part: ResultPart) -> None:
+    def _answer(self, part: ResultPart, wire_id: str) -> JsonObject:
         contents = [admit(item, self.media) for item in part.result.content]
         images = _images(contents)
         texts = [render_text(item) for item in contents if not isinstance(item, ImageContent)]
@@ -309,12 +250,11 @@ class Conversation:
         text = "\n".join(texts)
         answer: JsonObject = {"role": "tool", "tool_name": wire_name(part.name, _TAKEN)}
         answer["content"] = f"Error: {text or 'failed'}" if part.result.is_error else text
-        wire_id = self._wire_ids.get(part.call_id, part.call_id)
         if wire_id:
             answer["tool_call_id"] = wire_id
         if images:
             answer["images"] = images
-        self.messages.append(answer)
+        return answer
 
 
 def _content(parts: Sequence[Part], media: frozenset[str]) -> tuple[str, list[str]]:
@@ -341,12 +281,13 @@ _TAKEN: Final = r"(?s).+"
 """The names that Ollama accepts: any but an empty one."""
 
 
-_OPTIONS: Final = (
-    ("max_output_tokens", "num_predict"),
-    ("temperature", "temperature"),
-    ("top_p", "top_p"),
-    ("seed", "seed"),
-)
+_CONFIG: Final = {
+    "max_output_tokens": "num_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "seed": "seed",
+    "stop": "stop",
+}
 
 
 @define(eq=False)
@@ -364,8 +305,21 @@ class Ollama(BaseExporter):
     name: str = field(default=FAMILY, init=False)
 
     def write(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The tool's entry, `{"type": "function", "function": {...}}`."""
-        return written(spec, strict)
+        """The tool's entry, `{"type": "function", "function": {...}}`; Ollama hosts no tools."""
+        if spec.kind == "provider":
+            return refusal(
+                spec, "/providerId", "providerId", f"{spec.provider_id!r} isn't supported: Ollama hosts no tools"
+            )
+        schema = convert_schema(spec, OLLAMA, None, strict)
+        if schema.refused:
+            return Entry(None, schema.losses)
+        function: JsonObject = {
+            "name": spec.name,
+            "description": description_of(spec, examples=True, grammar=True),
+            "parameters": schema.schema,
+        }
+        entry = {"type": "function", "function": function}
+        return Entry({**entry, **passthrough(spec.provider_options, (FAMILY,))}, schema.losses)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body, without `stream`, which the client adds.
@@ -376,14 +330,14 @@ class Ollama(BaseExporter):
         tools, order = self._offered(request)
         system = "\n\n".join(text for text in (request.system, order) if text)
         first = [{"role": "system", "content": system}] if system else []
-        messages = Conversation(self.images, first).add(request.messages)
+        messages = Conversation(self.images, written=first).write(request.messages)
         if len(messages) == bool(system):
             raise ExportError("there is nothing to send: no message has any content", exporter=self.name)
         facts = {
             "model": request.model,
             "messages": messages,
             "tools": tools,
-            "options": _options(request.config),
+            "options": config_facts(request.config, _CONFIG),
             "think": _think(request.config),
             **(self.response_format(request) or {}),
         }
@@ -421,16 +375,9 @@ class Ollama(BaseExporter):
         return OllamaReader()
 
 
-def _options(config: ModelConfig) -> JsonObject:
-    facts: JsonObject = {wire: value for name, wire in _OPTIONS if (value := getattr(config, name)) is not None}
-    return {**facts, "stop": list(config.stop)} if config.stop else facts
-
-
 def _think(config: ModelConfig) -> bool | str | None:
     return False if config.reasoning == "none" else config.reasoning
 
 
-@cache
-def exporter() -> Ollama:
-    """The shared exporter of this process, with its cache."""
-    return Ollama()
+exporter: Final = cache(Ollama)
+"""Returns the shared exporter of this process, with its cache."""

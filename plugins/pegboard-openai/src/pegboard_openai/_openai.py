@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal, cast
 from urllib.parse import unquote
 
@@ -12,20 +12,16 @@ from attrs import evolve, field, frozen
 
 from pegboard import (
     AudioContent,
-    ExportedTools,
     FileContent,
     ImageContent,
     LinkContent,
-    Loss,
     ModelError,
     ModelRequest,
-    NamedTool,
     ToolResult,
-    ToolSpec,
 )
 from pegboard.json import json_text
 from pegboard.messages import Citation, MediaPart, Part, TextPart, Usage
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject
 from pegboard_clients.dialects import (
     BOUNDS,
     FORMATS,
@@ -60,10 +56,7 @@ from pegboard_clients.dialects import (
 from pegboard_clients.wire import (
     Content,
     admit,
-    check_choice,
-    convert_schema,
     count_in,
-    description_of,
     encodable_text,
     facts_of,
     known_text,
@@ -72,8 +65,10 @@ from pegboard_clients.wire import (
     output_schema,
     place_in,
     render_text,
-    without_empty,
 )
+
+FAMILY: Final = "openai"
+"""The key that both exporters read in options, besides their own."""
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
 """Size limits of a strict schema (OpenAI's documentation and error reports)."""
@@ -203,54 +198,6 @@ CHAT: Final = Limits(
 RESPONSES: Final = Limits()
 
 
-@frozen
-class ToolDefinitions:
-    """The list of tools of one request.
-
-    Attributes:
-        exported: The list.
-        by_name: The entry of each tool in it, by the tool's name.
-    """
-
-    exported: ExportedTools
-    by_name: Mapping[str, JsonObject] = field(repr=False)
-
-    def is_custom(self, name: str) -> bool:
-        """Whether the tool is listed as a custom tool, which takes free text."""
-        entry = self.by_name.get(name)
-        return entry is not None and entry.get("type") == "custom"
-
-
-def beyond(spec: ToolSpec, most: int) -> Loss:
-    """The loss for a tool beyond the maximum number."""
-    return Loss(spec.name, "", "tools", f"the provider takes at most {most:,} tools in one request", refused=True)
-
-
-def tool_facts(
-    request: ModelRequest, listed: ToolDefinitions, exporter: str, one: Callable[[str, JsonObject], JsonObject]
-) -> JsonObject:
-    """The members of a request's body for tools and tool choice; empty if there are none.
-
-    Args:
-        request: The request.
-        listed: The listed tools.
-        exporter: For errors.
-        one: Writes the choice of one tool, from its name and entry.
-
-    Raises:
-        ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
-    """
-    check_choice(request.tool_choice, listed.by_name, exporter)
-    listed.exported.warn(exporter)
-    if not listed.exported.entries:
-        return {}
-    tools, parallel, choice = list(listed.exported.entries), request.config.parallel_calls, request.tool_choice
-    chosen = one(choice.name, listed.by_name[choice.name]) if isinstance(choice, NamedTool) else choice
-    return without_empty(
-        {"tools": tools, "tool_choice": None if chosen == "auto" else chosen, "parallel_tool_calls": parallel}
-    )
-
-
 _NULLABLE: Final = frozenset({"code", "outputs", "result"})
 """Members of hosted items that may be null."""
 
@@ -325,66 +272,6 @@ def read_usage(usage: JsonMapping, asked: str, answered: str) -> Usage:
     )
 
 
-_CUT: Final = "…"
-
-
-@frozen
-class Definition:
-    """A tool in OpenAI's format.
-
-    Attributes:
-        description: `""` if there is none.
-        parameters: Its schema; empty for a custom tool.
-        strict: Whether the schema is enforced.
-        losses: The losses; refused if the tool can't be sent.
-    """
-
-    description: str
-    parameters: JsonSchema
-    strict: bool = False
-    losses: tuple[Loss, ...] = ()
-
-
-def function_definition(spec: ToolSpec, strict: bool | None, most: int | None, dialect: Dialect = OPENAI) -> Definition:
-    """A tool as a function; a freeform one has the parameter `input`, and its grammar in the description.
-
-    Args:
-        spec: The tool.
-        strict: Whether to enforce the schema, if it has a strict form.
-        most: Maximum length of the description, or `None`.
-        dialect: The dialect of schemas that aren't strict; only OpenAI's own has a strict form.
-    """
-    description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
-    schema = convert_schema(spec, dialect, OPENAI_STRICT if dialect is OPENAI else None, strict)
-    parameters: JsonSchema = schema.schema
-    if "properties" not in parameters:  # required; otherwise the whole request is refused (public)
-        parameters = {**parameters, "properties": {}}
-    return Definition(description, parameters, schema.strict, (*schema.losses, *cut))
-
-
-def custom_definition(spec: ToolSpec, most: int | None) -> Definition:
-    """A freeform tool as a custom tool; its grammar has a field of its own."""
-    description, cut = _fitting(spec, most, grammar=False)
-    return Definition(description, {}, losses=cut)
-
-
-def _fitting(spec: ToolSpec, most: int | None, *, grammar: bool) -> tuple[str, tuple[Loss, ...]]:
-    """The description with examples and grammar; if it is too long, examples are dropped first, then its end."""
-    text = description_of(spec, examples=True, grammar=grammar)
-    if most is None or len(text) <= most:
-        return text, ()
-    losses: list[Loss] = []
-    if spec.examples:
-        losses.append(
-            Loss(spec.name, "/examples", "examples", f"left out: the description would exceed {most:,} characters")
-        )
-        text = description_of(spec, grammar=grammar)
-    if len(text) > most:
-        losses.append(Loss(spec.name, "/description", "description", f"cut to {most:,} of {len(text):,} characters"))
-        text = text[: most - len(_CUT)] + _CUT
-    return text, tuple(losses)
-
-
 _AGAIN: Final = frozenset(
     {"overloaded_error", "rate_limit_exceeded", "requests", "server_error", "tokens", "vector_store_timeout"}
 )
@@ -417,6 +304,18 @@ def error_facts(error: JsonMapping) -> tuple[str | None, str | None]:
 def no_answer(what: str, provider: str) -> ModelError:
     """The error for a body that isn't an answer."""
     return ModelError(f"the answer can't be read: {what}", provider=provider, code="invalid_response")
+
+
+def answer_body(raw: object, provider: str) -> JsonMapping:
+    """The body of an answer.
+
+    Raises:
+        ModelError: It isn't an object.
+    """
+    body = object_or_none(raw)
+    if body is None:
+        raise no_answer(f"an object was expected, got {type(raw).__name__}", provider)
+    return body
 
 
 def _status(error: JsonMapping) -> int | None:
@@ -510,14 +409,3 @@ def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
 def joined(contents: Iterable[Rendered]) -> str:
     """The texts of a result, joined."""
     return "\n".join(each.value for each in contents)
-
-
-def user_content(parts: Iterable[Part], write: Callable[[TextPart | MediaPart], JsonObject]) -> str | list[JsonObject]:
-    """The content of a user's message: a single text as a string, everything else as parts.
-
-    Args:
-        parts: Of the message; only texts, pictures, sounds and files are the user's.
-        write: Writes one.
-    """
-    sent = [write(part) for part in parts if isinstance(part, MediaPart) or (isinstance(part, TextPart) and part.text)]
-    return sent[0]["text"] if len(sent) == 1 and "text" in sent[0] else sent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -25,9 +24,10 @@ from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
 from pegboard_clients.wire import (
     MadeCalls,
     SizeBudget,
-    StreamEnd,
+    StreamReader,
     StrictSchema,
     TextBuffer,
+    decoded,
     known_text,
     none_readable,
     object_in,
@@ -39,6 +39,7 @@ from pegboard_clients.wire import (
 from pegboard_openai._openai import (
     CHAT,
     Limits,
+    answer_body,
     error_facts,
     failure,
     no_answer,
@@ -67,13 +68,7 @@ _NOTED: Final = ("service_tier", "system_fingerprint")
 
 @frozen
 class ChatAnswers:
-    """Parser of chat completions.
-
-    Attributes:
-        key: The key of provider metadata; also for errors.
-        limits: Limits on what is read.
-        strict: Returns the own schema of a strict tool.
-    """
+    """Parser of chat completions."""
 
     key: str
     strict: StrictSchema
@@ -85,9 +80,7 @@ class ChatAnswers:
         Raises:
             ModelError: The body is not a chat completion, or is the provider's error.
         """
-        body = object_or_none(raw)
-        if body is None:
-            raise no_answer(f"an object was expected, got {type(raw).__name__}", self.key)
+        body = answer_body(raw, self.key)
         choices = objects_in(body, "choices")
         if not choices and body.get("error"):
             raise failure(body["error"], self.key)
@@ -147,10 +140,7 @@ def _audio(message: JsonMapping, key: str) -> Part | None:
     """The audio; its transcript if the data can't be read."""
     audio = object_in(message, "audio")
     transcript, known_id = text_in(audio, "transcript"), known_text(audio, "id")
-    try:
-        data = base64.b64decode(text_in(audio, "data"), validate=True)
-    except ValueError:
-        data = b""
+    data = decoded(audio.get("data"))
     if not data:
         return TextPart(transcript) if transcript else None
     facts = {"audio": known_id, "transcript": transcript}
@@ -187,16 +177,11 @@ _NO_ID: Final = "null"
 """An id that some servers, such as Mistral's, send with pieces or calls that have none."""
 
 
-@define
-class ChatReader:
-    """Parser of a stream: collects its first choice, and parses it as a whole answer.
-
-    Attributes:
-        answers: Reads whole answers.
-    """
+@define(eq=False)
+class ChatReader(StreamReader):
+    """Parser of a stream: collects its first choice, and parses it as a whole answer."""
 
     answers: ChatAnswers
-    _budget: SizeBudget = field(init=False)
     _calls: StreamedCalls = field(init=False)
     _extras: dict[int, Any] = field(factory=dict[int, Any], init=False)
     _texts: dict[str, TextBuffer] = field(factory=dict[str, TextBuffer], init=False)
@@ -204,36 +189,29 @@ class ChatReader:
     _facts: JsonObject = field(factory=dict[str, Any], init=False)
     _audio: JsonObject = field(factory=dict[str, Any], init=False)
     _finish: str | None = field(default=None, init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
-        self._budget = SizeBudget(limits.answer_text)
-        self._calls = StreamedCalls(self._budget, limits.argument_text)
+        self.budget = SizeBudget(limits.answer_text)
+        self._calls = StreamedCalls(self.budget, limits.argument_text)
 
-    def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Parses a `chat.completion.chunk`; returns its deltas. Never raises."""
-        body = object_or_none(chunk)
-        if body is None:
-            return []
-        if body.get("error"):
-            self._end.failed(*error_facts(object_or_none(body["error"]) or {"message": body["error"]}))
-        self._facts |= {name: text for name in _KEPT if (text := text_in(body, name))}
-        if object_or_none(body.get("usage")) is not None:
-            self._facts["usage"] = body["usage"]
-        deltas: list[Delta] = []
-        for choice in objects_in(body, "choices"):
-            if choice.get("index") in (0, None):
-                deltas += self._choice(choice)
-        return deltas
+    def read(self, event: JsonMapping) -> list[Delta]:
+        """Parses a `chat.completion.chunk`; returns its deltas."""
+        if error := event.get("error"):
+            self.end.failed(*error_facts(object_or_none(error) or {"message": error}))
+        self._facts |= {name: text for name in _KEPT if (text := text_in(event, name))}
+        if object_or_none(event.get("usage")) is not None:
+            self._facts["usage"] = event["usage"]
+        choices = (choice for choice in objects_in(event, "choices") if choice.get("index") in (0, None))
+        return [delta for choice in choices for delta in self._choice(choice)]
 
-    def _choice(self, choice: JsonMapping) -> list[Delta]:
+    def _choice(self, choice: JsonMapping) -> Iterable[Delta]:
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self._finish = reason
-            self._end.reached = True
+            self.end.reached = True
         message = object_or_none(choice.get("delta")) or object_in(choice, "message")
-        return list(self._message(message))
+        return self._message(message)
 
     def _message(self, message: JsonMapping) -> Iterable[Delta]:
         for name in REASONING:
@@ -261,11 +239,11 @@ class ChatReader:
     def _gather(self, name: str, piece: str) -> str:
         if not piece:
             return ""
-        return self._texts.setdefault(name, TextBuffer(self._budget)).add(piece)
+        return self._texts.setdefault(name, TextBuffer(self.budget)).add(piece)
 
     def _annotate(self, message: JsonMapping) -> None:
         for annotation in objects_in(message, "annotations"):
-            if self._budget.take_item():
+            if self.budget.take_item():
                 self._annotations.append(annotation)
 
     def _hear(self, audio: JsonMapping) -> None:
@@ -274,18 +252,14 @@ class ChatReader:
         if text_in(audio, "id"):
             self._audio["id"] = text_in(audio, "id")
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far.
-
-        Args:
-            broken: Why the stream ended early.
-        """
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer."""
         texts = {name: gathered.text for name, gathered in self._texts.items()}
         audio = {**self._audio, "data": texts.pop("audio", ""), "transcript": texts.pop("transcript", "")}
         calls = [self._call(call) for call in self._calls.calls]
         message = {**texts, "annotations": self._annotations, "audio": audio, "tool_calls": calls}
         choice = {"message": message, "finish_reason": self._finish}
-        return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._budget.spent)
+        return self.answers.read({**self._facts, "choices": [choice]})
 
     def _call(self, call: StreamedCall) -> JsonObject:
         """The call as in an answer that isn't streamed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -26,9 +25,10 @@ from pegboard_clients.calls import FAULT, StreamedCall, StreamedCalls, fault_in
 from pegboard_clients.wire import (
     MadeCalls,
     SizeBudget,
-    StreamEnd,
+    StreamReader,
     StrictSchema,
     TextBuffer,
+    decoded,
     facts_of,
     known_text,
     none_readable,
@@ -42,6 +42,7 @@ from pegboard_openai._openai import (
     RESPONSES,
     Limits,
     Rendered,
+    answer_body,
     error_facts,
     failure,
     no_answer,
@@ -242,10 +243,7 @@ def _picture(item: JsonMapping) -> ImageContent | None:
     kind = known_text(item, "output_format") or "png"
     if text_in(item, "type") != "image_generation_call" or kind not in _PICTURES:
         return None
-    try:
-        data = base64.b64decode(text_in(item, "result"), validate=True)
-    except ValueError:
-        return None
+    data = decoded(item.get("result"))
     return ImageContent(data, f"image/{kind}") if data else None
 
 
@@ -279,14 +277,7 @@ _NOTED: Final = ("service_tier", "previous_response_id")
 
 @frozen
 class ResponsesAnswers:
-    """Parser of responses.
-
-    Attributes:
-        key: The key of provider metadata; also for errors.
-        strict: Returns the own schema of a strict tool.
-        tool_of_type: Finds the tools that OpenAI defines and the host runs.
-        limits: Limits on what is read.
-    """
+    """Parser of responses."""
 
     key: str
     strict: StrictSchema
@@ -299,9 +290,7 @@ class ResponsesAnswers:
         Raises:
             ModelError: The body is not a response, or is the provider's error.
         """
-        body = object_or_none(raw)
-        if body is None:
-            raise no_answer(f"an object was expected, got {type(raw).__name__}", self.key)
+        body = answer_body(raw, self.key)
         status = text_in(body, "status")
         if status == "failed" or (body.get("error") and not isinstance(body.get("output"), list)):
             raise failure(body.get("error"), self.key)
@@ -406,13 +395,7 @@ def _call_facts(item: JsonMapping, call: StreamedCall) -> JsonObject:
 
 @define
 class StreamedItems:
-    """The items of an answer, as received so far.
-
-    Attributes:
-        budget: The size budget of the answer.
-        calls: The calls among them.
-        items: The items, in the order in which they started.
-    """
+    """The items of an answer, as received so far."""
 
     budget: SizeBudget
     calls: StreamedCalls
@@ -552,30 +535,21 @@ _TEXT_PIECES: Final[Mapping[str, tuple[str, str, Callable[[str], Delta]]]] = {
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
 
-@define
-class ResponsesReader:
-    """Parser of a stream: collects its items, unless the last event has all of them.
-
-    Attributes:
-        answers: Reads whole answers.
-    """
+@define(eq=False)
+class ResponsesReader(StreamReader):
+    """Parser of a stream: collects its items, unless the last event has all of them."""
 
     answers: ResponsesAnswers
-    _budget: SizeBudget = field(init=False)
     _items: StreamedItems = field(init=False)
     _body: JsonObject = field(factory=dict[str, Any], init=False)
-    _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
-        self._budget = SizeBudget(limits.answer_text)
-        self._items = StreamedItems(self._budget, StreamedCalls(self._budget, limits.argument_text))
+        self.budget = SizeBudget(limits.answer_text)
+        self._items = StreamedItems(self.budget, StreamedCalls(self.budget, limits.argument_text))
 
-    def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Parses an event; returns its deltas. Never raises."""
-        event = object_or_none(chunk)
-        if event is None:
-            return []
+    def read(self, event: JsonMapping) -> list[Delta]:
+        """Parses an event; returns its deltas."""
         kind = text_in(event, "type")
         if kind in _TEXT_PIECES:
             return self._text(event, *_TEXT_PIECES[kind])
@@ -611,7 +585,7 @@ class ResponsesReader:
     def _annotated(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
         annotation = object_or_none(event.get("annotation"))
-        if item is not None and annotation is not None and self._budget.take_item():
+        if item is not None and annotation is not None and self.budget.take_item():
             item.annotations.setdefault(place_in(event, "content_index") or 0, []).append(annotation)
 
     def _of_whole(self, event: JsonMapping, kind: str) -> None:
@@ -619,7 +593,7 @@ class ResponsesReader:
         response = object_or_none(event.get("response"))
         if response is not None:
             self._body = dict(response)
-        self._end.reached = self._end.reached or kind in _ENDS
+        self.end.reached = self.end.reached or kind in _ENDS
         if kind == "error" or event.get("error"):
             self._fail(event.get("error") or event)
         elif kind == "response.failed" or text_in(self._body, "status") == "failed":
@@ -627,17 +601,14 @@ class ResponsesReader:
 
     def _fail(self, error: object) -> None:
         code, message = error_facts(object_or_none(error) or {})
-        self._end.failed(None if code == "error" else code, message)
+        self.end.failed(None if code == "error" else code, message)
 
-    def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer as received so far.
-
-        Args:
-            broken: Why the stream ended early.
-        """
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer; the last event may have all that was dropped for lack of room."""
         whole = self._items.checked(objects_in(self._body, "output"))
         gathered = [item.data() for item in self._items.items]
-        output = whole if self._end.reached and len(whole) >= len(gathered) else gathered
-        status = text_in(self._body, "status") if self._end.reached else "in_progress"
-        answer = self.answers.answer({**self._body, "output": output, "status": status}, whole=self._end.reached)
-        return self._end.of(answer.evolve(partial=False), broken, spent=self._budget.spent and output is gathered)
+        output = whole if self.end.reached and len(whole) >= len(gathered) else gathered
+        status = text_in(self._body, "status") if self.end.reached else "in_progress"
+        answer = self.answers.answer({**self._body, "output": output, "status": status}, whole=self.end.reached)
+        self.budget.spent = self.budget.spent and output is gathered
+        return answer.evolve(partial=False)

@@ -1,7 +1,7 @@
 """Building blocks of wire formats, for authors of exporters: tool entries, calls, bodies and streams.
 
 A wire format is a class with the methods of `pegboard.Exporter`. `Entries` writes its tools, `SentIds` and
-`arguments_object` its calls; `MadeCalls` parses the calls of an answer, `TextBuffer` and `StreamEnd` a stream.
+`arguments_object` its calls; `MadeCalls` parses the calls of an answer, `StreamReader` and `TextBuffer` a stream.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from pegboard_clients.wire.bodies import (
     INPUT as INPUT,
     SizeBudget as SizeBudget,
     StreamEnd as StreamEnd,
+    StreamReader as StreamReader,
     TextBuffer as TextBuffer,
     admit as admit,
     arguments_text as arguments_text,
     as_object as as_object,
     check_choice as check_choice,
+    config_facts as config_facts,
     count_in as count_in,
+    decoded as decoded,
     facts_of as facts_of,
     input_text as input_text,
     known_text as known_text,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from attrs import define, field
 
-from pegboard import AudioContent, FileContent, ImageContent, LinkContent, NamedTool, TextContent, ToolCall
+from pegboard import AudioContent, FileContent, ImageContent, LinkContent, ModelConfig, NamedTool, TextContent, ToolCall
 from pegboard.errors import ExportError, did_you_mean, suggest
 from pegboard.json import is_object, json_text
-from pegboard.messages import ModelResponse
+from pegboard.messages import Delta, ModelResponse
 from pegboard.request import ToolChoice
 from pegboard.tools import (
     BINARY,
@@ -104,6 +106,26 @@ _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 def without_empty(facts: Mapping[str, Any]) -> JsonObject:
     """A copy without members that are `None` or empty texts, lists or objects; `False` and 0 stay."""
     return {name: fact for name, fact in facts.items() if fact not in _EMPTY}
+
+
+def config_facts(config: ModelConfig, names: Mapping[str, str]) -> JsonObject:
+    """What a configuration gives, by the provider's names.
+
+    Args:
+        config: Of a request.
+        names: Attributes of the configuration -> the provider's names.
+    """
+    given: JsonObject = {wire: getattr(config, name) for name, wire in names.items()}
+    given = {wire: [*each] if isinstance(each, tuple) else each for wire, each in given.items()}
+    return without_empty(given)
+
+
+def decoded(data: object) -> bytes | None:
+    """The bytes of base64; `None` if it is invalid, or no text."""
+    try:
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else None
+    except ValueError:
+        return None
 
 
 def merged(body: JsonObject, options: JsonMapping) -> JsonObject:
@@ -363,3 +385,37 @@ class StreamEnd:
         if spent:
             return response.evolve(finish_reason="length", complete=False, error_message=TOO_LONG)
         return response
+
+
+@define(eq=False)
+class StreamReader(ABC):
+    """Base class of parsers of one streamed answer.
+
+    Attributes:
+        budget: The size budget of the answer.
+        end: Whether its end, or an error, has come.
+    """
+
+    budget: SizeBudget = field(factory=SizeBudget, kw_only=True)
+    end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
+        event = object_or_none(chunk)
+        return () if event is None else self.read(event)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer as received so far; interrupted if its end hasn't come.
+
+        Args:
+            broken: Why the stream ended early, for the operator.
+        """
+        return self.end.of(self.whole(), broken, spent=self.budget.spent)
+
+    @abstractmethod
+    def read(self, event: JsonMapping) -> Sequence[Delta]:
+        """Parses one event; returns its deltas."""
+
+    @abstractmethod
+    def whole(self) -> ModelResponse:
+        """What has come, as a complete answer."""
