@@ -195,20 +195,14 @@ class ScriptedApprover(_Script):
 
     def __init__(self, script: Script) -> None:
         self.requests: list[ApprovalRequest] = []
-        self._by_name = isinstance(script, Mapping)
         self._function = script if callable(script) else None
-        self._each_time: dict[str, Answer] = {}
-        self._left: dict[str, list[_Answer]] = {}
+        given: Any = [] if callable(script) else script
+        named: dict[str, Any] = dict(given) if isinstance(script, Mapping) else {"": given}
+        self._each_time: dict[str, Answer] = {name: each for name, each in named.items() if isinstance(each, Answer)}
+        self._left: dict[str, list[_Answer]] = {
+            name: list(each) for name, each in named.items() if name not in self._each_time
+        }
         self._unexpected: list[str] = []
-        if isinstance(script, Mapping):
-            named: Mapping[str, Answer | Sequence[_Answer]] = script  # pyright: ignore[reportUnknownVariableType]
-            for name, answers in named.items():
-                if isinstance(answers, Sequence):
-                    self._left[name] = list(answers)
-                else:
-                    self._each_time[name] = answers
-        elif not callable(script):
-            self._left[""] = list(script)
 
     @property
     def names(self) -> list[str]:
@@ -227,7 +221,7 @@ class ScriptedApprover(_Script):
             return self._function(request)
         if name in self._each_time:
             return self._each_time[name]
-        left = self._left.get(name if self._by_name else "")
+        left = self._left.get("", self._left.get(name))
         if not left:
             self._unexpected.append(request.to_text())
             raise AssertionError(f"the request about {name} wasn't expected")
