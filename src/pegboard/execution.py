@@ -1,7 +1,14 @@
-"""Executors: running tools elsewhere, in another process or on another machine."""
+"""Executors: running tools elsewhere, in another process or on another machine; and `LocalExecutor`, for there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
@@ -11,5 +18,181 @@ from pegboard.dispatch.executors.executor import (
     Executor as Executor,
     ExecutorCall as ExecutorCall,
     ToolExecutor as ToolExecutor,
+    close_executors,
 )
-from pegboard.dispatch.local import LocalExecutor as LocalExecutor, ToolInfo as ToolInfo
+from pegboard.dispatch.find import not_offered, unknown
+from pegboard.dispatch.locks import LockManager
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.stages import DispatchHost, run_call
+from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
+from pegboard.errors import ToolError, not_provided
+from pegboard.json import digest_of
+from pegboard.schema.converter import JsonRecord
+from pegboard.tools.call import CallError, Confirmation
+from pegboard.tools.content import ToolResult
+from pegboard.tools.context import ToolContext
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.tool import Tool
+from pegboard.tools.typed import tools_from
+from pegboard.typing import JsonSchema
+
+
+@frozen
+class ToolInfo(JsonRecord):
+    """Description of a tool, as a model needs it.
+
+    Attributes:
+        name: The tool's name.
+        description: For the model.
+        input_schema: The JSON Schema of its arguments.
+    """
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+
+
+class LocalExecutor:
+    """Executor that runs tools in this process; serves the requests of a host elsewhere.
+
+    A call is validated, checked against permissions, run and shaped as in a registry. There is no user to ask here: a
+    call that asks is answered with `permission_required`. Once that is granted, the request is sent again with its
+    `approval`, which is valid only for this tool and these arguments.
+
+    Args:
+        tools: The tools.
+        active: The names of the tools that may be run, in order; `None` is all, `[]` none. May be set later.
+        permissions: The rules of what is allowed, asked or denied.
+        limits: The limits of a call.
+        executors: The executors, by name, of tools that set one; closed together with this one.
+
+    Attributes:
+        active: As given.
+        name: `"local"`.
+    """
+
+    name: Final = "local"
+
+    def __init__(
+        self,
+        tools: Iterable[Any],
+        active: Sequence[str] | None = None,
+        *,
+        permissions: Permissions = DEFAULT_PERMISSIONS,
+        limits: Limits = DEFAULT_LIMITS,
+        executors: Mapping[str, Executor | ToolExecutor] | None = None,
+    ) -> None:
+        self._tools: Final = {tool.name: tool for given in tools for tool in tools_from(given, foreign=True)}
+        self.active = active
+        self._executors: Final = dict(executors or {})
+        self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
+        self._snapshot: Final = CallSnapshot(self._runtime, self._find)
+        self._settings: Final = Settings(
+            attrs.evolve(limits, repair=False),  # the caller's registry has tried that
+            CurrentPermissions(permissions, are_own=True),
+        )
+
+    def tools(self) -> tuple[ToolInfo, ...]:
+        """The tools that may be run: in the order of `active`, without duplicates, else by name."""
+        listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
+        specs = (self._tools[name].spec for name in listed if name in self._tools)
+        return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
+
+    async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
+        """Runs one call.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+            ValueError: The request's confirmation is invalid.
+            asyncio.CancelledError: The caller was cancelled.
+        """
+        limits = self._settings.limits
+        if request.expose_errors:
+            limits = attrs.evolve(limits, expose_errors=True)
+        host = _Host(approvals=request.approvals)
+        context = request.context(host=host)
+        settings = attrs.evolve(self._settings, limits=limits, longest=request.timeout, host=host, approver=host.answer)
+        state = CallState(request.tool, request.arguments, request.call_id, context, self._snapshot, settings)
+        await run_call(state)
+        if state.ending.fatal is not None:
+            raise state.ending.fatal
+        if host.required is not None:
+            return ExecutionResponse(permission_required=host.required)
+        assert state.result is not None
+        return ExecutionResponse.of_result(state.result, context)
+
+    async def aclose(self) -> None:
+        """Closes the executors and the thread pools."""
+        await close_executors(self._executors)
+        self._runtime.threads.close()
+        self._runtime.tool_threads.close()
+
+    async def _executor(self, name: str) -> Executor | ToolExecutor:
+        if name not in self._executors:
+            raise LookupError(not_provided("executors", name, self._executors))
+        return self._executors[name]
+
+    def _find(self, name: str) -> Tool:
+        available = [info.name for info in self.tools()]
+        if name in available:
+            return self._tools[name]
+        raise not_offered(name, available) if name in self._tools else unknown(name, available)
+
+
+@define(eq=False)
+class _Host(DispatchHost):
+    """Host and approver of one call, which asks no one and records the permission that is missing.
+
+    Attributes:
+        approvals: The approvals that were granted.
+        required: The permission that must be granted before the call can run, or `None`.
+    """
+
+    approvals: Sequence[str] = field(kw_only=True)
+    required: PermissionRequired | None = field(default=None, init=False)
+
+    async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
+        """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""
+        name, about_call = request.call.name, request.subject == "call"
+        asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
+        approval = request.digest if about_call else digest_of(asked)
+        if approval in self.approvals:
+            return Once()
+        always = request.always if about_call else request.wider
+        facts = {**request.metadata, "reason": request.reason, "always": list(always)}
+        description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
+        if preview is not None:
+            description = preview.summary
+            facts |= {"details": preview.details} if preview.details else {}
+        required = PermissionRequired(request.permission, request.patterns, description, facts, approval)
+        self.required = self.required or required
+        return Later()
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """Refuses: there is no user to ask here.
+
+        Raises:
+            ToolError: Always.
+        """
+        del payload
+        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Refuses likewise."""
+        del payload, kept, request
+        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't wait for it here.")
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        return {name: value for name, value in super().inherited(context).items() if name == "permissions"}
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool of the executor inside this call, with the approvals of this one.
+
+        Raises:
+            CallError: `confirmation_required`: it has to be allowed first.
+            FatalToolError: It ends the turn.
+        """
+        result = await super().call(context, name, arguments)
+        if self.required is not None:
+            raise CallError("confirmation_required", f"{context.tool} needs the permission {self.required.permission}.")
+        return result

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.dispatch.state import Settings, Snapshot
+    from pegboard.dispatch.state import CallSnapshot, Settings
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
@@ -90,7 +90,7 @@ class ToolRegistry:
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
         self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
-        self._prepared: tuple[Catalogue, Dispatcher, Snapshot, Settings] | None = None
+        self._prepared: tuple[Catalogue, Dispatcher, CallSnapshot, Settings] | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._under_way: Final[list[str]] = []
@@ -378,11 +378,9 @@ class ToolRegistry:
         if resolved is None and (self._where or type(name) is not str or name not in catalogue.tools):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         prepared = self._prepared
-        if prepared is None or prepared[0] is not self.contributions.catalogue:
-            prepared = self._prepare()
-        dispatcher, snapshot, settings = prepared[1:]
-        if resolved is not None:
-            snapshot = self._limited_to(snapshot, resolved)
+        if prepared is None or prepared[0] is not self.contributions.catalogue or resolved is not None:
+            prepared = self._prepare(resolved)
+        _, dispatcher, snapshot, settings = prepared
         if approver is not None:
             settings = attrs.evolve(settings, approver=approver)
         arguments, context = {} if arguments is None else arguments, EMPTY_CONTEXT if context is None else context
@@ -586,8 +584,8 @@ class ToolRegistry:
                     self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, self._executor)
         return self._dispatcher
 
-    def _prepare(self) -> tuple[Catalogue, Dispatcher, Snapshot, Settings]:
-        """The catalogue, the dispatcher, and what calls of its tools need, prepared once per catalogue."""
+    def _prepare(self, resolved: ResolvedTools | None) -> tuple[Catalogue, Dispatcher, CallSnapshot, Settings]:
+        """The catalogue, the dispatcher, and what calls of these tools need, prepared once per catalogue."""
         with self._lock:
             prepared, catalogue = self._prepared, self.contributions.catalogue
             if prepared is None or prepared[0] is not catalogue:
@@ -597,17 +595,16 @@ class ToolRegistry:
                 find = self.contributions.find_tool
                 made = dispatcher.prepare(find, catalogue.ordered, catalogue.callbacks, self._approver)
                 self._prepared = prepared = catalogue, dispatcher, *made
-        return prepared
-
-    def _limited_to(self, snapshot: Snapshot, resolved: ResolvedTools) -> Snapshot:
-        """The snapshot for calls to these tools; a `ValueError` if another registry has resolved them."""
+        if resolved is None:
+            return prepared
         self._check_own(resolved)
+        catalogue, dispatcher, snapshot, settings = prepared
         tools, find = (*resolved.tools, *resolved.findable), partial(self.contributions.find_tool, resolved=resolved)
-        return attrs.evolve(snapshot, find=find, named={}, tools=tools)
+        return catalogue, dispatcher, attrs.evolve(snapshot, find=find, named={}, tools=tools), settings
 
     async def _ready(
         self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
-    ) -> tuple[Dispatcher, Snapshot, Settings, tuple[ToolCall, ...]]:
+    ) -> tuple[Dispatcher, CallSnapshot, Settings, tuple[ToolCall, ...]]:
         """What to run these calls with, and the calls; imports the plugins that they need."""
         calls = tuple(calls)
         for call in calls:
@@ -617,10 +614,7 @@ class ToolRegistry:
         await self._load(*TOOL_STAGES)
         if resolved is None and calls:
             resolved = await self._callable([str(call.name) for call in calls], context)
-        _, dispatcher, snapshot, settings = self._prepare()
-        if resolved is not None:
-            snapshot = self._limited_to(snapshot, resolved)
-        return dispatcher, snapshot, settings, calls
+        return *self._prepare(resolved)[1:], calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
         if resolved.registry not in (None, self):

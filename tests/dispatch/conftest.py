@@ -9,7 +9,7 @@ import pytest
 from pegboard import Limits, Tool, ToolCall, ToolContext, ToolSpec
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import run_call
-from pegboard.dispatch.state import CallState, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import CallSnapshot, CallState, Runtime, Settings
 from pegboard.threads import WorkerPool
 from pegboard.tools import Handler
 
@@ -63,7 +63,7 @@ def prepare(threads):
 
         given = {"before_tool": before, "after_tool": after, "on_tool_error": on_error}
         callbacks = {hook: links(functions) for hook, functions in given.items() if functions}
-        snapshot = Snapshot(Runtime(threads, threads), find, callbacks=callbacks)
+        snapshot = CallSnapshot(Runtime(threads, threads), find, callbacks=callbacks)
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
         return CallState.of(call, context or ToolContext(), snapshot, Settings(limits))

@@ -35,7 +35,7 @@ from pegboard.dispatch.approve import (
     denial,
 )
 from pegboard.dispatch.permissions.evaluation import Decision
-from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import ToolError
 from pegboard.testing import ScriptedApprover
 from pegboard.threads import WorkerPool
@@ -53,7 +53,7 @@ def prepared():
 
     def prepared(line, *rules, tool=SHELL, mode="default", grants=None, context=None, limits=DEFAULT_LIMITS):
         current = CurrentPermissions(Permissions(rules, mode))
-        snapshot = Snapshot(Runtime(threads, grants=grants or MemoryGrants()), lambda name: tool)
+        snapshot = CallSnapshot(Runtime(threads, grants=grants or MemoryGrants()), lambda name: tool)
         call, own = ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext())
         made = CallState.of(call, own, snapshot, Settings(limits, current))
         made.tool, made.arguments = tool, {"line": line}

@@ -24,7 +24,7 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.background import Operations
-from pegboard.dispatch.state import CallState, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import CallSnapshot, CallState, Runtime, Settings
 from pegboard.errors import OperationError
 from pegboard.events import CallAborted, CallCompleted, CallFailed
 from pegboard.threads import WorkerPool
@@ -51,7 +51,7 @@ def state():
     """The state of a call that has its first result."""
 
     def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
-        snapshot = Snapshot(Runtime(), lambda _: tool)
+        snapshot = CallSnapshot(Runtime(), lambda _: tool)
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
         made = CallState.of(ToolCall(tool.name, {}, call_id), context, snapshot, Settings(limits or Limits()))
         made.tool, made.result = tool, ToolResult("job 7")

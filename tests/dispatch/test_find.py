@@ -26,7 +26,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_call
-from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.tool import LateHandler
 
@@ -248,7 +248,7 @@ def state_of(make, threads):
         links = tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers))
         callbacks = {"repair_call": links} if links else {}
         offered = tuple(known.values()) if offered is None else offered
-        snapshot = Snapshot(Runtime(threads, threads), look, offered, callbacks=callbacks)
+        snapshot = CallSnapshot(Runtime(threads, threads), look, offered, callbacks=callbacks)
         return CallState.of(
             call, ToolContext(ReadonlyContext(messages=["hello"])), snapshot, Settings(limits or Limits(), **facts)
         )

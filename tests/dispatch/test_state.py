@@ -17,12 +17,12 @@ from pegboard.dispatch.approve import Asking
 from pegboard.dispatch.state import (
     BatchPosition,
     CallbackState,
+    CallSnapshot,
     CallState,
     Ending,
     Running,
     Runtime,
     Settings,
-    Snapshot,
     plain,
     read_only,
 )
@@ -168,7 +168,7 @@ def test_other_records_are_never_changed(record):
 
 
 def test_a_call_has_no_other_attributes():
-    state = CallState("a", {}, "1", ReadonlyContext(), Snapshot(Runtime(), print), Settings())
+    state = CallState("a", {}, "1", ReadonlyContext(), CallSnapshot(Runtime(), print), Settings())
     with pytest.raises(AttributeError):
         state.other = 1
     assert [name for name in CallState.__slots__ if not name.startswith("_") and not hasattr(state, name)] == []

@@ -28,7 +28,7 @@ from pegboard.dispatch.locks import (
 )
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
-from pegboard.dispatch.state import BATCH, BatchPosition, CallState, CurrentPermissions, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
@@ -113,7 +113,7 @@ class Dispatcher:
         tools: Iterable[Tool],
         callbacks: Callable[[str], tuple[Callback, ...]],
         approver: AnyApprover | None,
-    ) -> tuple[Snapshot, Settings]:
+    ) -> tuple[CallSnapshot, Settings]:
         """What calls can reach, and the registry's settings, valid until the catalogue or the approver changes.
 
         Args:
@@ -127,7 +127,7 @@ class Dispatcher:
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
         watching = callbacks("observe")
         emit = self.operations.emit = self.observers.emitter(watching) if watching else None
-        snapshot = Snapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
+        snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
         return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 
     def set_permissions(self, permissions: Permissions | None) -> None:
@@ -156,7 +156,7 @@ class Dispatcher:
         self,
         calls: Iterable[ToolCall],
         context: ReadonlyContext,
-        snapshot: Snapshot,
+        snapshot: CallSnapshot,
         settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:
@@ -197,7 +197,7 @@ class Dispatcher:
         pending: PendingCalls,
         resumption: Resumption,
         context: ReadonlyContext,
-        snapshot: Snapshot,
+        snapshot: CallSnapshot,
         settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:

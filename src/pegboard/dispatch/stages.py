@@ -20,7 +20,7 @@ from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.results import failure_result, quick_result, shape
 from pegboard.dispatch.run import run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
-from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallState, Settings, Snapshot
+from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
@@ -37,7 +37,7 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
     raw: Any,
     call_id: str,
     context: ReadonlyContext | ToolContext,
-    snapshot: Snapshot,
+    snapshot: CallSnapshot,
     settings: Settings,
 ) -> CallState:
     """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
@@ -58,7 +58,7 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
 def state_of(
     call: ToolCall,
     context: ReadonlyContext | ToolContext,
-    snapshot: Snapshot,
+    snapshot: CallSnapshot,
     settings: Settings,
     position: BatchPosition,
 ) -> CallState:

@@ -1,4 +1,4 @@
-"""State of one call, and what calls share: `Runtime`, `Snapshot` and `Settings`."""
+"""State of one call, and what calls share: `Runtime`, `CallSnapshot` and `Settings`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Runtime:
 
 
 @frozen(eq=False)
-class Snapshot:
+class CallSnapshot:
     """What calls can reach: the tools and callbacks of one catalogue, or the tools that one request offered.
 
     Attributes:
@@ -318,7 +318,7 @@ class CallState:
         raw: Any,
         call_id: str,
         context: ReadonlyContext | ToolContext,
-        snapshot: Snapshot,
+        snapshot: CallSnapshot,
         settings: Settings,
     ) -> None:
         self.name, self.raw, self.id = name, raw, call_id
@@ -350,7 +350,7 @@ class CallState:
 
     @classmethod
     def of(
-        cls, call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: Snapshot, settings: Settings
+        cls, call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: CallSnapshot, settings: Settings
     ) -> CallState:
         """The state of a call that is there as data."""
         state = cls(call.name, call.arguments, call.id, context, snapshot, settings)

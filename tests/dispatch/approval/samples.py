@@ -19,7 +19,7 @@ from pegboard.approval import MemoryGrants, PendingCall, tool_key
 from pegboard.dispatch.approval.pending import ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import asking_of
-from pegboard.dispatch.state import CallState, CurrentPermissions, Runtime, Settings, Snapshot
+from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.json import json_text
 
 NOW = 1_700_000_000.0
@@ -55,7 +55,7 @@ def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None,
     grants = MemoryGrants() if grants is None else grants
     limits = evolve(Limits(), approval_timeout=seconds, **changes.pop("limits", {}))
     current = CurrentPermissions(changes.pop("permissions", Permissions(rules)))
-    snapshot = Snapshot(Runtime(grants=grants, approvals=approvals or ApprovalQueue()), a_tool)
+    snapshot = CallSnapshot(Runtime(grants=grants, approvals=approvals or ApprovalQueue()), a_tool)
     return snapshot, Settings(limits, current, approver, **changes)
 
 
