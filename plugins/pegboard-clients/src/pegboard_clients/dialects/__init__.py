@@ -23,6 +23,8 @@ from pegboard_clients.dialects.dialect import (
     Step as Step,
     deep_copy as deep_copy,
     everywhere as everywhere,
+    step_for as step_for,
+    step_if as step_if,
 )
 from pegboard_clients.dialects.keywords import (
     Counts as Counts,

@@ -23,6 +23,8 @@ from pegboard_clients.dialects.dialect import (
     in_words,
     into_description,
     only,
+    step_for,
+    step_if,
     without,
 )
 from pegboard_clients.dialects.references import named_definitions, target_of, types_of
@@ -253,6 +255,7 @@ class Conjunction:
             place.lost("patternProperties", "merged with other rules; it may accept more")
 
 
+@step_for("allOf", "$ref")
 def merge_all_of(schema: JsonSchema) -> Rewritten:
     """Merges the parts of `allOf`, and a `$ref` with rules next to it, into one schema.
 
@@ -300,6 +303,7 @@ def _only_reference(schema: JsonSchema) -> JsonSchema | None:
 _STAYS: Final = NOTES | {"anyOf"}
 
 
+@step_if(lambda parts: any(_has_rules(part) or _simplified(part) is not part for part in parts if "anyOf" in part))
 def isolate_any_of(schema: JsonSchema) -> Rewritten:
     """Moves the rules next to an `anyOf` into each of its alternatives; notes stay.
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field, frozen
 
 from pegboard.json import NotPlainError, canonical_json, count_text, is_array, is_object, json_text, plain_copy
-from pegboard.schema import NOTES, Steps, mapped
+from pegboard.schema import NOTES, Steps, mapped, schemas
 from pegboard.typing import JsonObject, JsonSchema
 
 
@@ -54,6 +54,27 @@ class Rewritten:
 
 Step: TypeAlias = Callable[[JsonSchema], Rewritten]
 """Rewrites a schema into a new one, without changing it. A dialect's `rewrite` is a step too."""
+
+_MAY_CHANGE: Final = "may_change"
+
+MayChange: TypeAlias = Callable[[Sequence[JsonSchema]], bool]
+"""Whether a step may change a schema, or lose something of it: gets every schema within it, itself first."""
+
+
+def step_if(may_change: MayChange) -> Callable[[Step], Step]:
+    """Decorator: a dialect skips the step for schemas that it can't change, which is most of them."""
+
+    def mark(step: Step) -> Step:
+        setattr(step, _MAY_CHANGE, may_change)
+        return step
+
+    return mark
+
+
+def step_for(*keywords: str) -> Callable[[Step], Step]:
+    """Decorator: a dialect runs the step only for schemas that have one of these keywords somewhere."""
+    return step_if(lambda parts: any(not part.keys().isdisjoint(keywords) for part in parts))
+
 
 Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
 
@@ -101,7 +122,17 @@ def from_outside(visit: Visit) -> Step:
     def walk(schema: JsonSchema, place: Place) -> JsonSchema:
         return mapped(visit(schema, place), lambda part, steps: walk(part, place.below(steps)))
 
-    return lambda schema: here(schema, walk)
+    return _step_of(visit, walk)
+
+
+def _step_of(visit: Visit, walk: Visit) -> Step:
+    def may_change(parts: Sequence[JsonSchema]) -> bool:
+        root = Place()
+        below = root.below(())
+        same = all(visit(part, below if place else root) is part for place, part in enumerate(parts))
+        return not same or bool(root.changes)
+
+    return step_if(may_change)(lambda schema: here(schema, walk))
 
 
 def here(schema: JsonSchema, visit: Visit) -> Rewritten:
@@ -115,10 +146,7 @@ def everywhere(visit: Visit) -> Step:
 
     `visit` gets a schema whose parts have been visited; it returns the same object, or a new one without changing it.
     """
-
-    def step(schema: JsonSchema) -> Rewritten:
-        return here(schema, lambda root, place: walked(root, place, visit))
-
+    step = _step_of(visit, lambda schema, place: walked(schema, place, visit))
     step.__name__, step.__doc__ = visit.__name__, visit.__doc__
     return step
 
@@ -294,14 +322,22 @@ class Dialect:
         if fault is not None:
             return Rewritten({"type": "object"}, (Change("", "", fault, refused=True),))
         changes: list[Change] = []
+        parts = list(schemas(own))
         for step in self.steps:
+            may_change: MayChange | None = getattr(step, _MAY_CHANGE, None)
+            if may_change is not None and not may_change(parts):
+                continue
             stepped = step(own)
             changes += stepped.changes
-            if stepped.schema is not own and size_of(stepped.schema) > max(MOST_WRITTEN, size_of(own)):
+            if stepped.schema is own:
+                continue
+            before, own, count = own, stepped.schema, len(parts)
+            parts = list(schemas(own))
+            may_grow = may_change is None or len(parts) > count  # counting the values takes as long as three steps
+            if may_grow and (size := size_of(own)) > MOST_WRITTEN and size > size_of(before):
                 changes.append(Change("", "$defs", "too large once inlined; only the root is left"))
-                own = _outline(stepped.schema)
-            else:
-                own = stepped.schema
+                own = _outline(own)
+                parts = list(schemas(own))
         return Rewritten(own, tuple(dict.fromkeys(changes)))
 
 

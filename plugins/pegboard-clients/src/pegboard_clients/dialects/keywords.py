@@ -28,6 +28,7 @@ from pegboard_clients.dialects.dialect import (
     in_words,
     into_description,
     only,
+    step_if,
     without,
 )
 from pegboard_clients.dialects.references import target_of
@@ -89,6 +90,7 @@ _CURRENT: Final = "2020-12"
 _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$schema"}
 
 
+@step_if(lambda parts: "$schema" in parts[0] or any(_modern(part, hides=True) is not part for part in parts))
 def modern_draft(schema: JsonSchema) -> Rewritten:
     """Converts keywords of older drafts to draft 2020-12; lossless.
 

@@ -11,7 +11,17 @@ from attrs import define, field
 from pegboard.json import is_object
 from pegboard.schema import NOTES, REFERENCES, References, Steps, mapped, recursive_definitions, type_of
 from pegboard.typing import JsonSchema
-from pegboard_clients.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
+from pegboard_clients.dialects.dialect import (
+    Place,
+    Rewritten,
+    Step,
+    described,
+    everywhere,
+    only,
+    step_for,
+    walked,
+    without,
+)
 
 PREFIX: Final = "#/$defs/"
 """The prefix of every reference after `named_definitions`; a definition's name follows."""
@@ -25,6 +35,7 @@ ASIDE: Final = frozenset({"$defs", "definitions", "$anchor", "$dynamicAnchor", "
 _OUTSIDE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
+@step_for(*REFERENCES, *ASIDE)
 def named_definitions(schema: JsonSchema) -> Rewritten:
     """Points every reference to a definition in the root's `$defs`, which then has only what is referred to.
 
@@ -156,6 +167,7 @@ def inline_references(cycles: Cycles = "loosen") -> Step:
         A step. References beyond `MOST_INLINED` schemas, or deeper than `MOST_LEVELS`, are loosened.
     """
 
+    @step_for(*REFERENCES, *ASIDE)
     def inline(schema: JsonSchema) -> Rewritten:
         named = named_definitions(schema)
         if "$defs" not in named.schema:
