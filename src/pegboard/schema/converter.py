@@ -1,4 +1,4 @@
-"""The cattrs converter of tools' types, with users' hooks; models of other libraries; and JSON of our own values.
+"""The two cattrs converters: one for the types of tools, with users' hooks; a strict one for our own values.
 
 Models of pydantic and msgspec are recognised by their attributes, so neither library is imported unless one of its
 classes is used. JSON Schema validates first, so a model gets only what its own schema accepts.
@@ -242,6 +242,14 @@ def constructor_error(name: str, error: Exception) -> StructureError:
     return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
+def noted_step(error: Exception) -> str | int | None:
+    """The attribute or position that cattrs has noted on an error."""
+    notes = {type(note).__name__: note for note in getattr(error, "__notes__", ())}
+    if found := notes.get("IterableValidationNote"):
+        return found.index
+    return found.name if (found := notes.get("AttributeValidationNote")) else None
+
+
 # Our own values to JSON data, and from untrusted JSON data ------------------------------------------------------------
 # A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. A missing or null
 # value takes the field's default, other keys are ignored, and nothing is coerced.
@@ -377,11 +385,11 @@ def read_record(cls: type[T], data: object, what: str) -> T:
     Raises:
         ValueError: The data is wrong, as `"path: reason"`.
     """
-    try:  # by its fields, even if `read_by` has registered a reader, which may use this one
-        return _read_fields(cls, data) if attrs.has(cls) else _reader_of(cls)(data)
-    except Exception as error:  # noqa: BLE001  (readers and constructors may raise anything)
-        text = _error_text(error)
-        raise ValueError(f"{what if text[0] == ':' else ''}{text}".lstrip(".")) from None
+    try:
+        return _by_fields(cls)(data, cls)
+    except Exception as error:  # noqa: BLE001  (cattrs raises groups of what hooks and constructors raise)
+        path, text = _first_error(error)
+        raise ValueError(f"{path_text(path) if path else what if text[0] == ':' else ''}{text}".lstrip(".")) from None
 
 
 def read_table(cls: type[T], table: object, place: str) -> T:
@@ -398,17 +406,36 @@ def read_table(cls: type[T], table: object, place: str) -> T:
     if not isinstance(table, Mapping):
         raise ValueError(f"{place}: must be a table, got {type(table).__name__}".lstrip(": "))  # noqa: TRY004  as below
     given = cast("Mapping[str, Any]", table)
-    keys = [key for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))]
+    keys = {key: each.default for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))}
     check_keys(given, keys, place)
-    try:
-        return read_record(cls, given, "")
+    try:  # an empty table doesn't need `read_record`, which loads cattrs
+        return read_record(cls, given, "") if given or attrs.NOTHING in keys.values() else cls()
     except ValueError as error:
         raise ValueError(f"{place}{'' if str(error)[0] == ':' else '.'}{error}".lstrip(":. ")) from None
 
 
+@cache
+def _by_fields(cls: Any) -> Callable[[Any, Any], Any]:
+    """The reader of a class by its fields, even if `read_by` has registered another one, which may use it."""
+    converter = _strict_converter()
+    return _of_class(converter, cls) if attrs.has(cls) else converter.get_structure_hook(cls)
+
+
 def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
     """Registers a reader for fields of a type: an object's data -> value; raises `ValueError`: `"path: reason"`."""
-    _readers[kind] = partial(_read_by_function, read)
+    _readers[kind] = read
+
+
+_readers: Final[dict[Any, Callable[[Mapping[str, Any]], Any]]] = {}
+
+
+def _read_by_function(data: Any, kind: Any) -> Any:
+    try:
+        return _readers[kind](_object(data))
+    except UnreadError:
+        raise
+    except ValueError as error:
+        raise UnreadError(f".{error}") from None
 
 
 def tagged(*several: type[Any]) -> Callable[[Any], Any]:
@@ -422,100 +449,80 @@ def tagged(*several: type[Any]) -> Callable[[Any], Any]:
             cls = classes[_one_of(data["type"], classes)]
         except UnreadError as error:
             raise UnreadError(f".type{error}") from None
-        return _reader_of(cls)(data)
+        return _strict_converter().structure(data, cls)
 
     return read_tagged
 
 
 @cache
-def _reader_of(kind: Any) -> Callable[[Any], Any]:
-    """The reader of a type: JSON data -> value; raises `UnreadError`. `None` is left out before."""
-    if (read := _readers.get(kind)) is not None:
-        return read
-    if attrs.has(kind):
-        return partial(_read_fields, kind)
-    arguments = typing.get_args(kind)
-    if (make := _READERS_OF.get(typing.get_origin(kind))) is not None:
-        return make(arguments)
-    if type(None) in arguments:
-        return _reader_of(typing.Union[tuple(each for each in arguments if each is not type(None))])  # noqa: UP007
-    from cattrs import Converter  # for a type that none of our own classes has
+def _strict_converter() -> Converter:
+    from cattrs import Converter
 
-    return partial(Converter(detailed_validation=False).structure, cl=kind)
-
-
-def _read_by_function(read: Callable[[Mapping[str, Any]], Any], data: Any) -> Any:
-    try:
-        return read(_object(data))
-    except UnreadError:
-        raise
-    except ValueError as error:
-        raise UnreadError(f".{error}") from None
+    converter = Converter(detailed_validation=True)
+    converter.register_structure_hook_factory(attrs.has, partial(_of_class, converter))
+    converter.register_structure_hook_factory(_has_origin(tuple), partial(_of_tuple, converter))
+    converter.register_structure_hook_func(
+        _has_origin(Literal), lambda data, kind: _one_of(data, typing.get_args(kind))
+    )
+    converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
+    converter.register_structure_hook_factory(
+        lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
+    )
+    text_or_object = (str | bytes | Mapping[str, Any], str | Mapping[str, Any])
+    converter.register_structure_hook_func(text_or_object.__contains__, _text_or_object)
+    for kind in (str, int, float, bool):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook_factory(_has_origin(Annotated), partial(_of_annotated, converter))
+    converter.register_structure_hook(bytes, _from_base64)
+    converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
+    return converter
 
 
-def _read_fields(cls: type[Any], data: Any) -> Any:
-    given, fields = _object(data), dict[str, Any]()
-    for parameter, key, old_key, read, is_required in _fields_of(cls):
-        if (item := given.get(key)) is None and (old_key == key or (item := given.get(old_key)) is None):
-            if is_required:
-                raise _error_below(key, UnreadError(": missing"))
-            continue
-        try:
-            fields[parameter] = read(item)
-        except Exception as error:  # noqa: BLE001  (readers and constructors may raise anything)
-            raise _error_below(key, error) from None
-    return cls(**fields)
+def _of_optional(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """The reader of the type without `None`; null was left out before."""
+    given = [each for each in typing.get_args(kind) if each is not type(None)]
+    hook = converter.get_structure_hook(given := typing.Union[tuple(given)])  # noqa: UP007  (values)
+    return lambda data, _: hook(data, given)
 
 
-@cache
-def _fields_of(cls: type[Any]) -> list[tuple[str, str, str, Callable[[Any], Any], bool]]:
-    """The fields that are read: parameter, key, key in older versions, reader, and whether it is required."""
-    attrs.resolve_types(cls)
-    is_record = issubclass(cls, JsonRecord)
-    return [
-        (each.alias or "", key, each.name if is_record else key, _reader_of(each.type), each.default is attrs.NOTHING)
-        for each in attrs.fields(cls)
-        if each.init and (key := json_name(cls, each))
-    ]
+def _has_origin(origin: Any) -> Callable[[Any], bool]:
+    return lambda kind: typing.get_origin(kind) is origin
 
 
-def _read_array(read: Callable[[Any], Any], data: Any) -> tuple[Any, ...]:
-    if not isinstance(data, list | tuple):
-        raise UnreadError(f": must be an array, got {type(data).__name__}")
-    items: list[Any] = []
-    try:
-        items.extend(map(read, cast("Sequence[Any]", data)))
-    except Exception as error:  # noqa: BLE001  (as above)
-        raise _error_below(len(items), error) from None
-    return tuple(items)
+def _exactly(kind: type) -> Callable[[Any, Any], Any]:
+    def read_exactly(data: Any, _type: Any) -> Any:
+        if type(data) is not kind and not (kind is float and type(data) is int):
+            raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
+        return data
+
+    return read_exactly
 
 
-def _read_exactly(kind: type, data: Any) -> Any:
-    if type(data) is not kind and not (kind is float and type(data) is int):
-        raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
-    return data
+def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    given, *notes = typing.get_args(kind)
+    hook, rules = converter.get_structure_hook(given), [each for each in notes if isinstance(each, Allowed)]
+
+    def read_allowed(data: Any, _type: Any) -> Any:
+        value = hook(data, given)
+        for rule in rules:
+            if not rule.fits(value):
+                raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
+        return value
+
+    return read_allowed
 
 
-def _read_allowed(read: Callable[[Any], Any], rules: Sequence[Allowed], data: Any) -> Any:
-    value = read(data)
-    for rule in rules:
-        if not rule.fits(value):
-            raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
-    return value
-
-
-def _read_base64(data: Any) -> bytes:
+def _from_base64(data: Any, _type: Any) -> bytes:
     from pegboard.schema.text_types import read_base64
 
+    text = _exactly(str)(data, str)
     try:
-        return read_base64(bytes, _read_exactly(str, data))
-    except UnreadError:
-        raise
+        return read_base64(bytes, text)
     except ValueError:
         raise UnreadError(": not base64") from None
 
 
-def _read_text_or_object(data: Any) -> Any:
+def _text_or_object(data: Any, _type: Any) -> Any:
     if not isinstance(data, str | Mapping):
         raise UnreadError(f": must be a string or an object, got {type(data).__name__}")
     return cast("Any", data)
@@ -527,31 +534,47 @@ def _object(data: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", data)
 
 
+def _of_class(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
+    from cattrs import gen
+
+    attrs.resolve_types(cls)
+    given = {each.name: json_name(cls, each) for each in attrs.fields(cls)}
+    keys = {name: gen.override(omit=True) if key == "" else gen.override(rename=key) for name, key in given.items()}
+    fill = cast("Any", gen).make_dict_structure_fn(cls, converter, _cattrs_use_linecache=False, **keys)
+    old = given if issubclass(cls, JsonRecord) else {}
+    return lambda data, _: fill(
+        {old.get(key, key): item for key, item in _object(data).items() if item is not None}, cls
+    )
+
+
+def _of_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    items: Any = list[typing.get_args(kind)[0]]
+    hook = converter.get_structure_hook(items)
+
+    def read_tuple(data: Any, _type: Any) -> tuple[Any, ...]:
+        if not isinstance(data, list | tuple):
+            raise UnreadError(f": must be an array, got {type(data).__name__}")
+        return tuple(hook(data, items))
+
+    return read_tuple
+
+
 def _one_of(data: Any, options: Collection[str]) -> str:
-    if _read_exactly(str, data) not in options:
+    if _exactly(str)(data, str) not in options:
         raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
     return data
 
 
-def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, UnreadError) else f": {error}"
-
-
-def _error_below(step: str | int, error: Exception) -> UnreadError:
-    place = path_text([step])
-    return UnreadError(f"{'' if place[0] == '[' else '.'}{place}{_error_text(error)}")
-
-
-_readers: Final[dict[Any, Callable[[Any], Any]]] = {
-    Any: lambda data: data,
-    bytes: _read_base64,
-    str | Mapping[str, Any]: _read_text_or_object,
-    str | bytes | Mapping[str, Any]: _read_text_or_object,
-    **{kind: partial(_read_exactly, kind) for kind in (str, int, float, bool)},
-}
-_READERS_OF: Final[Mapping[Any, Callable[[Sequence[Any]], Callable[[Any], Any]]]] = {
-    Annotated: lambda given: partial(_read_allowed, _reader_of(given[0]), [r for r in given if isinstance(r, Allowed)]),
-    Literal: lambda given: partial(_one_of, options=given),
-    Mapping: lambda _: partial(_read_exactly, dict),
-    tuple: lambda given: partial(_read_array, _reader_of(given[0])),
-}
+def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:
+    """The path of the first error that cattrs collected, and the message that follows it."""
+    path: tuple[str | int, ...] = ()
+    while isinstance(error, ExceptionGroup):
+        cls, error = cast("Any", error).cl, cast("Exception", error.exceptions[0])
+        step = noted_step(error)
+        if isinstance(step, str):
+            step = json_name(cls, attrs.fields_dict(cls)[step])
+        if step is not None:
+            path = (*path, step)
+        if isinstance(error, KeyError) and error.args == (step,):
+            return path, ": missing"
+    return path, str(error) if isinstance(error, UnreadError) else f": {error}"
