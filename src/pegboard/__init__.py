@@ -120,6 +120,16 @@ _MODULES = {
 __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
 _TOPICS = ("approval", "errors", "events", "execution", "messages")
 """Modules that are attributes, too, without being imported before."""
+_FUNCTIONS = (
+    "answer_from_result",
+    "ask_later",
+    "confirmation_call",
+    "event_from_json",
+    "original_call_from",
+    "parse_partial",
+)
+"""Functions that were here, and are in one of these modules now, as the classes that were here are."""
+_RENAMED = {"Placed": "Position", "only": "when", "quick": "nonblocking"}
 
 _find, __dir__ = lazy.lazy_names(__name__, _MODULES)
 
@@ -138,15 +148,22 @@ def __getattr__(name: str) -> object:
 
     if name in _TOPICS:
         return import_module(f"pegboard.{name}")
-    if name not in _MODULES and name[:1].isupper():  # a class; names of modules come here, too
+    if name in _RENAMED:
+        _deprecate(name, __name__, _RENAMED[name])
+        return _find(_RENAMED[name])
+    if name in _FUNCTIONS or (name not in _MODULES and name[:1].isupper()):  # names of modules come here, too
         for module in map(import_module, (f"pegboard.{topic}" for topic in _TOPICS)):
             if hasattr(module, name):
-                from warnings import warn
-
-                text = f"from {module.__name__} import {name}; it leaves pegboard itself with the next minor release"
-                warn(text, DeprecationWarning, stacklevel=2)
+                _deprecate(name, module.__name__, name)
                 return getattr(module, name)
     return _find(name)
+
+
+def _deprecate(name: str, module: str, now: str) -> None:
+    from warnings import warn
+
+    text = f"from {module} import {now}; pegboard.{name} leaves with the next minor release"
+    warn(text, DeprecationWarning, stacklevel=3)
 
 
 class _Moved:

@@ -204,7 +204,7 @@ class Catalogue:
         return as_predicate(where, self.extras.get("predicates", {}))
 
     @property
-    def contested(self) -> frozenset[str]:
+    def conflicting(self) -> frozenset[str]:
         """The tool names that several plugins bring and none gets."""
         return frozenset(problem.tool for problem in self.problems if problem.tool and problem.tool not in self.tools)
 

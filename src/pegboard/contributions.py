@@ -213,7 +213,7 @@ class Contributions:
             toolsets,
             context,
             default=all_of(*parts) if parts else None,
-            contested=catalogue.contested,
+            conflicting=catalogue.conflicting,
             toolset_timeout=limits.toolset_timeout,
             predicate_timeout=limits.predicate_timeout,
             **options,

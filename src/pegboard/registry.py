@@ -247,7 +247,7 @@ class ToolRegistry:
         for load in self.contributions.unloaded("register_processors"):
             load()
         own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
-        return own.with_brought(self.contributions.catalogue.processors)
+        return own.with_registered(self.contributions.catalogue.processors)
 
     @pipeline.setter
     def pipeline(self, pipeline: Pipeline) -> None:

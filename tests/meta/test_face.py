@@ -82,9 +82,15 @@ def test_unknown_names_are_refused() -> None:
         pegboard.NoSuch  # noqa: B018
 
 
-def test_a_class_that_moved_to_another_public_module_is_found_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match=r"from pegboard\.events import CallFailed"):
-        assert getattr(pegboard, "CallFailed") is pegboard.events.CallFailed  # noqa: B009
+LEFT = [(name, new, name) for old, new, name in MOVED if old == "pegboard"]
+LEFT += [("Placed", "pegboard", "Position"), ("only", "pegboard", "when"), ("quick", "pegboard", "nonblocking")]
+
+
+@pytest.mark.parametrize(("old", "module", "name"), LEFT)
+def test_a_name_that_left_is_found_with_a_warning_that_says_where_it_is(old: str, module: str, name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"from {module} import {name};") as caught:
+        assert getattr(pegboard, old) is getattr(import_module(module), name)
+    assert caught[0].filename == __file__
 
 
 HOOKS = [hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")]

@@ -125,7 +125,7 @@ SHAPE = built_in(*((name, says(name)) for name in ("tool_requests", "instruction
 
 def brought(*named):
     """The names in order, behind the first two steps and before the last two where nobody placed them elsewhere."""
-    return SHAPE.with_brought(named).names
+    return SHAPE.with_registered(named).names
 
 
 def test_registered_processors_follow_the_first_steps():
@@ -144,7 +144,7 @@ def test_they_follow_the_first_steps_that_are_left(removed):
     pipeline = SHAPE
     for name in removed:
         pipeline = pipeline.remove(name)
-    made = pipeline.with_brought([("x", says("x"), FILES)])
+    made = pipeline.with_registered([("x", says("x"), FILES)])
     assert made.names.index("x") == ("tool_requests" in made)
 
 
@@ -173,35 +173,35 @@ def test_a_neighbour_may_be_registered_later_or_be_itself():
 
 def test_later_ones_follow_earlier_ones_and_precede_the_hosts():
     first, second = ("x", says("x"), FILES), ("y", says("y"), GIT)
-    own = SHAPE.with_brought([first]).insert_before("repair_history", "mine", says("mine"))
-    assert own.with_brought([first, second]).names[2:5] == ("x", "y", "mine")
+    own = SHAPE.with_registered([first]).insert_before("repair_history", "mine", says("mine"))
+    assert own.with_registered([first, second]).names[2:5] == ("x", "y", "mine")
 
 
 def test_a_registered_processor_stays_where_the_host_has_moved_it():
     entry = ("x", says("x"), FILES)
-    pipeline = SHAPE.with_brought([entry])
+    pipeline = SHAPE.with_registered([entry])
     moved = Pipeline((pipeline.get("x"), *(step for step in pipeline if step.name != "x")))
-    assert moved.with_brought([entry]).names[0] == "x"
+    assert moved.with_registered([entry]).names[0] == "x"
 
 
 def test_an_unregistered_processor_is_removed_or_replaced():
     old, new = ("x", says("old"), FILES), ("x", says("new"), FILES)
-    pipeline = SHAPE.with_brought([old])
-    assert pipeline.with_brought([]).names == SHAPE.names
-    assert "new" in process(pipeline.with_brought([new])).instructions
-    assert "old" not in process(pipeline.with_brought([new])).instructions
+    pipeline = SHAPE.with_registered([old])
+    assert pipeline.with_registered([]).names == SHAPE.names
+    assert "new" in process(pipeline.with_registered([new])).instructions
+    assert "old" not in process(pipeline.with_registered([new])).instructions
 
 
 def test_the_hosts_changes_override_registrations():
     entry = ("x", says("brought"), FILES)
-    pipeline = SHAPE.with_brought([entry])
-    assert "x" not in pipeline.remove("x").with_brought([entry])
-    replaced = pipeline.replace("x", says("mine")).with_brought([entry])
+    pipeline = SHAPE.with_registered([entry])
+    assert "x" not in pipeline.remove("x").with_registered([entry])
+    replaced = pipeline.replace("x", says("mine")).with_registered([entry])
     assert "mine" in process(replaced).instructions
     assert "brought" not in process(replaced).instructions
-    assert replaced.with_brought([]).names == replaced.names
+    assert replaced.with_registered([]).names == replaced.names
     again = pipeline.remove("x").append("x", says("mine")).remove("x")
-    assert "x" not in again.with_brought([entry])
+    assert "x" not in again.with_registered([entry])
 
 
 def test_a_registered_processor_neednt_be_hashable():
@@ -212,7 +212,7 @@ def test_a_registered_processor_neednt_be_hashable():
             return request.with_instructions("x")
 
     entry = ("x", Unhashable(), FILES)
-    assert "x" in process(SHAPE.with_brought([entry]).with_brought([entry])).instructions
+    assert "x" in process(SHAPE.with_registered([entry]).with_registered([entry])).instructions
 
 
 @given(st.permutations(range(4)))
@@ -220,8 +220,8 @@ def test_registering_is_idempotent(order):
     entries = [(f"x{number}", says("x"), FILES) for number in range(3)]
     entries.append(("x3", Position(says("x"), after="x1"), GIT))
     entries = [entries[number] for number in order]
-    once = SHAPE.with_brought(entries)
-    assert once.with_brought(entries) == once
+    once = SHAPE.with_registered(entries)
+    assert once.with_registered(entries) == once
 
 
 # Processing -----------------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ NO_TOOLS = nonblocking(lambda request: request.evolve(tools=[1]))
 
 
 @pytest.mark.parametrize(
-    ("function", "cause"), [*FAULTS, (NO_TOOLS, "AttributeError: 'list' object has no attribute 'brought_by'")]
+    ("function", "cause"), [*FAULTS, (NO_TOOLS, "AttributeError: 'list' object has no attribute 'provided_by'")]
 )
 def test_a_plugins_failing_step_is_skipped(function, cause):
     """It is reported with its cause, and everything else works."""

@@ -18,7 +18,7 @@ from pegboard.json import digest_of
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.toolsets import ToolsetResult, resolve_tools
 from pegboard.toolsets.predicates import Custom, Matches, deferred
-from pegboard.toolsets.resolve import resolve_static, settled_names
+from pegboard.toolsets.resolve import resolve_names, resolve_static
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import BOMB, PlainToolset, late_tool, make_tool, names
 
@@ -151,7 +151,7 @@ SECOND = make_tool("a", plugin="q", toolset="second")
 
 
 def settled(static, *offers):
-    return settled_names(static, [ToolsetResult(offer) for offer in offers])
+    return resolve_names(static, [ToolsetResult(offer) for offer in offers])
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ class Session:
                 where=where,
                 default=default,
                 published=self._published(),
-                contested=catalogue.contested,
+                conflicting=catalogue.conflicting,
             )
 
     def _published(self) -> list[Tool]:

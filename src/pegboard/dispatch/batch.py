@@ -154,30 +154,30 @@ class Batch:
 
     Attributes:
         states: The calls, in order.
-        further: Creates the state of a call that is added to a scheduler, and may ask the user once an event is set.
+        make_state: Creates the state of a call that is added to a scheduler, and may ask the user once an event is set.
         sequential: Whether each call waits for the previous one.
         steering: Asked between calls whether the user has spoken, or `None`.
         on_steering: How the batch is interrupted then.
         cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
-        left: For a resumption: the calls that still wait.
+        unanswered: For a resumption: the calls that still wait.
         ignored: For a resumption: answers without a pending call.
         refused: For a resumption: the errors of the calls that were rejected or can't run.
         listener: Gets each event, besides the registry's observers, on the event loop; its errors are logged.
-        early: The calls that were started before their answer was complete, as the answer has them.
+        started_early: The calls that were started before their answer was complete, as the answer has them.
         outcome: The outcome, once every call has its result, even if `run` was cancelled; before, `None`.
     """
 
     states: Sequence[CallState]
-    further: Callable[[ToolCall, BatchScheduler, asyncio.Event | None], CallState]
+    make_state: Callable[[ToolCall, BatchScheduler, asyncio.Event | None], CallState]
     sequential: bool = False
     steering: _Steering | None = None
     on_steering: Interruption = "skip"
     cut_off: bool = False
-    left: PendingCalls = field(factory=PendingCalls)
+    unanswered: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
     listener: Callable[[CallEvent], None] | None = None
     refused: dict[CallState, CallError] = field(factory=dict[CallState, CallError], init=False)
-    early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
+    started_early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
     outcome: Outcome | None = field(default=None, init=False)
     _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
     _started: set[CallState] = field(factory=set[CallState], init=False)
@@ -204,7 +204,7 @@ class Batch:
         self._has_run = True
         if self._is_complete is not None:
             self._is_complete.set()
-        new = [state for state in self.states if state not in self.early]
+        new = [state for state in self.states if state not in self.started_early]
         self._announce(new)
         try:
             await self._run_all(new)
@@ -243,15 +243,15 @@ class Batch:
 
         Approvals wait for `run`. Once the answer is complete, pass its calls to `keep` and then to `add`.
         """
-        if self._stopped or not all(map(_is_same, self.early.values(), calls)):
+        if self._stopped or not all(map(_is_same, self.started_early.values(), calls)):
             return  # these calls belong to another answer
-        for call in calls[len(self.early) :]:
+        for call in calls[len(self.started_early) :]:
             if not may_start(call):
                 return
             if self._scheduler is None:
                 self._scheduler, self._is_complete = BatchScheduler(), asyncio.Event()
-            state = self.further(call, self._scheduler, self._is_complete)
-            self.early[state] = call
+            state = self.make_state(call, self._scheduler, self._is_complete)
+            self.started_early[state] = call
             self._announce([state])
             self._start(state)
 
@@ -262,14 +262,14 @@ class Batch:
             Their outcome, or `None` if there are none.
         """
         kept = {state for _, state in self._matched(calls)}
-        others = [state for state in self.early if state not in kept]
+        others = [state for state in self.started_early if state not in kept]
         for state in others:
             if state in self._started and state.result is None:
                 self._tasks[state].cancel()
         if tasks := [self._tasks[state] for state in others if state in self._tasks]:
             await asyncio.wait(tasks)
         for state in others:
-            del self.early[state]
+            del self.started_early[state]
             if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
                 state.asking.stay(None)
                 conclude(state, failure_result(state, self._interrupted(state)))
@@ -283,12 +283,12 @@ class Batch:
         for call, early in self._matched(calls):
             if early is not None:
                 early.replace(attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata))
-            states.append(early or self.further(call, self._scheduler, None))
+            states.append(early or self.make_state(call, self._scheduler, None))
         self.states = states
 
     def _matched(self, calls: Iterable[ToolCall]) -> list[tuple[ToolCall, CallState | None]]:
         """Each call with the early one of the same tool and arguments, or `None`; each early one is used once."""
-        left, found = dict(self.early), list[tuple[ToolCall, CallState | None]]()
+        left, found = dict(self.started_early), list[tuple[ToolCall, CallState | None]]()
         for call in calls:
             state = next((state for state, each in left.items() if _is_same(each, call)), None)
             if state is not None:
@@ -448,7 +448,7 @@ class Batch:
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""
-        taken = {call.id for call in self.left}
+        taken = {call.id for call in self.unanswered}
         for state in states:
             if state.asking is None or state.pending is None:
                 continue
@@ -462,7 +462,7 @@ class Batch:
                 if state.pending.id in taken:
                     state.asking.stay(new_id())
                 taken.add(state.pending.id)
-        return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left))
+        return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.unanswered))
 
     def _result(self, states: Sequence[CallState]) -> Outcome:
         pending = self._pending(states)

@@ -178,13 +178,13 @@ class Dispatcher:
             for index, call in enumerate(calls)
         ]
 
-        def further(call: ToolCall, scheduler: BatchScheduler, hold_until: asyncio.Event | None) -> CallState:
+        def make_state(call: ToolCall, scheduler: BatchScheduler, hold_until: asyncio.Event | None) -> CallState:
             index = scheduler.add(_first_request(call, snapshot.find))
             return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
 
         return Batch(
             states,
-            further,
+            make_state,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -213,7 +213,7 @@ class Dispatcher:
         is_sequential = options.get("sequential", False)
         resumption = _defer_conflicting(pending, resumption, snapshot.find, context, sequential=is_sequential)
         batch = self.batch(resumption.calls, context, snapshot, settings, **options)
-        batch.left, batch.ignored = resumption.left, resumption.ignored
+        batch.unanswered, batch.ignored = resumption.left, resumption.ignored
         for state, resumed in zip(batch.states, resumption.resumed, strict=True):
             if (error := await resume(state, resumed)) is not None:
                 batch.refused[state] = error

@@ -226,13 +226,13 @@ class Pipeline:
         place = self._place(name)
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
-    def with_brought(self, brought: Iterable[tuple[str, _ProcessorFunction | Position, Origin]]) -> Pipeline:
+    def with_registered(self, registered: Iterable[tuple[str, _ProcessorFunction | Position, Origin]]) -> Pipeline:
         """A pipeline with the processors that are registered now, and without those that no longer are.
 
         Each goes to its `Position`; else, or without such a neighbour, after the first steps, in the given order. Names
         that the pipeline has, or that the host has removed from it, are skipped.
         """
-        made = [Processor.of(*each) for each in brought]  # a list, as a processor needn't be hashable
+        made = [Processor.of(*each) for each in registered]  # a list, as a processor needn't be hashable
         kept = [each for each in self if not each.registered or each in made]
         pipeline = self if len(kept) == len(self) else self._spliced(0, len(self), *kept)
         known = {*pipeline.names, *self.removed}
@@ -354,7 +354,7 @@ def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelReque
     if not isinstance(answer, ModelRequest):
         raise TypeError(f"returned {type(answer).__name__}; it must return a ModelRequest or None")
     if owner.plugin is not None and answer.tools is not None and answer.tools is not request.tools:
-        answer = answer.evolve(tools=answer.tools.brought_by(owner, request.tools))
+        answer = answer.evolve(tools=answer.tools.provided_by(owner, request.tools))
     return answer.keeping_problems(request)
 
 

@@ -72,20 +72,20 @@ class Explanation(JsonRecord):
 _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
 
 
-def settled_names(
-    static: Sequence[Tool], offers: Sequence[ToolsetResult], contested: Collection[str] = ()
+def resolve_names(
+    static: Sequence[Tool], offers: Sequence[ToolsetResult], conflicting: Collection[str] = ()
 ) -> tuple[_Trace, Sequence[Problem]]:
     """Merges static tools and toolsets' tools into a trace, sorted by name, each name once; and gives the problems.
 
     A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
     toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
-    held back: load order never decides. No plugin's toolset gets a `contested` name, which several plugins bring.
+    held back: load order never decides. No plugin's toolset gets a `conflicting` name, which several plugins bring.
     """
     if not offers:
         return _Trace(static), ()
     tools = {tool.spec.name: tool for tool in static}
     held: list[_Held] = []
-    taken: dict[str, Tool | None] = dict.fromkeys(contested)
+    taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
     for later in (tool for offer in offers for tool in offer):
         name = later.spec.name
         if name in taken and later.origin.plugin is not None and name not in tools:
@@ -327,7 +327,7 @@ class ResolvedTools:
         held = [(tool, first[tool.spec.name]) for tool in others]
         return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
 
-    def brought_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
+    def provided_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
         """A copy in which each tool that is new or replaced since `before` has this owner's origin.
 
         Raises:
@@ -394,7 +394,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     default: Predicate | None = None,
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
-    contested: Collection[str] = (),
+    conflicting: Collection[str] = (),
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
@@ -411,7 +411,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
         order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
             are ignored.
-        contested: Names that no plugin gets.
+        conflicting: Names that no plugin gets.
         on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
@@ -427,7 +427,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         for toolset, offer in zip(toolsets, offers, strict=True):
             for problem in (each for each in offer.problems if not each.note):
                 raise ToolsetError(toolset_name(toolset), problem.cause) from problem.error
-    trace, problems = settled_names(static, offers, contested)
+    trace, problems = resolve_names(static, offers, conflicting)
     trace = _with_found(trace, context)
     tools, filters, deadline = trace.tools, list[_Filter](), time.monotonic() + predicate_timeout
     for step, predicate in (("default", default), ("where", where)):
@@ -445,13 +445,13 @@ def resolve_static(  # noqa: PLR0913  as above
     where: Predicate | None = None,
     default: Predicate | None = None,
     published: Sequence[Tool] = (),
-    contested: Collection[str] = (),
+    conflicting: Collection[str] = (),
 ) -> ResolvedTools:
     """`resolve_tools` for static and published tools, without an event loop.
 
     Functions of predicates have no time limit here.
     """
-    trace, problems = settled_names(static, [ToolsetResult(published)] if published else (), contested)
+    trace, problems = resolve_names(static, [ToolsetResult(published)] if published else (), conflicting)
     trace = _with_found(trace, context)
     tools, filters = trace.tools, list[_Filter]()
     for step, predicate in (("default", default), ("where", where)):

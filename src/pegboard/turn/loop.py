@@ -433,7 +433,7 @@ class Turn:
         calls = {call.id: call for call in known if call.id in given}
         progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
         batch = await self.registry.batch(calls.values(), tools, context)
-        batch.left = progress.pending
+        batch.unanswered = progress.pending
         outcome = await batch.deliver(given, tools.get)
         self._events.emit_messages(*progress.take_late_results(outcome))
         progress.end_by_error(outcome.fatal)

@@ -222,7 +222,7 @@ class EarlyCalls:
         most, own = self.limits.calls, None if self.output is None else self.output.tool
         if tool is None or tool is own or call.invalid or tool.handler is None or tool.spec.long_running:
             return False
-        if most is not None and self.progress.calls + len(batch.early) >= most:
+        if most is not None and self.progress.calls + len(batch.started_early) >= most:
             return False
         if not callable(self.chosen):
             return policy_of(DEFAULT_PERMISSIONS, tool).only_reads(arguments_object(call), self.context)
@@ -254,7 +254,7 @@ class EarlyCalls:
             return None
         broke_off = response is None
         dropped = await self.batch.keep(() if broke_off else response.calls)
-        if not self.batch.early:
+        if not self.batch.started_early:
             self.batch = None
         if dropped is None:
             return None
