@@ -65,6 +65,27 @@ def opened(place: Environment) -> Iterator[Snapshot]:
 def test_what_is_written_is_read(written):
     with opened(written) as snapshot:
         assert {name: snapshot.section(name) for name in SECTIONS} == SECTIONS
+        assert {name: b"".join(snapshot.pieces(name)) for name in SECTIONS} == SECTIONS
+
+
+def test_a_large_section_is_read_in_pieces(place, stamps):
+    """Of which the first is given only once all have been checked."""
+    large = bytes(range(256)) * 1000
+    assert write_snapshot(place, {b"plain": b"x", b"large": large, b"more": b"y"}, stamps)
+    with opened(place) as snapshot:
+        pieces = list(snapshot.pieces(b"large"))
+        assert len(pieces) > 1
+        assert b"".join(pieces) == large
+    file = Path(place[1])
+    file.write_bytes(_flipped(file.read_bytes(), -2))
+    with opened(place) as snapshot, pytest.raises(ValueError, match="damaged"):
+        snapshot.pieces(b"large")
+
+
+def test_one_of_an_older_format_is_read_as_absent(written):
+    file = Path(written[1])
+    file.write_bytes(file.read_bytes().replace(snapshot.MAGIC, b"pegboard snapshot 4\n"))
+    assert open_snapshot(written) is None
 
 
 def test_a_change_makes_it_stale(written, watched):
@@ -85,7 +106,9 @@ def test_another_environment_of_the_same_file_name_and_a_file_of_others_are_refu
 
 
 def _flipped(data: bytes, position: int) -> bytes:
-    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+    changed = bytearray(data)
+    changed[position] ^= 1
+    return bytes(changed)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +136,10 @@ def test_a_damaged_head_is_refused(written, damaged):
 def test_a_damaged_body_raises(written, damaged, section):
     file = Path(written[1])
     file.write_bytes(damaged(file.read_bytes()))
-    with opened(written) as snapshot, pytest.raises(ValueError, match="damaged"):
-        snapshot.section(section)
+    with opened(written) as snapshot:
+        for read in (snapshot.section, snapshot.pieces):
+            with pytest.raises(ValueError, match="damaged"):
+                read(section)
 
 
 # The key

@@ -163,16 +163,17 @@ def sections_of(
 ) -> dict[bytes, bytes]:
     """The sections of a listing snapshot; texts of tools are joined by NUL, in the registry's order.
 
+    `json` is what `list --json` prints, one tool a line; other commands print some of its lines.
+
     The commands, each with a line of help, are for completion; the notices are more lines for standard error; the
     index is that of the search, empty if there is none yet.
     """
     texts = {
         b"plain": listing_plain(tools),
-        b"listed": "\0".join(map(_tool_json, tools)),
+        b"json": listing_json(tools, problems),
         b"full": "\0".join(map(show_json, tools)),
         b"schema": "\0".join(map(schema_text, tools)),
         b"shown": "\0".join(map(show_text, tools)),
-        b"problems": problems_json(problems),
         b"notice": notice_text(problems, notices),
         b"version": f"registry (pegboard) {own_version()}",
         b"commands": "".join(f"{name}\t{visible(words)}\n" for name, words in commands),

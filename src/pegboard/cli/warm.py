@@ -50,9 +50,10 @@ def answer(argv: Sequence[str]) -> int | None:
         )
     except (Declined, OSError, ValueError):  # damaged: it will be rewritten
         return None
+    else:
+        return _write(*texts)
     finally:
         snapshot.close()
-    return _write(*texts)
 
 
 def _read(argv: Sequence[str]) -> tuple[str, dict[str, str], list[str]]:
@@ -77,15 +78,17 @@ def _read(argv: Sequence[str]) -> tuple[str, dict[str, str], list[str]]:
     return command, options, arguments
 
 
-def _bare(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+def _bare(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes | Iterable[bytes], bytes]:
     if arguments:
         raise Declined
     return (snapshot.section(b"version") + b"\n", b"") if options else _list(snapshot, options, arguments)
 
 
-def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes | Iterable[bytes], bytes]:
     if "--json" in options and "--names" in options:
         raise Declined
+    if "--json" in options and not arguments and "--plugin" not in options:
+        return snapshot.pieces(b"json"), b""
     lines = _lines(snapshot)
     places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
     if (plugin := options.get("--plugin")) is not None:
@@ -126,9 +129,10 @@ def _texts(snapshot: Snapshot, kind: bytes, places: list[int]) -> list[bytes]:
 
 
 def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
-    listed = b",\n".join(_texts(snapshot, b"listed", places))
-    inside = b"\n" + listed + b"\n" if places else b""
-    return b'{"tools":[' + inside + b'],"problems":' + snapshot.section(b"problems") + b"}\n"
+    """The object of `list --json` for these tools, at least one: without the lines of the others."""
+    head, *tools, tail = snapshot.section(b"json").splitlines()
+    listed = b",\n".join([tools[place].removesuffix(b",") for place in places])
+    return b"\n".join((head, listed, tail, b""))
 
 
 def _listing(lines: list[bytes], places: list[int]) -> bytes:
@@ -210,13 +214,14 @@ def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
     return "\n".join(items).encode() + b"\n", b""
 
 
-def _write(out: bytes, err: bytes) -> int | None:
-    """Writes both outputs; a closed pipe isn't an error."""
+def _write(out: bytes | Iterable[bytes], err: bytes) -> int | None:
+    """Writes both outputs, the first perhaps in pieces; a closed pipe isn't an error."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None or sys.stdout.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         return None
     try:
-        stream.write(out)
+        for piece in (out,) if isinstance(out, bytes) else out:
+            stream.write(piece)
         stream.flush()
     except BrokenPipeError:
         quiet_stdout()

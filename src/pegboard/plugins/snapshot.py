@@ -5,7 +5,7 @@ It imports nothing that a bare Python hasn't loaded: imports would take most of 
 
 A snapshot is one file, written atomically; a reader keeps it open, so it never sees half of one:
 
-    pegboard snapshot 4
+    pegboard snapshot 5
     <CRC-32 of the header, hexadecimal> <length of the header>
     <header: a tuple, by marshal>
     <body: the sections, one after the other>
@@ -28,13 +28,14 @@ from pegboard.files import known_user_folder, open_private, project_file
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
-MAGIC = b"pegboard snapshot 4\n"
+MAGIC = b"pegboard snapshot 5\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
 """How long a snapshot with a failed plugin is valid: the failure may not depend on any file."""
+_PIECE_BYTES = 64 * 1024  # less than what the allocator asks the system for, and gives back
 _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
@@ -94,12 +95,37 @@ class Snapshot:
         Raises:
             ValueError: It is damaged.
         """
-        offset, length, crc = self._sections[name]
-        self._file.seek(self._body + offset)
-        data = self._file.read(length)
-        if len(data) != length or crc32(data) != crc:
-            raise ValueError("the snapshot is damaged")
+        data = self._file.read(self._find(name))
+        self._check(name, crc32(data))
         return data
+
+    def pieces(self, name: bytes) -> Iterator[bytes]:
+        """A whole section in pieces: of a large one, new memory costs more than reading it twice.
+
+        Raises:
+            ValueError: It is damaged; nothing has been given then.
+        """
+        crc = 0
+        for piece in self._read(name):
+            crc = crc32(piece, crc)
+        self._check(name, crc)
+        return self._read(name)
+
+    def _find(self, name: bytes) -> int:
+        """Goes to a section; gives its length."""
+        offset, length, _ = self._sections[name]
+        self._file.seek(self._body + offset)
+        return length
+
+    def _read(self, name: bytes) -> Iterator[bytes]:
+        left = self._find(name)
+        while piece := self._file.read(min(left, _PIECE_BYTES)):
+            left -= len(piece)
+            yield piece
+
+    def _check(self, name: bytes, crc: int) -> None:
+        if crc != self._sections[name][2]:
+            raise ValueError("the snapshot is damaged")
 
     def close(self) -> None:
         """Closes the file."""
