@@ -123,6 +123,8 @@ async def test_a_thread_that_cant_be_started_is_its_failure(monkeypatch):
         patch.setattr("threading.Thread.start", refuse)
         program = program_of("true")
         program.start()
+    program.end(now=True)
+    program.join(60)  # as at exit
     assert (program.is_over, program.pid, type(program.failure)) == (True, None, RuntimeError)
 
 

@@ -14,11 +14,13 @@ import pytest
 from installed import OLD, write
 from pegboard import Origin, Problem, Tool, ToolSpec
 from pegboard.cli import warm
+from pegboard.cli.output import write_note
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import (
     listing_json,
     listing_plain,
     listing_rows,
+    notice_text,
     schema_text,
     sections_of,
     show_json,
@@ -220,6 +222,7 @@ class Terminal(io.TextIOWrapper):
         return 1
 
     def seen(self) -> str:
+        self.flush()
         return self.buffer.getvalue().decode()  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -230,6 +233,21 @@ def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     assert answer(["list"]) == 0
     assert terminal.seen() == tool_table(listing_rows(TOOLS), width=30, colour=True)
+
+
+@pytest.mark.parametrize("width", [5, 40, 200])
+def test_a_terminal_gets_the_notice_as_the_full_command_wraps_it(monkeypatch, watched, width):
+    causes = ["is ignored until you trust the file ('registry config trust')", f"broke, {'x' * 50} y"]
+    problems = [Problem(cause, plugin="bad") for cause in causes]
+    store(watched, TOOLS, problems)
+    monkeypatch.setenv("COLUMNS", str(width))
+    warm, full = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stderr", warm)
+    assert answer(["list"]) == 0
+    monkeypatch.setattr(sys, "stderr", full)
+    write_note(notice_text(problems), is_visible=True)
+    assert warm.seen() == full.seen()
+    assert len(warm.seen().splitlines()) == {5: 9, 40: 5, 200: 2}[width]
 
 
 # A reader that goes away

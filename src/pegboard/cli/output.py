@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 from pegboard.cli.arguments import WordError
 from pegboard.cli.options import Options
-from pegboard.cli.table import cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
+from pegboard.cli.table import LEAST_WIDTH, cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -262,7 +262,6 @@ def _redirect_descriptor(real: Any, target: int) -> int | None:
 
 
 _UNCUT: Final = 1_000_000
-_LEAST_WIDTH: Final = 16
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -292,7 +291,7 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
     """Indented lines, wrapped to the screen, their hidden characters visible."""
     if not text:
         return ""
-    width = None if screen.width is None else max(screen.width - len(indent), _LEAST_WIDTH)
+    width = None if screen.width is None else max(screen.width - len(indent), LEAST_WIDTH)
     lines = wrapped((text if is_visible else visible(text, newlines=True)).removesuffix("\n"), width)
     return "".join(f"{indent}{screen.styled(line, style)}\n" for line in lines)
 

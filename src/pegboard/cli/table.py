@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 GAP = "  "
 CUT = "…"
+LEAST_WIDTH = 16  # of wrapped text
 _MOST_SUMMARY = 160
 _NARROWEST = 8
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")

@@ -232,8 +232,17 @@ def _write(out: bytes | Iterable[bytes], err: bytes) -> int | None:
             sys.stderr.write(f"error: can't write to standard output: {error.strerror or error}\n")
         return 1
     if err and sys.stderr is not None:
-        sys.stderr.write(err.decode())
+        sys.stderr.write(_notice(err.decode()))
     return 0
+
+
+def _notice(text: str) -> str:
+    """What standard error gets: the lines, wrapped for a terminal."""
+    if not sys.stderr.isatty():
+        return text
+    from pegboard.cli.table import LEAST_WIDTH, terminal_width, wrapped
+
+    return "\n".join(wrapped(text, max(terminal_width(sys.stderr.fileno()), LEAST_WIDTH)))
 
 
 def quiet_stdout() -> None:

@@ -143,7 +143,7 @@ class RunningProgram(Generic[Buffer]):
         try:
             self._thread.start()
         except RuntimeError as error:  # too many threads
-            self.failure = error
+            self._thread, self.failure = None, error
             self._finish()
 
     # From outside, in any thread ---------------------------------------------------------------------------------
