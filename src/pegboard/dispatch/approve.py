@@ -116,7 +116,7 @@ class Asking(Asked):
         threads, permissions = state.runtime.threads, state.settings.current.permissions
         policy = policy_of(permissions, tool)
         self.request = self.evaluation = None
-        if not self.demands and (policy.conditions == () or policy.runs(state.arguments)):
+        if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request)):
             return
         if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
             try:  # in a thread and within a time limit, as the tool's own functions are called
@@ -156,8 +156,10 @@ class Asking(Asked):
         """Whether the rules let the running call access something; see `ToolContext.allows`."""
         state, permissions = self.state, self.state.settings.current.permissions
         if self._access is None or self._access[0] is not permissions:
-            policy = policy_of(permissions, self.tool)
-            self._access = permissions, policy.access(state.arguments, state.request, self.grants(), self.evaluation)
+            policy, granted, judged = policy_of(permissions, self.tool), self.grants(), self.evaluation
+            if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
+                judged = policy.evaluation(state.arguments, state.request, granted)
+            self._access = permissions, policy.access(state.arguments, state.request, granted, judged)
         return self._access[1](permission, subject)
 
     def grants(self) -> tuple[Rule, ...]:
@@ -443,7 +445,7 @@ def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approva
 def needs_asking(state: CallState, tool: Tool) -> bool:
     """Whether the call has asked something, or its rules don't simply allow it: then `Asking` has to decide."""
     policy = policy_of(state.settings.current.permissions, tool)
-    return state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments))
+    return state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments, state.request))
 
 
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:

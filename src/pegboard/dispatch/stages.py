@@ -157,7 +157,9 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
             if state.result is None:
                 permissions = settings.current.permissions
                 policy = permissions.policies.get(tool) or policy_of(permissions, tool)
-                if state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments)):
+                if state.asking is not None or not (
+                    policy.conditions == () or policy.runs(state.arguments, state.request)
+                ):
                     asking = asking_of(state)
                     await asking.decide()
                     await asking.ask("call")

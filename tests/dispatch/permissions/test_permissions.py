@@ -477,6 +477,116 @@ def test_what_runs_without_a_decision_would_be_allowed(called, arguments, rules,
         assert permissions.decide(called, arguments).action == "allow"
 
 
+FETCH = tool("fetch", permission_arguments={"url": "url"})
+NOTE = tool("note", permission_arguments={"text": "text"})
+COPY = tool("copy", permission_arguments={"path": "path", "url": "url"}, destructive=True)
+OPEN = tool("open", permission_arguments={"path": "path"})
+RUN = tool("run", permission_arguments={"line": "command"})
+TEXTS = {
+    "path": [
+        "/a",
+        "/a/b",
+        "/a/../b",
+        "b",
+        "./~",
+        "~/x",
+        "$HOME/b",
+        "//a",
+        "/A",
+        "file:/a",
+        "https://a.b/c",
+        "\ud800",
+        "",
+    ],
+    "url": [
+        "https://a.b/c",
+        "a.b",
+        "a.b:80/%2e%2e/c",
+        "http://127.1",
+        "ftp://[::1]/c",
+        "u@a.b",
+        "/a",
+        "tel:1",
+        5,
+        ["a.b"],
+    ],
+    "line": ["ls", "ls -l; rm x", "sudo rm x", "$(x) ls", "ls > /a", "echo '", "ls\0", "git -c a=b rm x", "[[ a ]]"],
+    "text": ["ls", "a", '["rm x"]', ' {"a": "rm x"}', "x" * (MOST_AT_ONCE + 1), "rm x", None],
+}
+ANY_ARGUMENTS = st.fixed_dictionaries({}, optional={name: st.sampled_from(texts) for name, texts in TEXTS.items()})
+PATTERNS = [
+    "*",
+    "/a",
+    "/a/*",
+    "*b",
+    "~/*",
+    "$HOME/*",
+    "a.b",
+    "https://*",
+    "127.0.0.1",
+    "a.b/c",
+    "rm *",
+    "ls",
+    "ls *",
+    "?",
+]
+ANY_RULES = st.builds(
+    Rule,
+    st.just("*"),
+    st.sampled_from(PATTERNS),
+    st.sampled_from(["allow", "allow", "deny", "ask"]),
+    field=st.sampled_from([None, None, "path", "url", "text"]),
+    kind=st.sampled_from([None, None, None, "text", "path", "url"]),
+) | st.builds(Rule, st.just("*"), st.sampled_from(PATTERNS), st.just("deny"), forbid=st.sampled_from([True]))
+
+
+@given(
+    st.sampled_from([FETCH, NOTE, COPY, OPEN, RUN, FETCH.evolve(origin=STRANGER), SHELL, WRITE, READ]),
+    ANY_ARGUMENTS,
+    st.lists(ANY_RULES, max_size=4),
+    ANY_MODE,
+    st.sampled_from([None, "/", "/a"]),
+)
+def test_what_runs_by_declared_arguments_alone_would_be_allowed(called, arguments, rules, mode, work_dir):
+    policy, context = policy_of(Permissions(rules, mode), called), ReadonlyContext(work_dir=work_dir)
+    if not policy.runs(arguments, context):
+        return
+    assert policy.decide(arguments, context, ()).action == "allow"
+    if policy.conditions and "path" in called.spec.permission_arguments.values():
+        judged = policy.evaluation(arguments, context, ())
+        for access in [("copy", "/a/b"), ("read", "/c"), ("other", "/a"), ("open", None)]:
+            assert policy.access(arguments, context, (), None)(*access) == policy.access(
+                arguments, context, (), judged
+            )(*access)
+
+
+@pytest.mark.parametrize(
+    ("called", "pattern", "runs", "denied"),
+    [
+        (NOTE, "*secret*", {"text": "open"}, {"text": "a secret"}),
+        (OPEN, "/srv/a/*", {"path": "/srv/b"}, {"path": "/srv/b/../a/c"}),
+        (FETCH, "*.internal", {"url": "https://example.com/a"}, {"url": "a.internal"}),
+        (RUN, "rm *", {"line": "ls -l && pwd"}, {"line": "ls; sudo rm x"}),
+    ],
+)
+def test_rules_about_declared_arguments_let_calls_run_that_they_surely_do_not_match(called, pattern, runs, denied):
+    policy = policy_of(Permissions([Rule("*", "*", "allow"), Rule("*", pattern, "deny")]), called)
+    assert policy.runs(runs)
+    assert not policy.runs(denied)
+    assert not policy.runs({})
+
+
+def test_a_link_that_is_set_later_counts_at_the_next_call(tmp_path):
+    policy = policy_of(Permissions([Rule("*", f"{tmp_path}/a/*", "deny")]), OPEN)
+    arguments = {"path": f"{tmp_path}/b/c"}
+    assert policy.runs(arguments)
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert not policy.runs(arguments)
+    (tmp_path / "b").unlink()
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    assert not policy.runs(arguments)
+
+
 def test_a_rule_about_one_argument_leaves_calls_alone_whose_text_it_does_not_match():
     policy = policy_of(Permissions([Rule("*", "*", "allow"), Rule("probe", "*secret*", "deny", field="text")]), PLAIN)
     assert policy.runs({"text": "open"})

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 
 import attrs
@@ -69,13 +69,12 @@ class Resource:
             also = self._other_reading(folders) if self.inner else ()
             return (PlainText.of(self.value, (*also, *map(PlainText.of, _texts_in(self.value)))),)
         try:
-            if kind == "command":
-                from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
+            if kind == "path":
+                from pegboard.dispatch.permissions.places import place_of  # loaded only where a rule needs it
 
-                return command_parts(self.value)
-            from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
-
-            return (url_of(self.value) if kind == "url" else place_of(self.value, folders),)
+                return (place_of(self.value, folders),)
+            read = _read if len(self.value) <= _MOST_KEPT else _read.__wrapped__
+            return read(kind, self.value)
         except UnreadableError as error:
             obstacle = f"it can't be read for sure ({error})" if kind == "command" else ""
             return (Part(shown=self.value, obstacle=obstacle),)
@@ -86,6 +85,21 @@ class Resource:
         kind: ArgumentKind = "url" if _URL_BEGINS.match(text) else "path"
         parts = Resource(kind, text).parts(kind, folders)
         return () if kind == "path" and folders.places and type(parts[0]) is Part else parts
+
+
+_MOST_KEPT: Final = 500
+
+
+@lru_cache(256)
+def _read(kind: ArgumentKind, text: str) -> tuple[Part, ...]:
+    """The parts of a URL or a command line, which depend on its text alone; a call reads them more than once."""
+    if kind == "command":
+        from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
+
+        return command_parts(text)
+    from pegboard.dispatch.permissions.places import url_of  # likewise
+
+    return (url_of(text),)
 
 
 _URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, cached_property, partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -29,7 +29,6 @@ from pegboard.dispatch.permissions.rule import (
     Match,
     Mode,
     Rule,
-    Test,
     is_name,
 )
 from pegboard.errors import one_of
@@ -45,6 +44,11 @@ MOST_AT_ONCE: Final = 2_000
 
 MOST_VALUES: Final = 500
 """Items of a list argument that rules match; a longer list counts as unreadable."""
+
+
+_NO_FOLDERS: Final = Folders(())
+Condition: TypeAlias = tuple[str, ArgumentKind, tuple[Rule, ...], bool]
+"""An argument, how it is read, the rules about it from the one that counts first, and whether one has to allow it."""
 
 
 @frozen(eq=False)
@@ -139,41 +143,79 @@ class ToolPolicy:
         return self.permissions.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
 
     @cached_property
-    def conditions(self) -> tuple[tuple[str, Test], ...] | None:
-        """Fast path: arguments, each with a test of its text; a call runs if it passes none of them.
+    def conditions(self) -> tuple[Condition, ...] | None:
+        """Fast path: what must hold of single arguments; a call runs if all of it does.
 
-        `()`: every call runs, whatever its arguments. `None`: tests of short texts can't decide.
+        `()`: every call runs, whatever its arguments. `None`: short texts can't decide.
         """
         declared, bypass = self.spec.permission_arguments, self.permissions.mode == "bypass"
         if self.permissions.mode == "plan" and not self.reads_only:
             return None
-        found: list[tuple[str, Test]] = []
+        found, about = list[Condition](), {name: list[Rule]() for name in declared}
+        needs_rule = self.may_ask and not bypass and not self.accepts_edits
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
-            if rule.allows:
-                if rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY):
-                    break  # earlier rules decide nothing
-            elif rule.action != "ask" or not self.accepts_edits:
-                if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
-                    return None
-                if self.spec.is_encoded(rule.field):
-                    return None
-                found.append((rule.field, rule.wildcard.test))
-        else:
-            if self.may_ask and not bypass and not self.accepts_edits:
+            if rule.allows and (rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY)):
+                needs_rule = False
+                break  # earlier rules decide nothing
+            if rule.action == "ask" and self.accepts_edits:
+                continue
+            touched = [name for name in declared if rule.field in (None, name)]
+            if any(rule.kind not in (None, declared[name]) for name in touched):
                 return None
-        return tuple(found)
+            for name in touched:
+                about[name].append(rule)
+            if not (touched or rule.allows):
+                if rule.field is None or rule.kind not in (None, "text") or self.spec.is_encoded(rule.field):
+                    return None
+                found.append((rule.field, "text", (rule,), False))
+        if needs_rule and not declared:
+            return None
+        rest = self._about_declared(about, needs_rule=needs_rule)
+        return None if rest is None else (*found, *rest)
 
-    def runs(self, arguments: Mapping[str, Any]) -> bool:
+    def _about_declared(self, about: Mapping[str, list[Rule]], *, needs_rule: bool) -> list[Condition] | None:
+        """The conditions of declared arguments, by the rules about each; `None` if they aren't matched as given."""
+        spec, tool, found = self.spec, self.tool, list[Condition]()
+        for name, rules in about.items():
+            while rules and rules[-1].allows and not needs_rule:
+                rules.pop()  # no earlier one has to be overruled
+            if not (needs_rule or rules):
+                continue
+            kind = spec.permission_arguments[name]
+            # Links may be others when the running tool asks what it may access: then an evaluation has to be kept.
+            if (kind == "path" and self.asks) or name in self.hidden or spec.is_encoded(name):
+                return None
+            if not (tool.permission_values is tool.work_dir is None):
+                return None
+            found.append((name, kind, tuple(rules), needs_rule))
+        return found
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether the tool or any rule may ask, so that what the running tool accesses may have to be asked about."""
+        return self.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
+
+    def runs(self, arguments: Mapping[str, Any], context: ReadonlyContext = EMPTY_CONTEXT) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called."""
         if self.conditions is None:
             return False
-        for name, test in self.conditions:
+        for name, kind, rules, needs_rule in self.conditions:
             text = arguments.get(name)
-            if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text or test(text):
+            if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text:
                 return False
-            if MAY_BE_JSON.match(text):
-                return False
+            if kind == "text":
+                if MAY_BE_JSON.match(text):
+                    return False
+                last = next((rule for rule in rules if rule.wildcard.test(text)), None)
+                if needs_rule if last is None else not last.allows:
+                    return False
+                continue
+            folders = Folders([context.work_dir or "."]) if kind == "path" else _NO_FOLDERS
+            for part in Resource(kind, text).parts(kind, folders):
+                last = next((rule for rule in rules if part.match(rule) is not Match.NO), None)
+                if needs_rule and not part.inside if last is None else not last.allows:
+                    return False
         return True
 
     @cached_property
@@ -304,7 +346,7 @@ class ToolPolicy:
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = judged or self.evaluation(arguments, context, ())
-        asks = judged is not None and (self.may_ask or any(rule.action == "ask" for rule in rules))
+        asks = judged is not None and self.asks
 
         @cache
         def ruled(permission: str, elsewhere: bool, own: bool) -> Evaluation:

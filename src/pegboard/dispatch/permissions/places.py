@@ -42,6 +42,7 @@ _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EA
 
 _MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
+_NORMAL: Final = re.compile(r"(?:/[^/.][^/]*)+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then a deny rule applies in either case."""
@@ -63,14 +64,14 @@ def place_of(text: str, folders: Folders) -> PathPart:
     if not text or not folders.places or _SCHEME.match(text) or text[:5].lower() == "file:":
         raise UnreadableError("no path")
     written = _joined(text, folders.places[0])
-    short = os.path.normpath(written)
+    short = _normal(written)
     real = [resolved(written), *([resolved(short)] if ".." in written else ())]
     if found := _BEFORE_HOME.match(text):
         real.append(resolved(_joined(text[found.end() :], folders.places[0])))
     loose = [short]
     if text.startswith("~"):
         loose.append(resolved(os.path.join(folders.places[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
-    if (filled := os.path.expandvars(text)) != text:
+    if "$" in text and (filled := os.path.expandvars(text)) != text:
         loose.append(resolved(_joined(filled, folders.places[0])))
     return PathPart.of(tuple(dict.fromkeys(real)), tuple(loose), folders)
 
@@ -144,14 +145,24 @@ class PathPattern:
         """Whether a path may match, with its names compared by how they look, or as they are shown escaped."""
         if self.matches(place):
             return True
-        if self._alike == self and _alike(place) == place:
+        if self._is_plain and _alike(place) == place:
             return False
         shown = () if place.isascii() and place.isprintable() else (visible(place), printable(place))
         return any(self._alike.matches(_alike(form)) for form in (place, *shown))
 
     @cached_property
+    def _is_plain(self) -> bool:
+        return self._alike == self
+
+    @cached_property
     def _alike(self) -> PathPattern:
         return PathPattern(_alike(self.start), self.rest and wildcard(_alike(self.rest.pattern) or "*"))
+
+
+@lru_cache(1_024)
+def _made(start: str, rest: str | None) -> PathPattern:
+    """One object for equal patterns: calls resolve them again, and mostly to the same."""
+    return PathPattern(start, None if rest is None else wildcard(rest))
 
 
 def _alike(path: str) -> str:
@@ -175,24 +186,34 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
     Returns:
         `None` if its start can't be resolved.
     """
-    if "$" in pattern:
-        pattern = os.path.expandvars(pattern)
+    start, rest = _split(os.path.expandvars(pattern) if "$" in pattern else pattern)
+    if start is None:
+        return _made("", rest)
+    try:
+        place = _joined(start, folder)
+        place = resolved(place) if follow else _normal(place)
+    except UnreadableError:
+        return None
+    if not rest:
+        return _made(place, None)
+    return _made(place if place == "/" else f"{place}/", rest)
+
+
+@lru_cache(1_024)
+def _split(pattern: str) -> tuple[str | None, str]:
+    """The literal start of a path pattern, `None` if it may be anywhere, and the rest."""
     if pattern.endswith("/"):
         pattern += "*"
     literal = re.match(r"[^*?]*", pattern)
     assert literal is not None
     if not literal[0]:
-        return PathPattern("", wildcard(pattern))
+        return None, pattern
     cut = len(pattern) if literal[0] == pattern else literal[0].rfind("/") + 1
-    start, rest = pattern[:cut], pattern[cut:]
-    try:
-        place = _joined(start or ".", folder)
-        place = resolved(place) if follow else os.path.normpath(place)
-    except UnreadableError:
-        return None
-    if not rest:
-        return PathPattern(place, None)
-    return PathPattern(place if place == "/" else f"{place}/", wildcard(rest))
+    return pattern[:cut] or ".", pattern[cut:]
+
+
+def _normal(path: str) -> str:
+    return path if _NORMAL.fullmatch(path) else os.path.normpath(path)
 
 
 @frozen
@@ -230,10 +251,12 @@ class PathPart(Part):
         if rule.pattern not in known:
             ways = [(each, follow) for each in self.folders.places for follow in (True, False)]
             known[rule.pattern] = [path_pattern(rule.pattern, each, follow=follow) for each, follow in ways]
-        patterns: list[PathPattern | None] = [first, *known[rule.pattern]]
+        patterns = [first, *(each for each in known[rule.pattern] if each is not first)]
         if None in patterns:
             return Match.PERHAPS
-        matches = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, *self.loose)]
+        matches = [
+            any(p.touches(each) for p in patterns if p is not None) for each in dict.fromkeys((*self.real, *self.loose))
+        ]
         if not any(matches):
             return Match.NO
         return Match.SURELY if all(matches) else Match.PERHAPS
@@ -575,6 +598,8 @@ class UrlPattern:
         """Whether the host or one of its parent domains matches."""
         if self.network is not None:
             return host.is_address and ipaddress.ip_address(host.name) in self.network
+        if self.names.is_everything:
+            return True
         labels = [] if host.is_address else host.name.split(".")
         names = [".".join(labels[place:]) for place in range(len(labels))] or [host.name]
         return any(map(self.names.matches, names))
