@@ -230,7 +230,7 @@ def signature_of(name: str, thing: object) -> str:
     parameters = [
         parameter.replace(annotation=parameter.empty, default=written_default(parameter.default))
         for parameter in signature.parameters.values()
-        if parameter.name not in ("self", "cls")
+        if parameter.name != "self"
     ]
     text = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
     waits = "await " if inspect.iscoroutinefunction(thing) else ""

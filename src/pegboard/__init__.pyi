@@ -41,8 +41,10 @@ from pegboard.plugins.hookspecs import hookimpl as hookimpl
 from pegboard.plugins.load import load as load
 from pegboard.plugins.manager import register_plugin as register_plugin, unload_plugin as unload_plugin
 from pegboard.registry import ToolRegistry as ToolRegistry
-from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
 from pegboard.request.model_request import (
+    ExportedTools as ExportedTools,
+    Exporter as Exporter,
+    Loss as Loss,
     Model as Model,
     ModelConfig as ModelConfig,
     ModelRequest as ModelRequest,

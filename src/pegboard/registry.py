@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallSnapshot, Settings
     from pegboard.dispatch.truncate import ResultStore
-    from pegboard.request.exporter import Exporter
-    from pegboard.request.model_request import Model, ModelRequest
+    from pegboard.request.model_request import Exporter, Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
@@ -316,7 +315,7 @@ class ToolRegistry:
             ExportError: There is none, with the package to install or near misses; or it isn't a valid exporter.
             PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.exporter import checked_exporter
+        from pegboard.request.model_request import checked_exporter
 
         found = self.contributions.find("exporters", checked("an exporter's name", name, str))
         if found is None:

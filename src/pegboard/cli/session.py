@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
+    PegboardError,
     PluginError,
     UnknownToolError,
     cause_of,
@@ -34,6 +37,8 @@ from pegboard.toolsets.predicates import all_of, written
 from pegboard.toolsets.toolset import may_have
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.plugins.cache import Stamps
     from pegboard.plugins.discovery import Discovery, FoundPlugin
@@ -77,8 +82,6 @@ def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: b
             store_names(session)
         _check_settings(session)
         if options.functions:
-            from pegboard.cli.functions import register_functions
-
             register_functions(session.registry, map(Path, options.functions))
     return session
 
@@ -168,6 +171,60 @@ def names_of_plugins(session: Session) -> set[str]:
     """All names by which a configuration can refer to plugins: their own, and those of their distributions."""
     names = {plugin.name for plugin in session.registry.plugins()}
     return names | {name for found in session.discovery.entries for name in (found.name, found.distribution)}
+
+
+def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
+    """Registers the public functions of files; they replace tools of the same name.
+
+    A function that can't be a tool is left out, with the reason on standard error. A file that fails, or defines no
+    public function, is a usage error.
+    """
+    for file in files:
+        functions = list(_public_functions(_load_module(file)))
+        if not functions:
+            raise click.UsageError(f"{file} defines no public function")
+        for function in functions:
+            try:
+                registry.register(function, on_conflict="shadow")
+            except PegboardError as error:
+                write_note(f"{file}: {error}")
+
+
+def _load_module(file: Path) -> ModuleType:
+    """Imports a file as a module; its folder is appended to `sys.path`, for its imports."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = file.resolve()
+    spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{file} isn't a Python file: its name has to end in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The last line of the file in the traceback."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    from traceback import extract_tb
+
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _public_functions(module: ModuleType) -> Iterator[Any]:
+    """The public functions that a module defines itself, in order, without aliases."""
+    for name, value in vars(module).items():
+        if name.startswith("_") or not inspect.isroutine(value):
+            continue
+        if value.__module__ == module.__name__ and value.__name__ == name:
+            yield value
 
 
 @frozen(eq=False)
@@ -362,7 +419,10 @@ class Session:
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Runs a coroutine and then closes the registry; prints of tools go to standard error."""
+        """Runs an async function without arguments, and then closes the registry; returns what it returns.
+
+        What tools print goes to standard error.
+        """
         from pegboard.cli.run import run_to_end
 
         async def closing() -> T:

@@ -6,7 +6,7 @@ from pegboard.lazy import lazy_names
 
 _MODULES = {
     "DEFERRED": "processors",
-    "ResponseReader": "exporter",
+    "ResponseReader": "model_request",
     "StreamingModel": "model_request",
     "ToolChoice": "model_request",
 }

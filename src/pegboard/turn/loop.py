@@ -17,8 +17,7 @@ from pegboard.dispatch.batch import Batch, BatchOptions, CallOptions, Interrupti
 from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.registry import ToolRegistry
-from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import Model, ModelRequest, processor_problem
+from pegboard.request.model_request import Exporter, Model, ModelRequest, processor_problem
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import Answered, EventQueue, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome

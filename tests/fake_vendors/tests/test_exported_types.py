@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-import pegboard.request.exporter
+import pegboard.request.model_request
 from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
 from fake_vendors.rules.corpus import BY_NAME, SPECS, arguments_of
@@ -115,7 +115,7 @@ def test_no_tool_leaves_a_request_unreported(name, tools, model, strict):
     exporter, offered = exporter_of(name), asyncio.run(resolve_tools(tools))
     request = ModelRequest("Hi.", tools=offered, model=model, config=ModelConfig(strict=strict))
     tools_of = getattr(exporter, "tools_of", lambda _: exporter.tools([tool.spec for tool in tools], strict=strict))
-    pegboard.request.exporter._warn.cache_clear()
+    pegboard.request.model_request._warn.cache_clear()
     logged = logging.getLogger("pegboard")
     with unittest.mock.patch.object(logged, "warning") as warning:
         body, _ = exporter.request(request), exporter.request(request)

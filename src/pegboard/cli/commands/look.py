@@ -54,7 +54,7 @@ from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
-    from pegboard.request.exporter import Loss
+    from pegboard.request.model_request import Loss
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search import ToolIndex
