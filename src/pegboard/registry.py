@@ -536,8 +536,9 @@ class ToolRegistry:
             try:
                 return await self.call(name, arguments, context)
             finally:
-                if self._dispatcher is not None:  # async observers get no events once the loop is closed
-                    await self._dispatcher.observers.drain(threads=False)
+                observers = None if self._dispatcher is None else self._dispatcher.observers
+                if observers is not None:  # async observers get no events once the loop is closed
+                    await observers.drain(threads=False)
 
         try:
             with waiting():

@@ -31,7 +31,13 @@ from pegboard.dispatch.approval.request import ApprovalRequest, Later, Reject, R
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
-from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
+from pegboard.dispatch.permissions.permissions import (
+    DEFAULT_PERMISSIONS,
+    MOST_AT_ONCE,
+    Permissions,
+    ToolPolicy,
+    policy_of,
+)
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.running import paused_deadlines
 from pegboard.dispatch.state import BATCH, CallState
@@ -104,6 +110,11 @@ class Asking(Asked):
         assert self.state.tool is not None
         return self.state.tool
 
+    @property
+    def permissions(self) -> Permissions:
+        """The current permissions."""
+        return self.state.settings.current.permissions or DEFAULT_PERMISSIONS
+
     # Decide --------------------------------------------------------------------------------------------------------
 
     async def decide(self) -> None:
@@ -113,7 +124,7 @@ class Asking(Asked):
             CallError: `denied`.
         """
         state, tool = self.state, self.tool
-        threads, permissions = state.runtime.threads, state.settings.current.permissions
+        threads, permissions = state.runtime.threads, self.permissions
         policy = policy_of(permissions, tool)
         self.request = self.evaluation = None
         if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request)):
@@ -154,7 +165,7 @@ class Asking(Asked):
 
     def allows(self, permission: str, subject: str | None) -> bool:
         """Whether the rules let the running call access something; see `ToolContext.allows`."""
-        state, permissions = self.state, self.state.settings.current.permissions
+        state, permissions = self.state, self.permissions
         if self._access is None or self._access[0] is not permissions:
             policy, granted, judged = policy_of(permissions, self.tool), self.grants(), self.evaluation
             if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
@@ -168,12 +179,12 @@ class Asking(Asked):
 
     def _decide_asked(self, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
         """The rules' decision on an `Ask` of the call or its callback; and the text of exactly this for a grant."""
-        policy = policy_of(self.state.settings.current.permissions, self.tool)
+        policy = policy_of(self.permissions, self.tool)
         folders = policy.folders(self.state.arguments, self.state.request)
         return policy.asked(asked.permission, asked.patterns, folders, granted)
 
     def _decide_call(self, arguments: Mapping[str, Any], granted: tuple[Rule, ...]) -> Decision:
-        permissions = self.state.settings.current.permissions
+        permissions = self.permissions
         own = permissions.decide(self.tool, arguments, grants=granted, context=self.state.request)
         demanded = (self._decide_asked(each, granted)[0] for each in self.demands)
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
@@ -269,7 +280,7 @@ class Asking(Asked):
         granted = self.grants()
         decision, exact = self._decide_asked(asked, granted)
         if decision.action == "deny":
-            raise denial(self.state.settings.current.permissions, self.tool, decision, asked.permission)
+            raise denial(self.permissions, self.tool, decision, asked.permission)
         if decision.action == "allow":
             return None
         allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
@@ -301,11 +312,11 @@ class Asking(Asked):
             await hold_until.wait()
         own = settings.approver
         approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
-        before = self.grants(), settings.current.permissions
+        before = self.grants(), self.permissions
 
         def covered() -> bool:  # by rules or grants added since the request
             granted = self.grants()
-            return (granted, settings.current.permissions) != before and decide(granted).action == "allow"
+            return (granted, self.permissions) != before and decide(granted).action == "allow"
 
         facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
         emit(state, ApprovalRequested, request=request.id, **facts)
@@ -328,7 +339,7 @@ class Asking(Asked):
         if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
             decision = await runtime.threads.run(decide, self.grants())
             if decision.action == "deny":
-                raise denial(settings.current.permissions, self.tool, decision, request.permission)
+                raise denial(self.permissions, self.tool, decision, request.permission)
         state.context.confirmation = (
             confirmation_of(shown, answer, self._history(), self._stored()) or state.context.confirmation
         )
@@ -440,12 +451,6 @@ def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approva
     asking.demands += demands
     asking.approval = approval or asking.approval
     return asking
-
-
-def needs_asking(state: CallState, tool: Tool) -> bool:
-    """Whether the call has asked something, or its rules don't simply allow it: then `Asking` has to decide."""
-    policy = policy_of(state.settings.current.permissions, tool)
-    return state.asking is not None or not (policy.conditions == () or policy.runs(state.arguments, state.request))
 
 
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:

@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 from jiter import from_json
 
 from pegboard.callbacks import may_block
-from pegboard.dispatch.events import note
 from pegboard.dispatch.state import CallState
 from pegboard.errors import detail_of
 from pegboard.json import (
@@ -46,6 +45,19 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _INCOMPLETE_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 
 _DICT: Final[type[Any]] = dict
+
+
+def note(state: CallState, what: str, changes: Sequence[str]) -> None:
+    """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
+
+    Args:
+        state: The call.
+        what: `"coerced"` or `"repaired"`; also the key in the metadata.
+        changes: One line for each change.
+    """
+    if state.settings.emit is not None:
+        state.settings.emit.updated(state, note=f"{what}: {'; '.join(changes)}")
+    state.context.actions.show(None, {what: list(changes)})
 
 
 def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:

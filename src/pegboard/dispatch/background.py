@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable, iscoroutine
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -18,7 +18,6 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
-from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
 from pegboard.dispatch.stages import conclude, finish
 from pegboard.dispatch.state import CallState
@@ -30,6 +29,9 @@ from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.events import CallEvent
 
 
 @frozen
@@ -340,6 +342,8 @@ class Operations:
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
         if self.emit is not None:
+            from pegboard.dispatch.events import ended  # loaded with the first observer
+
             now = time.time()
             event = ended(result)(
                 operation.call_id,

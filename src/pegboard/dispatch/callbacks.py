@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 from attrs import converters, define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
-from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallbackState, CallState, Runtime, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
@@ -269,6 +268,8 @@ def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
 
 def _permission(given: Any) -> str:
     (name,) = texts("permission", (given,))
+    from pegboard.dispatch.permissions.rule import is_name  # loaded where there are rules
+
     if not is_name(name):
         raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {name!r:.100}")
     return name

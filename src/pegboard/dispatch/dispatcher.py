@@ -8,14 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.approval.grants import Grants, MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls, Resumption
-from pegboard.dispatch.approve import resume
 from pegboard.dispatch.background import Operations
-from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -26,7 +22,6 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
@@ -38,8 +33,12 @@ from pegboard.tools.spec import Limits
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from pegboard.dispatch.approval.grants import Grants
+    from pegboard.dispatch.approval.pending import PendingCalls, Resumption
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Batch, BatchOptions
+    from pegboard.dispatch.events import Observers
+    from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -70,7 +69,7 @@ class Dispatcher:
         settings: What its host has set, without approver and observers, which may change.
         store: The full texts of truncated results.
         operations: Its long-running operations.
-        observers: Delivers events to observers.
+        observers: Delivers events to observers, once there are some.
     """
 
     new: ClassVar = CallState
@@ -80,7 +79,7 @@ class Dispatcher:
     settings: Settings
     store: ResultStore
     operations: Operations
-    observers: Observers = field(factory=Observers)
+    observers: Observers | None = None
 
     @classmethod
     def of(
@@ -98,7 +97,7 @@ class Dispatcher:
         store, operations = ResultStore(texts=texts), Operations()
         runtime = Runtime(
             locks=LockManager(limits.max_concurrency),
-            grants=grants or MemoryGrants(),
+            grants=grants or None,
             store=store,
             operations=operations,
             executor=executor,
@@ -126,24 +125,30 @@ class Dispatcher:
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
         watching = callbacks("observe")
-        emit = self.operations.emit = self.observers.emitter(watching) if watching else None
+        if watching and self.observers is None:
+            from pegboard.dispatch.events import Observers  # loaded with the first observer
+
+            self.observers = Observers()
+        emit = self.observers.emitter(watching) if watching and self.observers is not None else None
+        self.operations.emit = None if emit is None else emit.send
         snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
         return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 
     def set_permissions(self, permissions: Permissions | None) -> None:
         """Sets the permissions, also for calls that are waiting to run."""
-        self.settings.current.permissions = permissions or DEFAULT_PERMISSIONS
+        self.settings.current.permissions = permissions
 
     def health(self) -> Health:
         """The health counters."""
-        runtime = self.runtime
+        runtime, dropped = self.runtime, 0 if self.observers is None else self.observers.dropped
         abandoned, watchdog = runtime.threads.abandoned + runtime.tool_threads.abandoned, runtime.watchdog
-        return Health(abandoned, watchdog.given_up, watchdog.blocked, self.observers.dropped)
+        return Health(abandoned, watchdog.given_up, watchdog.blocked, dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
         """Closes background work first, then observers, then executors and threads."""
         await self.operations.aclose()
-        await self.observers.aclose()
+        if self.observers is not None:
+            await self.observers.aclose()
         if executors:
             from pegboard.dispatch.executors.executor import close_executors
 
@@ -211,6 +216,8 @@ class Dispatcher:
             text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
             raise PendingError(f"{text} resume(permissions=...) or to the turn.")
         is_sequential = options.get("sequential", False)
+        from pegboard.dispatch.approve import resume  # loaded when a call isn't simply allowed
+
         resumption = _defer_conflicting(pending, resumption, snapshot.find, context, sequential=is_sequential)
         batch = self.batch(resumption.calls, context, snapshot, settings, **options)
         batch.unanswered, batch.ignored = resumption.left, resumption.ignored
@@ -229,6 +236,8 @@ def _defer_conflicting(
     sequential: bool,
 ) -> Resumption:
     """Defers answered calls that conflict with an earlier call that still waits for its answer."""
+    from pegboard.dispatch.approval.pending import PendingCalls, Resumption  # loaded when a call isn't simply allowed
+
     answered = {each.pending.id: each for each in resumption.resumed}
     waiting: list[LockRequest] = []
     for call in pending:

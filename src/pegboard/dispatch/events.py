@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
@@ -225,31 +225,50 @@ def event_from_json(data: JsonMapping) -> CallEvent:
     return read_record(cast("Any", AnyCallEvent), data, "event")
 
 
+@frozen(eq=False)
+class Emitter:
+    """Makes the events of calls.
+
+    Attributes:
+        send: Gets each event.
+    """
+
+    send: Callable[[CallEvent], None]
+
+    def pending(self, state: CallState) -> None:
+        """Emits `CallPending`; from now on, reports of the tool become events, too."""
+        given = state.call.arguments
+        if isinstance(given, Mapping):
+            given = read_only(given)
+        emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
+        state.context.listener = partial(_updated, state, state.context.listener)
+        state.received_at = time.monotonic()
+
+    def running(self, state: CallState) -> None:
+        """Emits `CallRunning`."""
+        arguments = read_only(state.arguments)  # listeners must not change them
+        now = time.time()
+        self.send(CallRunning(state.call.id, state.call.name, now, state.position.index, arguments=arguments))
+
+    def updated(self, state: CallState, **facts: Any) -> None:
+        """Emits `CallUpdated`."""
+        emit(state, CallUpdated, **facts)
+
+    def ended(self, state: CallState) -> None:
+        """Emits the event for the call's result."""
+        result = state.result
+        assert result is not None
+        facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
+        if state.pending is not None and result.kind == "confirmation_required":
+            facts["pending"] = state.pending
+        emit(state, ended(result), **facts)
+
+
 def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits an event, if there is a listener."""
-    sink = state.settings.emit
-    if sink is not None:
-        sink(kind(state.call.id, state.call.name, time.time(), state.position.index, **facts))
-
-
-def emit_pending(state: CallState) -> None:
-    """Emits `CallPending`; from now on, reports of the tool become events, too."""
-    given = state.call.arguments
-    if isinstance(given, Mapping) and state.settings.emit is not None:
-        given = read_only(given)
-    emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
-    state.context.listener = partial(_updated, state, state.context.listener)
-    state.received_at = time.monotonic()
-
-
-def emit_end(state: CallState) -> None:
-    """Emits the event for the call's result."""
-    result = state.result
-    assert result is not None
-    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
-    if state.pending is not None and result.kind == "confirmation_required":
-        facts["pending"] = state.pending
-    emit(state, ended(result), **facts)
+    emitter = state.settings.emit
+    if emitter is not None:
+        emitter.send(kind(state.call.id, state.call.name, time.time(), state.position.index, **facts))
 
 
 def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
@@ -262,18 +281,6 @@ def _updated(state: CallState, listener: Callable[[object], None] | None, update
     else:
         facts = {"content": update}
     emit(state, CallUpdated, **facts)
-
-
-def note(state: CallState, what: str, changes: Sequence[str]) -> None:
-    """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
-
-    Args:
-        state: The call.
-        what: `"coerced"` or `"repaired"`; also the key in the metadata.
-        changes: One line for each change.
-    """
-    emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
-    state.context.actions.show(None, {what: list(changes)})
 
 
 MOST_WAITING: Final = 10_000
@@ -363,8 +370,8 @@ class Observers:
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def emitter(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
-        """A function that emits an event to these observers; to be called in an event loop."""
+    def emitter(self, links: Iterable[Callback]) -> Emitter:
+        """An emitter to these observers; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
         with self._lock:
@@ -372,7 +379,7 @@ class Observers:
                 self._threads.setdefault(link, _ThreadQueue(link, self._failed)) for link in links if link.blocking
             ]
 
-        def emit(event: CallEvent) -> None:
+        def send(event: CallEvent) -> None:
             for each in queues:
                 if each.items.qsize() < MOST_WAITING:
                     each.put(event)
@@ -381,7 +388,7 @@ class Observers:
             if in_loop:
                 self._emit_in_loop(in_loop, event)
 
-        return emit
+        return Emitter(send)
 
     async def drain(self, seconds: float = _CLOSE_SECONDS, *, threads: bool = True) -> bool:
         """Waits until the events emitted in this event loop are delivered; returns false on a timeout.

@@ -256,13 +256,14 @@ def _is_delicate(state: CallState, tool: Tool) -> bool:
     """Whether a tool must not run by a guess: it may be destructive, or need approval."""
     from pegboard.dispatch.permissions.permissions import policy_of  # listing tools doesn't need it
 
-    policy = policy_of(state.settings.current.permissions, tool)
-    return policy.may_ask or any(rule.action == "ask" for rule in policy.rules)
+    permissions = state.settings.current.permissions
+    rules = () if permissions is None else policy_of(permissions, tool).rules
+    return tool.may_ask or any(rule.action == "ask" for rule in rules)
 
 
 def _take(state: CallState, call: ToolCall, done: str) -> None:
     """Resets the state to the repaired call, and emits a note."""
-    from pegboard.dispatch.events import note  # imports asyncio
+    from pegboard.dispatch.arguments import note  # imports asyncio
 
     note(state, "repaired", (done,))
     state.repaired = done

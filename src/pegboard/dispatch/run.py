@@ -15,10 +15,8 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.approve import asking_of, needs_asking
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
-from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.results import drain, drain_async
 from pegboard.dispatch.running import (
     acquire,
@@ -31,7 +29,7 @@ from pegboard.dispatch.running import (
     runs_in_thread,
     still_running_note,
 )
-from pegboard.dispatch.state import CallState, plain, read_only, time_limit
+from pegboard.dispatch.state import CallState, needs_asking, plain, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool
@@ -80,6 +78,8 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     arguments: Mapping[str, Any] = state.arguments if given is None else plain(given)
     if needs_asking(state, tool):
+        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
         arguments = asking_of(state).consume(arguments)
         await asking_of(state).decide_again()
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
@@ -89,11 +89,12 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
     async def attempt() -> Any:
         if state.started_at is not None:
-            await asking_of(state).decide_again()
+            await _decide_again(state, tool)
         return await _attempt(state, tool, plain(pristine))
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
-        emit(state, CallUpdated, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+        if state.settings.emit is not None:
+            state.settings.emit.updated(state, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
     return await retry(
         attempt,
@@ -114,10 +115,16 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
-        if needs_asking(state, tool):
-            await asking_of(state).decide_again()
+        await _decide_again(state, tool)
     value, waiting = start(state, tool, arguments)
     return value if waiting is None else await waiting
+
+
+async def _decide_again(state: CallState, tool: Tool) -> None:
+    if needs_asking(state, tool):
+        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
+        await asking_of(state).decide_again()
 
 
 def _note_start(state: CallState, tool: Tool, now: float) -> bool:
@@ -129,7 +136,7 @@ def _note_start(state: CallState, tool: Tool, now: float) -> bool:
         limit = time_limit(state, tool)
         made.deadline = None if limit is None else now + limit
     if state.settings.emit is not None:
-        emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
+        state.settings.emit.running(state)
     return True
 
 

@@ -6,27 +6,27 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import iscoroutine
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import attrs
 from attrs import define
 
-from pegboard.dispatch.approve import asking_of
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
-from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
-from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.results import failure_result, quick_result, shape
 from pegboard.dispatch.run import run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
-from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings
+from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.approve import Asking
 
 enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
 """The call that encloses the current code, in its tool or in a callback."""
@@ -107,16 +107,16 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    snapshot, settings, outer, listens = state.snapshot, state.settings, None, False
+    snapshot, settings, outer, emit = state.snapshot, state.settings, None, None
     callbacks = snapshot.callbacks
     if is_alone:
         outer = enclosing_call.get()
         if outer is not None and state.enclosing is None:
             state.enclosing, state.depth = outer, max(state.depth, outer.depth + 1)
         enclosing_call.set(state)
-        listens = settings.emit is not None
-        if listens:
-            emit_pending(state)
+        emit = settings.emit
+        if emit is not None:
+            emit.pending(state)
     try:
         if is_alone and state.depth and is_too_deep(state):
             return
@@ -151,15 +151,21 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
                 given = state.arguments
                 state.result, demands = await before(state)
                 if demands:
+                    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
                     asking_of(state, demands=demands)
                 if state.result is None and state.arguments is not given:
                     state.arguments = await validate(state, tool, state.arguments, parsed=False)
             if state.result is None:
                 permissions = settings.current.permissions
-                policy = permissions.policies.get(tool) or policy_of(permissions, tool)
-                if state.asking is not None or not (
-                    policy.conditions == () or policy.runs(state.arguments, state.request)
-                ):
+                policy = None if permissions is None else permissions.policies.get(tool)
+                if policy is not None:
+                    asks = not (policy.conditions == () or policy.runs(state.arguments, state.request))
+                else:
+                    asks = tool.may_ask if permissions is None else needs_asking(state, tool)
+                if asks or state.asking is not None:
+                    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
                     asking = asking_of(state)
                     await asking.decide()
                     await asking.ask("call")
@@ -196,14 +202,14 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
     finally:
         if is_alone:
             enclosing_call.set(outer)  # not by a token, as the coroutine may be closed in another context
-            if listens and state.result is not None:
-                emit_end(state)
+            if emit is not None and state.result is not None:
+                emit.ended(state)
 
 
 def _close(state: CallState) -> None:
     """Ends the use of the call's context, if it has one, and adds what the call has set there to its result."""
     if state.asking is not None:
-        asking_of(state).close()
+        cast("Asking", state.asking).close()
     made = state.made_context
     if made is not None:
         made.internals.frame = made.listener = None  # the context can't be used any more
@@ -305,6 +311,13 @@ def _state_of(context: ToolContext) -> CallState:
     return context.internals.frame
 
 
+def _asking_of(context: ToolContext) -> Asking:
+    """What the call of this context asks."""
+    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
+    return asking_of(_state_of(context))
+
+
 @define(eq=False)
 class DispatchHost:
     """The host of the contexts of calls, by which they reach dispatch."""
@@ -318,19 +331,19 @@ class DispatchHost:
         metadata: Mapping[str, Any],
     ) -> None:
         """Returns if the rules or the user allow it."""
-        await asking_of(_state_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
+        await _asking_of(context).ask("permission", Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this."""
-        return asking_of(_state_of(context)).allows(permission, subject)
+        return _asking_of(context).allows(permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to a question of the tool."""
-        return await asking_of(_state_of(context)).confirm(hint, payload)
+        return await _asking_of(context).confirm(hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
         """Suspends the call until a question is answered."""
-        asking_of(_state_of(context)).suspend(hint, payload, kept, request)
+        _asking_of(context).suspend(hint, payload, kept, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""

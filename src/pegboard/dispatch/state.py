@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.approval.grants import Grants, MemoryGrants
-from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import ToolCall
@@ -24,8 +22,10 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
+    from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Asked, PendingCall
-    from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
     from pegboard.tools.services import Services
@@ -108,11 +108,11 @@ class CurrentPermissions:
     """Current permissions: a host may change the registry's while calls are running.
 
     Attributes:
-        permissions: The permissions.
+        permissions: The permissions; `None` is the default.
         are_own: Whether they are those of one batch, instead of the registry's.
     """
 
-    permissions: Permissions = DEFAULT_PERMISSIONS
+    permissions: Permissions | None = None
     are_own: bool = False
 
 
@@ -127,7 +127,28 @@ class LongRunning(Protocol):
         ...
 
 
-@frozen(eq=False)
+class MakesEvents(Protocol):
+    """What calls need of an `Emitter`, which is loaded with the first observer."""
+
+    def pending(self, state: CallState, /) -> None:
+        """Emits that the call was received."""
+
+    def running(self, state: CallState, /) -> None:
+        """Emits that the tool was started."""
+
+    def updated(self, state: CallState, /, **facts: Any) -> None:
+        """Emits progress or a note."""
+
+    def ended(self, state: CallState, /) -> None:
+        """Emits the result."""
+
+    @property
+    def send(self) -> Callable[[Any], None]:
+        """Gets each event."""
+        ...
+
+
+@frozen(eq=False, slots=False)  # a dict, in which threads that ask at once find the same object
 class Runtime:
     """What the calls of a registry share as long as it lives.
 
@@ -136,8 +157,6 @@ class Runtime:
         tool_threads: Thread pool for plain tools: hanging tools don't block callbacks.
         locks: The lock manager.
         watchdog: Reports coroutines that block the loop.
-        grants: Approvals for longer than one call.
-        approvals: Queue of requests that wait for the user.
         store: Stores the full text of truncated results, or `None`.
         operations: The long-running operations; `None` if there can't be any.
         executor: Returns the executor of a name, loading its plugin; `None` if tools run here only.
@@ -148,12 +167,26 @@ class Runtime:
     tool_threads: WorkerPool = field(factory=WorkerPool)
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
-    grants: Grants = field(factory=MemoryGrants)
-    approvals: ApprovalQueue = field(factory=ApprovalQueue)
+    _grants: Grants | None = field(default=None, alias="grants")
+    _approvals: ApprovalQueue | None = field(default=None, alias="approvals")
     store: ResultStore | None = None
     operations: LongRunning | None = None
     executor: Callable[[str], Awaitable[Any]] | None = None
     provided: Services | None = None
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Approvals for longer than one call."""
+        from pegboard.dispatch.approval.grants import MemoryGrants  # loaded when a call isn't simply allowed
+
+        return vars(self).setdefault("grants", MemoryGrants() if self._grants is None else self._grants)
+
+    @cached_property
+    def approvals(self) -> ApprovalQueue:
+        """Queue of requests that wait for the user."""
+        from pegboard.dispatch.approval.queue import ApprovalQueue  # loaded when the user is asked
+
+        return vars(self).setdefault("approvals", self._approvals or ApprovalQueue())
 
 
 @frozen(eq=False)
@@ -186,7 +219,7 @@ class Settings:
         slots: Slots of the batch; `None` is no limit.
         longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
         instructions: The request's instructions, for repairers.
-        emit: Gets each `CallEvent`, or `None`.
+        emit: Makes the events of calls, or `None`.
         host: Serves requests of running calls.
     """
 
@@ -196,7 +229,7 @@ class Settings:
     slots: Semaphore | None = None
     longest: float | None = None
     instructions: str | None = None
-    emit: Callable[[Any], None] | None = None
+    emit: MakesEvents | None = None
     host: Any = None
 
 
@@ -414,3 +447,14 @@ def time_limit(state: CallState, tool: Tool) -> float | None:
     if limit is None:
         limit = state.settings.limits.timeout
     return limit if longest is None else longest if limit is None else min(limit, longest)
+
+
+def needs_asking(state: CallState, tool: Tool) -> bool:
+    """Whether the call has asked something, or its rules don't simply allow it: then `Asking` has to decide."""
+    permissions = state.settings.current.permissions
+    if state.asking is not None or permissions is None:
+        return state.asking is not None or tool.may_ask
+    from pegboard.dispatch.permissions.permissions import policy_of  # loaded where there are rules
+
+    policy = policy_of(permissions, tool)
+    return not (policy.conditions == () or policy.runs(state.arguments, state.request))

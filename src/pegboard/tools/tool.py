@@ -160,6 +160,14 @@ class Tool:
         return {name: json.loads(text) for name, text in self.presets.items() if name not in given}
 
     @cached_property
+    def may_ask(self) -> bool:
+        """Whether the tool itself gives a reason to ask the user, at least for some calls."""
+        spec = self.spec
+        marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
+        marked = marked or "destructive" in self.by_arguments
+        return marked or self.confirms is not None or spec.permission is not None or not self.origin.trusted
+
+    @cached_property
     def runs_plainly(self) -> bool:
         """Whether a call only runs its handler: no wait for other calls, no retries, services or other executor."""
         policy, handler = self.policy, self.handler

@@ -152,7 +152,7 @@ class ToolPolicy:
         if self.permissions.mode == "plan" and not self.reads_only:
             return None
         found, about = list[Condition](), {name: list[Rule]() for name in declared}
-        needs_rule = self.may_ask and not bypass and not self.accepts_edits
+        needs_rule = self.tool.may_ask and not bypass and not self.accepts_edits
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
             if rule.allows and (rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY)):
@@ -194,7 +194,7 @@ class ToolPolicy:
     @cached_property
     def asks(self) -> bool:
         """Whether the tool or any rule may ask, so that what the running tool accesses may have to be asked about."""
-        return self.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
+        return self.tool.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
 
     def runs(self, arguments: Mapping[str, Any], context: ReadonlyContext = EMPTY_CONTEXT) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called."""
@@ -228,14 +228,6 @@ class ToolPolicy:
             return True
         last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
         return self.permissions.mode != "bypass" and last is not None and _denies_all(last)
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether the tool itself gives a reason to ask, at least for some calls."""
-        spec, tool = self.spec, self.tool
-        marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        marked = marked or "destructive" in tool.by_arguments
-        return marked or tool.confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
