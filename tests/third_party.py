@@ -1,4 +1,4 @@
-"""A third party's plugins, one of each kind, as the public pages show them; the exporter is `examples/pegboard-parrot`."""
+"""A third party's plugins, as the public pages show them, of each kind but exporters; `exercise` uses them all."""
 
 from __future__ import annotations
 

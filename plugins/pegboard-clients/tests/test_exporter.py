@@ -162,9 +162,7 @@ def sent(*messages):
 def test_parts_become_blocks_of_alternating_turns():
     cited = (Citation(uri="u", data={"plum": {"url": "u"}}), Citation(uri="v", data={"other": {"url": "v"}}))
     thoughts = [ReasoningPart("Hm", OWN), ReasoningPart("not ours"), ReasoningPart("", {"plum": {"redacted": "x"}})]
-    said = Message(
-        "assistant", (*thoughts, TextPart("Yes", cited, OWN), CallPart(CALL), MediaPart(PNG), TextPart("end "))
-    )
+    parts = (*thoughts, TextPart("Yes", cited, OWN), CallPart(CALL), CallPart(RUN), MediaPart(PNG), TextPart("end "))
     assert sent("Hi", Message("assistant", parts)) == [
         {"role": "user", "content": [{"text": "Hi"}]},
         {
