@@ -66,6 +66,18 @@ write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """JSON encoder; raises `TypeError` or `ValueError` for a value that isn't JSON, `RecursionError` for a deep one."""
 
 
+_make_encoder: Final[Any] = getattr(json.encoder, "c_make_encoder", None)  # `JSONEncoder` makes one for each value
+_written: Final[Callable[[Any], Iterable[str]]] = (
+    partial(
+        _make_encoder(None, None, json.encoder.encode_basestring, None, ": ", ", ", False, False, False),  # noqa: FBT003  in C, by position
+        _current_indent_level=0,
+    )
+    if _make_encoder
+    else write_json
+)
+"""The text of copied data in pieces, as of `write_json`; kept, and without its search for cycles."""
+
+
 # Return values -------------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +113,7 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
-            text = write_json(data)
+            text = "".join(_written(data))
             if _OF_MEDIA in text or not (validator is None or validator.accepts(data)):
                 return None
         is_short = len(text) <= (limits.results if own_limits is None else own_limits).small
@@ -201,7 +213,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data, value = {"result": data}, {"result": value}
-            text = write_json(data)
+            text = "".join(_written(data))
             if _OF_MEDIA in text:
                 result = _with_media(value, None if validator is None else data)
             else:
