@@ -47,6 +47,44 @@ def test_without_a_limit_there_is_no_timer(monkeypatch):
     assert timers == []
 
 
+def test_waits_with_one_limit_share_a_timer(monkeypatch):
+    timers, call_at = [], asyncio.base_events.BaseEventLoop.call_at
+    monkeypatch.setattr(
+        asyncio.base_events.BaseEventLoop,
+        "call_at",
+        lambda *facts, **more: timers.append(facts) or call_at(*facts, **more),
+    )
+
+    async def main():
+        await asyncio.gather(*(within(LONG, patient()) for _ in range(9)), within(LONG + 1, patient()))
+
+    asyncio.run(main())
+    assert len(timers) == 2
+
+
+async def test_each_wait_of_a_shared_timer_ends_at_its_own_limit():
+    loop, limit = asyncio.get_running_loop(), 0.02
+
+    async def ends():
+        begun = loop.time()
+        with pytest.raises(LimitExpiredError):
+            await within(limit, never())
+        return loop.time() - begun
+
+    for _ in range(2):  # the second time, the first timer has ended
+        early = asyncio.create_task(ends())
+        await within(limit, patient())
+        await asyncio.wait({early}, timeout=limit / 2)
+        late = asyncio.create_task(ends())
+        assert min(await early, await late) >= limit
+
+
+async def test_many_limits_hold_as_one_does():
+    waits = (within(0.001 * (number + 1), never()) for number in range(100))
+    ended = await asyncio.gather(*waits, return_exceptions=True)
+    assert {type(each) for each in ended} == {LimitExpiredError}
+
+
 def test_a_closed_loop_is_not_referenced():
     async def main():
         await within(LONG, patient())

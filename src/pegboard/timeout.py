@@ -16,6 +16,7 @@ from threading import get_ident
 from time import monotonic
 from types import CoroutineType, FrameType
 from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from attrs import define, field
 
@@ -180,6 +181,34 @@ class LimitExpiredError(Exception):
     """The coroutine was cancelled at its time limit."""
 
 
+class _SharedTimer:
+    """One timer of an event loop for the deadlines of one limit, which expire in the order of their starts.
+
+    The last of them doesn't cancel it: it fires once and ends.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self.due, self.has_ended = dict[Deadline, float](), False
+        loop.call_later(seconds, self.fire, loop)
+
+    def fire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Expires what is due, and waits for the next."""
+        while self.due:
+            deadline, due = next(iter(self.due.items()))
+            if due > loop.time():
+                loop.call_at(due, self.fire, loop)
+                return
+            del self.due[deadline]
+            deadline.expire(1)
+        self.has_ended = True
+
+
+_timers: Final = WeakValueDictionary[tuple[int, float], _SharedTimer]()
+"""By loop and limit; they live as long as their loop has them."""
+
+_MOST_SHARED: Final = 64  # limits that differ from call to call have timers of their own
+
+
 @define(eq=False)
 class Deadline:
     """Timeout of one coroutine in a task, and of the grace period after its cancellation.
@@ -210,7 +239,8 @@ class Deadline:
     _pauses: int = field(default=0, init=False)
     _left: float | None = field(default=None, init=False)
     _before: int = field(default=0, init=False)
-    _limit: asyncio.TimerHandle | None = field(default=None, init=False)
+    _due: float = field(default=0.0, init=False)
+    _limit: _SharedTimer | asyncio.TimerHandle | None = field(default=None, init=False)
     _grace: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def start(self) -> None:
@@ -226,9 +256,8 @@ class Deadline:
             self._left = self.context.deadline - time.monotonic()
             self.context.deadline = None
         if self._limit is not None and not self._expired:
-            self.seconds = max(self._limit.when() - self.task.get_loop().time(), 0.0)
-            self._limit.cancel()
-            self._limit = None
+            self.seconds = max(self._due - self.task.get_loop().time(), 0.0)
+            self._stop_timer()
 
     def resume(self) -> None:
         """Restarts the timer with the rest of the limit, once every pause has ended."""
@@ -237,12 +266,12 @@ class Deadline:
             self.context.deadline = time.monotonic() + self._left
             self._left = None
         if self._runs:
-            self._start_timer()
+            self._start_timer(shares=False)  # what is left differs from call to call
 
     def is_over(self) -> bool:
         """Whether the grace period has ended; starts it at the first cancellation."""
         if self._grace is None:
-            self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
+            self._grace = self.task.get_loop().call_later(self.grace, self.expire, 2)
         return self._expired == 2
 
     def undo(self) -> None:
@@ -254,19 +283,39 @@ class Deadline:
     def stop(self) -> bool:
         """Stops both timers and undoes their cancellations; returns whether there were any, and no others."""
         self._runs = False
-        for timer in (self._limit, self._grace):
-            if timer is not None:
-                timer.cancel()
-        self._limit = self._grace = None
+        self._stop_timer()
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
         for _ in range(self._cancelled):
             self.task.uncancel()
         return self._cancelled > 0 and self.task.cancelling() <= self._before
 
-    def _start_timer(self) -> None:
-        if self.seconds is not None and self._limit is None and not self._pauses:
-            self._limit = self.task.get_loop().call_later(self.seconds, self._expire, 1)
+    def _start_timer(self, *, shares: bool = True) -> None:
+        seconds = self.seconds
+        if seconds is None or self._limit is not None or self._pauses:
+            return
+        loop = self.task.get_loop()
+        self._due = loop.time() + seconds
+        timer = _timers.get((id(loop), seconds)) if shares else None
+        if timer is None or timer.has_ended:
+            if not shares or len(_timers) >= _MOST_SHARED:
+                self._limit = loop.call_later(seconds, self.expire, 1)
+                return
+            timer = _timers[id(loop), seconds] = _SharedTimer(loop, seconds)
+        timer.due[self] = self._due
+        self._limit = timer
 
-    def _expire(self, which: int) -> None:
+    def _stop_timer(self) -> None:
+        timer = self._limit
+        if isinstance(timer, _SharedTimer):
+            timer.due.pop(self, None)
+        elif timer is not None:
+            timer.cancel()
+        self._limit = None
+
+    def expire(self, which: int) -> None:
+        """Cancels the coroutine at its limit (1), or at the end of the grace period (2)."""
         self._expired = which
         self._cancelled += 1
         self.task.cancel()
