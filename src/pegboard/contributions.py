@@ -207,7 +207,7 @@ class Contributions:
         catalogue = self.catalogue
         parts = [catalogue.predicate(each) for each in always if each is not None]
         if permissions is not None:
-            parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
+            parts.append(Custom(lambda tool, _: not permissions.hides(tool), "permitted", reads_context=False))
         return await resolve_tools(
             catalogue.ordered,
             toolsets,

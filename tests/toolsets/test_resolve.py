@@ -16,7 +16,7 @@ from pegboard import Explanation, Predicate, ReadonlyContext, StaticToolset, fou
 from pegboard.errors import ToolsetError
 from pegboard.json import digest_of
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard.toolsets import ToolsetResult, resolve_tools
+from pegboard.toolsets import FOUND_TOOLS, ToolsetResult, resolve_tools
 from pegboard.toolsets.predicates import Custom, Matches, deferred
 from pegboard.toolsets.resolve import resolve_names, resolve_static
 from toolsets.predicate_strategies import contexts, predicates
@@ -33,6 +33,29 @@ def test_everything_is_offered_by_name():
     tools = resolved(toolsets=[PlainToolset("t", [make_tool("bb")])])
     assert names(tools) == ["a", "b", "bb", "c", "d"]
     assert tools.names == ("a", "b", "bb", "c", "d")
+
+
+@given(predicates, contexts, contexts)
+def test_tools_that_do_not_depend_on_the_context_are_the_same_in_each(predicate, one, other):
+    tools = resolved(where=predicate, context=one)
+    assert tools.depends_on_context or names(tools) == names(resolved(where=predicate, context=other))
+
+
+@pytest.mark.parametrize(
+    ("options", "depends"),
+    [
+        ({"where": parse_predicate("read_only or not (tag:x and name:a*)")}, False),
+        ({"where": parse_predicate("tag:x and not user:ann")}, True),
+        ({"default": parse_predicate("state.plan:true")}, True),
+        ({"where": Custom(lambda _tool, _context: True)}, True),
+        ({"where": Custom(Matches("name", "a"), "a")}, False),
+        ({"toolsets": [PlainToolset("t", [make_tool("bb")])]}, True),
+        ({"static": [make_tool("a", deferred=True)]}, True),
+        ({"static": [make_tool("a", deferred=True)], "context": ReadonlyContext(state={FOUND_TOOLS: ["a"]})}, True),
+    ],
+)
+def test_tools_depend_on_the_context_by_toolsets_searches_and_predicates_that_read_it(options, depends):
+    assert resolved(**options).depends_on_context is depends
 
 
 def test_predicates_then_active_then_order():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import asynccontextmanager
+from unittest.mock import AsyncMock
 
 import pytest
 from mcp import Client
@@ -16,8 +17,10 @@ from pegboard import (
     FileContent,
     ImageContent,
     LinkContent,
+    Permissions,
     Preview,
     ReadonlyContext,
+    Rule,
     TextContent,
     ToolContext,
     ToolRegistry,
@@ -149,6 +152,35 @@ async def test_a_forbidden_tool_gives_the_same_error_as_a_missing_one(registry, 
         with pytest.raises(MCPError) as absent:
             await client.call_tool("sub", {"a": 1, "b": 2})
         assert str(hidden.value).replace("add", "sub") == str(absent.value)
+
+
+@BOTH
+@pytest.mark.parametrize("where", [None, "name:add or name:added", lambda tool, _context: tool.name != "show"])
+async def test_a_change_of_the_tools_or_the_permissions_holds_for_the_next_request(registry, mode, where):
+    async with connected(registry, mode, {"where": where}) as client:
+        assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
+        registry.permissions = Permissions([Rule("add", "*", "deny")])
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("add", {"a": 1, "b": 2})
+        registry.permissions = None
+        with registry.register(registry.get("add").with_spec(name="added")):
+            assert "added" in [tool.name for tool in (await client.list_tools()).tools]
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("added", {"a": 1, "b": 2})
+        assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
+
+
+@pytest.mark.parametrize(
+    ("where", "once"),
+    [("read_only", True), ("not user:bob", False), (lambda tool, _context: tool.name == "add", False)],
+)
+async def test_tools_are_resolved_once_unless_they_depend_on_the_context(registry, where, once, monkeypatch):
+    resolve = AsyncMock(side_effect=registry.resolve)
+    monkeypatch.setattr(registry, "resolve", resolve)
+    async with connected(registry, server={"where": where}) as client:
+        for number in range(2):
+            assert not (await client.call_tool("add", {"a": 1, "b": number})).is_error
+    assert (resolve.await_count == 1) is once
 
 
 @BOTH

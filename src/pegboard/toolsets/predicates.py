@@ -59,11 +59,15 @@ class Predicate(ABC):
 
     Predicates are frozen values: they compare, hash, combine with `&`, `|` and `~`, print a text that
     `parse_predicate` reads back, and turn into JSON. None is nested deeper than 64 levels.
+
+    Attributes:
+        reads_context: Whether its answer for a tool may depend on the context, or change by itself.
     """
 
     __slots__ = ()
     depth: int = 1
     calls_functions: bool = True
+    reads_context: bool = True
 
     @abstractmethod
     def bound(self, context: ReadonlyContext) -> _Test:
@@ -130,6 +134,10 @@ def _calls_functions(predicate: _Joined | Not) -> bool:
     return any(member.calls_functions for member in _members(predicate))
 
 
+def _reads_context(predicate: _Joined | Not) -> bool:
+    return any(member.reads_context for member in _members(predicate))
+
+
 @frozen(repr=False)
 class _Joined(Predicate):
     """Two or more predicates joined by `and` or `or`; evaluated in order, up to the first that decides."""
@@ -138,6 +146,7 @@ class _Joined(Predicate):
     members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True))
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
+    reads_context: bool = field(init=False, eq=False, default=Factory(_reads_context, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
         if len(self.members) < 2:
@@ -179,6 +188,7 @@ class Not(Predicate):
     member: Predicate
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
+    reads_context: bool = field(init=False, eq=False, default=Factory(_reads_context, takes_self=True))
 
     def bound(self, context: ReadonlyContext) -> _Test:
         """The negated test; raises what the member raises."""
@@ -225,6 +235,7 @@ class Flag(Predicate):
     """
 
     calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
+    reads_context: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     word: str
 
     def __attrs_post_init__(self) -> None:
@@ -308,6 +319,11 @@ class Matches(Predicate):
             raise PredicateError(f"there is no key {key[:80]!r}.{near_or_known(key[:80], (*KEYS, f'{STATE}.KEY'))}")
         if key == "kind" and is_literal(pattern) and pattern not in KINDS:
             raise PredicateError(f"there is no kind {pattern!r}.{near_or_known(pattern, KINDS)}")
+
+    @property
+    def reads_context(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether its key is one of the context."""
+        return _of_context(self.key) is not None
 
     def bound(self, context: ReadonlyContext) -> _Test:
         """A pattern on the context is matched here, once."""
@@ -395,6 +411,9 @@ class Custom(Predicate):
 
     function: PredicateFunction
     name: str | None = None
+    reads_context: bool = field(
+        default=Factory(lambda self: getattr(self.function, "reads_context", True), takes_self=True), eq=False
+    )
 
     def __attrs_post_init__(self) -> None:
         function = self.function

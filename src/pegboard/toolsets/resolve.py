@@ -180,6 +180,7 @@ class _Trace:
         tools: Those considered, each name once: sorted, followed by those added later.
         dropped: The others: those that toolsets have but don't offer now, and those held back.
         added: For tools added later, how many steps had been made before: name -> number.
+        reads_context: Whether a predicate of a step reads the context.
     """
 
     tools: Sequence[Tool]
@@ -187,6 +188,7 @@ class _Trace:
     passes: Sequence[_Pass] = ()
     context: ReadonlyContext = EMPTY_CONTEXT
     added: Mapping[str, int] = field(factory=dict[str, int])
+    reads_context: bool = False
 
     def joined_by(self, tools: Sequence[Tool]) -> _Trace:
         """A copy with tools of new names, added after the steps so far."""
@@ -251,6 +253,13 @@ class ResolvedTools:
     def context(self) -> ReadonlyContext:
         """The context that they were resolved for."""
         return self.trace.context
+
+    @property
+    def depends_on_context(self) -> bool:
+        """Whether another context may get other tools: of a toolset, by a predicate, or as a search has found them."""
+        if self.toolsets or self.trace.reads_context or found_names(self.context.state):
+            return True
+        return any(tool.spec.deferred for tool in self.trace.tools)
 
     @property
     def considered(self) -> frozenset[str]:
@@ -467,7 +476,7 @@ _Filter: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # the step, 
 def _resolved(
     trace: _Trace,
     found: Sequence[Problem],
-    filters: Iterable[_Filter],
+    filters: Sequence[_Filter],
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
 ) -> ResolvedTools:
@@ -488,7 +497,7 @@ def _resolved(
     if order is not None:
         first = _picked(tools, order, "order")
         tools = list(dict.fromkeys((*first, *tools)))
-    trace = attrs.evolve(trace, passes=passes)
+    trace = attrs.evolve(trace, passes=passes, reads_context=any(each[1].reads_context for each in filters))
     if unknown := [name for name in dict.fromkeys(active or ()) if name not in trace.considered]:
         missing = [Problem(f"active: {text}") for text in unknown_names(unknown, trace.considered)]
         problems.extend(first_problems(missing))

@@ -161,6 +161,7 @@ class ToolServer:
         self._numbers = count(1)
         self._waiting = WaitingCalls(registry.limits.approval_timeout)
         self._running: dict[Batch, asyncio.Task[Outcome]] = {}
+        self._kept: tuple[tuple[object, object], ResolvedTools] | None = None
         self._clients: WeakSet[Connection] = WeakSet()
         self._changed = False
         self._announcing: asyncio.Task[None] | None = None
@@ -307,7 +308,22 @@ class ToolServer:
         return offered.with_tools(*own) if own else offered
 
     async def _resolve_own(self, context: ReadonlyContext) -> ResolvedTools:
+        """The registry's tools, kept until something changes if they are the same for every context."""
+        facts = self._facts()
+        if self._kept is not None and self._kept[0] == facts:
+            return self._kept[1]
         resolved = await self._registry.resolve(context, where=self._where)
+        is_fixed = self._deferring is None and not resolved.depends_on_context
+        offered = self._offered(resolved, context)
+        if is_fixed and self._facts() == facts:
+            self._kept = facts, offered
+        return offered
+
+    def _facts(self) -> tuple[object, object]:
+        """What decides which tools are offered, besides the context."""
+        return self._registry.contributions.catalogue, self._registry.permissions
+
+    def _offered(self, resolved: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
         if self._leaves_out:
             resolved = resolved.without("serve", senseless_alone(resolved.tools))
         deferred = [tool for tool in resolved if tool.spec.deferred]
