@@ -27,20 +27,8 @@ from pegboard import (
 )
 from pegboard.dispatch import stages
 
-IN_ORDER = [
-    "find",
-    "parse_arguments",
-    "parse",
-    "parse_again",
-    "validate",
-    "repair",
-    "before",
-    "asking_of",
-    "start",
-    "run_locked",
-    "quick_result",
-    "shape",
-]
+IN_ORDER = ["find", "parse_arguments", "parse", "parse_again", "validate", "repair"]
+IN_ORDER += ["before", "asking_of", "start", "run_locked", "quick_result", "shape"]
 
 
 def names_in(function):
@@ -146,15 +134,8 @@ OUTCOMES = {
     "call error": refuse,
     "exit": give_up,
 }
-ARGUMENTS = [
-    '{"number": 1}',
-    {"number": 1},
-    '{"number": "1"}',
-    '"{\\"number\\": 1}"',
-    "{",
-    '{"number": 1, "number": 2}',
-    "[]",
-]
+ARGUMENTS = [{"number": 1}, '{"number": 1}', '{"number": "1"}', '{"number": 1, "number": 2}']
+ARGUMENTS += ['"{\\"number\\": 1}"', "{", "[]"]
 
 
 ASKED = {

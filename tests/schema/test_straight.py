@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from attrs import frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard.json import StructureError
@@ -37,38 +36,6 @@ def test_straight_structuring_gives_what_the_usual_hook_gives(data, case):
     value = json_or_text(data.draw(case.values))
     check_is_the_usual(case, value)
     check_is_the_usual(case, data.draw(mutated(value)))
-
-
-@frozen
-class Step:
-    """A step, perhaps of others."""
-
-    name: str
-    inner: list[Step]
-
-
-@frozen
-class Range:
-    """A range."""
-
-    first: int
-    last: float = 0.0
-
-    def __attrs_post_init__(self) -> None:
-        if self.last < self.first:
-            raise ValueError("last must not be below first")
-
-
-def test_a_recursive_class_is_structured_at_any_depth():
-    value = {"name": "a", "inner": [{"name": "b", "inner": [{"name": "c", "inner": []}]}]}
-    assert structure_hook(adapter_of(Step))(value) == Step("a", [Step("b", [Step("c", [])])])
-
-
-def test_a_constructor_that_refuses_is_reported_with_its_place():
-    hook = structure_hook(adapter_of(list[Range]))
-    with pytest.raises(Exception, match=r"\[1\]: .*last must not be below first") as caught:
-        hook([{"first": 1, "last": 2}, {"first": 2, "last": 1}])
-    assert str(as_structure_error(caught.value)).startswith("[1]")
 
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():

@@ -23,21 +23,29 @@ CLOSED = " additionalProperties"
 BOUNDED = closed("n", n={"type": "integer", "minimum": 1, "multipleOf": 2}, s={**TEXT, "minLength": 2, "format": "uri"})
 NODE = closed(name=TEXT, next={"$ref": "#/$defs/Node"})
 TREE = {**closed(tree={"$ref": "#/$defs/Node", "description": "The tree."}), "$defs": {"Node": NODE}}
+WRAPPED_TREE = {**TREE, **closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."})}
 UNION = closed("u", u={"oneOf": [TEXT, {"const": 3}, NULL]})
+ANY_OF = closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]})
 PAIR = closed("p", p={"type": "array", "prefixItems": [TEXT, {"type": "number"}], "minItems": 2, "maxItems": 2})
 EITHER = {**tool(a=TEXT, b=TEXT), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+NEEDS_ONE = {**tool(a=TEXT, b=TEXT), "description": "Needs one of: a; b."}
 MAP = closed("m", m={"type": "object", "additionalProperties": {"type": "integer"}})
 ANYTHING = closed("x", x={})
 ODD_NAME = closed("a", a=TEXT, **{"b c": TEXT})
 LONG = "Of the same form as the Node around it."
 ITEMS = "Its first items, in this order: string, number."
+ONE_OF_THEM = {"type": "array", "items": {"anyOf": [TEXT, {"type": "number"}]}}
+LIST = closed("p", p={**ONE_OF_THEM, "minItems": 2, "maxItems": 2, "description": ITEMS})
 
+SAME = [
+    *((name, "bounded", BOUNDED) for name in ("plain", "openai", "anthropic", "bedrock")),
+    *((name, "tree", TREE) for name in ("openai", "anthropic", "bedrock")),
+    *(("openai", "odd name", ODD_NAME), ("bedrock", "odd name", ODD_NAME)),
+    *(("gemini", "map", MAP), ("gemini", "anything", ANYTHING)),
+]
 CASES = {
+    **{(name, what): (schema, schema, []) for name, what, schema in SAME},
     # --- bounds and formats ---
-    ("plain", "bounded"): (BOUNDED, BOUNDED, []),
-    ("openai", "bounded"): (BOUNDED, BOUNDED, []),
-    ("anthropic", "bounded"): (BOUNDED, BOUNDED, []),
-    ("bedrock", "bounded"): (BOUNDED, BOUNDED, []),
     ("openai-strict", "bounded"): (
         BOUNDED,
         closed(
@@ -88,7 +96,6 @@ CASES = {
         ["/properties/n minimum", "/properties/n multipleOf", "/properties/s minLength", "/properties/s format"],
     ),
     # --- types made of themselves ---
-    ("openai", "tree"): (TREE, TREE, []),
     ("openai-strict", "tree"): (
         TREE,
         {
@@ -101,22 +108,11 @@ CASES = {
         },
         [],
     ),
-    ("anthropic", "tree"): (TREE, TREE, []),
-    ("bedrock", "tree"): (TREE, TREE, []),
-    ("gemini", "tree"): (
-        TREE,
-        {**closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."}), "$defs": {"Node": NODE}},
-        [],
-    ),
+    **dict.fromkeys((("gemini", "tree"), ("moonshot", "tree")), (TREE, WRAPPED_TREE, [])),
     ("ollama", "tree"): (
         TREE,
         tool(tree={**tool(name=TEXT, next={"type": "object", "description": LONG}), "description": "The tree."}),
         ["/properties/tree/properties/next $ref"],
-    ),
-    ("moonshot", "tree"): (
-        TREE,
-        {**closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."}), "$defs": {"Node": NODE}},
-        [],
     ),
     # --- unions ---
     ("moonshot", "types beside a union"): (
@@ -125,27 +121,8 @@ CASES = {
         [],
     ),
     ("moonshot", "types"): (closed(x={"type": ["string", "null"]}), closed(x={"anyOf": [TEXT, NULL]}), []),
-    ("moonshot", "pair"): (
-        PAIR,
-        closed(
-            "p",
-            p={
-                "type": "array",
-                "items": {"anyOf": [TEXT, {"type": "number"}]},
-                "minItems": 2,
-                "maxItems": 2,
-                "description": ITEMS,
-            },
-        ),
-        ["/properties/p prefixItems"],
-    ),
-    ("openai-strict", "union"): (UNION, closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}), []),
-    ("anthropic-strict", "union"): (
-        UNION,
-        closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}),
-        [],
-    ),
-    ("gemini", "union"): (UNION, closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}), []),
+    **{(name, "pair"): (PAIR, LIST, ["/properties/p prefixItems"]) for name in ("moonshot", "openai-strict")},
+    **{(name, "union"): (UNION, ANY_OF, []) for name in ("openai-strict", "anthropic-strict", "gemini")},
     ("gemini-schema", "union"): (
         UNION,
         {
@@ -164,40 +141,17 @@ CASES = {
     ),
     # --- tuples ---
     ("openai", "pair"): (PAIR, closed("p", p={**PAIR["properties"]["p"], "items": {}}), []),
-    ("openai-strict", "pair"): (
-        PAIR,
-        closed(
-            "p",
-            p={
-                "type": "array",
-                "minItems": 2,
-                "maxItems": 2,
-                "description": ITEMS,
-                "items": {"anyOf": [TEXT, {"type": "number"}]},
-            },
-        ),
-        ["/properties/p prefixItems"],
-    ),
     ("anthropic-strict", "pair"): (
         PAIR,
         closed(
             "p",
-            p={
-                "type": "array",
-                "minItems": 1,
-                "description": f"{ITEMS} At most 2 items. At least 2 items.",
-                "items": {"anyOf": [TEXT, {"type": "number"}]},
-            },
+            p={**ONE_OF_THEM, "minItems": 1, "description": f"{ITEMS} At most 2 items. At least 2 items."},
         ),
         ["/properties/p prefixItems", "/properties/p maxItems", "/properties/p minItems"],
     ),
     # --- roots ---
-    ("openai", "either"): (EITHER, {**tool(a=TEXT, b=TEXT), "description": "Needs one of: a; b."}, [" anyOf"]),
-    ("anthropic", "either"): (EITHER, {**tool(a=TEXT, b=TEXT), "description": "Needs one of: a; b."}, [" anyOf"]),
-    ("bedrock", "either"): (EITHER, {**tool(a=TEXT, b=TEXT), "description": "Needs one of: a; b."}, [" anyOf"]),
-    ("gemini", "either"): (EITHER, {**tool(a=TEXT, b=TEXT), "description": "Needs one of: a; b."}, [" anyOf"]),
+    **{(name, "either"): (EITHER, NEEDS_ONE, [" anyOf"]) for name in ("openai", "anthropic", "bedrock", "gemini")},
     # --- maps and anything ---
-    ("gemini", "map"): (MAP, MAP, []),
     ("ollama", "map"): (
         MAP,
         tool("m", m={"type": "object", "description": 'Other keys hold {"type":"integer"}.'}),
@@ -212,10 +166,7 @@ CASES = {
         },
         ["/properties/m additionalProperties"],
     ),
-    ("gemini", "anything"): (ANYTHING, ANYTHING, []),
     # --- names ---
-    ("openai", "odd name"): (ODD_NAME, ODD_NAME, []),
-    ("bedrock", "odd name"): (ODD_NAME, ODD_NAME, []),
     ("anthropic", "odd name"): (ODD_NAME, closed("a", a=TEXT), ["/properties/b c properties"]),
     ("gemini", "odd name"): (ODD_NAME, closed("a", a=TEXT), ["/properties/b c properties"]),
     # --- no parameters ---
