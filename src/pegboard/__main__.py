@@ -28,6 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = answer(arguments)
         if code is None:
+            import gc
+
+            gc.disable()  # until the command is imported: looking for garbage then takes a twelfth of a cold listing
             from pegboard.cli.main import main as full
 
             code = full(arguments)

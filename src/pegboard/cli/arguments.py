@@ -39,7 +39,7 @@ _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)  # attrs' cached properties of a class with slots take five times as long
 class SchemaType:
     """Types, properties and keywords of a value by its JSON Schema; references (`#/...`) point into the root."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -59,10 +60,11 @@ class RegistryGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A built-in command, or else a plugin's, or `None`."""
-        if cmd_name in OWN:
-            return own_command(cmd_name)
-
-        return plugin_command(ctx, cmd_name)
+        command = own_command(cmd_name) if cmd_name in OWN else plugin_command(ctx, cmd_name)
+        if not gc.isenabled():  # by `pegboard.__main__`, while everything is imported
+            gc.freeze()
+            gc.enable()
+        return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in commands in the order of the help, then those of plugins."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +36,7 @@ from pegboard.toolsets.predicates import all_of, written
 from pegboard.toolsets.toolset import may_have
 
 if TYPE_CHECKING:
+    import logging
     from types import ModuleType
 
     from pegboard.dispatch.permissions.permissions import Permissions
@@ -104,6 +104,8 @@ def merge_configuration(options: Options) -> Config:
 
 def show_log() -> None:
     """Logs to standard error, tracebacks of plugins that fail to load included."""
+    import logging
+
     log = operator_log()
     if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
         log.addHandler(logging.StreamHandler())

@@ -33,7 +33,7 @@ _LISTED: Final = (
 def show_text(tool: Tool) -> str:
     """The page of a tool: its origin, description, arguments, result and everything else in its spec."""
     spec = tool.spec
-    facts = _besides(tool, _SHOWN)
+    facts = _besides(tool, spec.to_json(), _SHOWN)
     if tool.instructions:
         facts["instructions"] = tool.instructions
     facts["digest"] = spec.digest
@@ -82,8 +82,9 @@ def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
     yield _short(type_words(hint.schema))
     if required:
         yield "required"
+    keywords = hint.keywords
     for keyword in _CONSTRAINTS if required else (*_CONSTRAINTS, "default"):
-        if (value := hint.keywords.get(keyword)) is not None:
+        if (value := keywords.get(keyword)) is not None:
             is_text = isinstance(value, str) and keyword != "default"
             yield f"{keyword} {_short(value if is_text else _json(value))}"
 
@@ -134,13 +135,13 @@ def _tool_json(tool: Tool, *, full: bool = False) -> str:
     facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
     facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
     listed = {key: facts[key] for key in _LISTED if facts.get(key) is not None}
-    return visible_json(_json(listed | _besides(tool, _LISTED) if full else listed))
+    return visible_json(_json(listed | _besides(tool, facts, _LISTED) if full else listed))
 
 
-def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
+def _besides(tool: Tool, facts: JsonObject, named: Collection[str]) -> JsonObject:
     """The facts of a tool without the named ones, as JSON."""
-    facts = {key: value for key, value in tool.spec.to_json().items() if key not in named}
-    return facts if tool.offered else {**facts, "offered": False}
+    others = {key: value for key, value in facts.items() if key not in named}
+    return others if tool.offered else {**others, "offered": False}
 
 
 def show_json(tool: Tool) -> str:

@@ -187,6 +187,7 @@ class _Search:
     found: list[FoundPlugin] = field(factory=list[FoundPlugin])
     problems: list[Problem] = field(factory=list[Problem])
     _all: list[Distribution] = field(factory=list[Any], init=False)
+    _missing: set[str] = field(factory=set[str], init=False)
     _carriers: dict[str, str] | None = field(default=None, init=False)
 
     def run(self) -> Discovery:
@@ -206,7 +207,10 @@ class _Search:
         for path in self.paths:
             try:
                 os.scandir(path or ".").close()
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
+                if os.path.isabs(path):  # noqa: PTH117  a text, as everywhere here
+                    self._missing.add(path)
+            except NotADirectoryError:
                 continue
             except OSError as error:
                 cause = (
@@ -221,7 +225,7 @@ class _Search:
 
         MetadataPathFinder.invalidate_caches()
         try:
-            yield from Distribution.discover(path=self.paths)  # pyright: ignore[reportUnknownMemberType]
+            yield from Distribution.discover(path=[path for path in self.paths if path not in self._missing])  # pyright: ignore[reportUnknownMemberType]
         except Exception as error:  # noqa: BLE001  other people's import finders answer here
             self._report(None, None, f"an import finder can't list its distributions: {cause_of(error)}")
 

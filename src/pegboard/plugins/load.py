@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +22,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Problem
 from pegboard.toolsets.predicates import Where
 
+_DEBUG: Final = 10  # as `logging.DEBUG`, which a listing needn't import
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
 NOT_BEGUN: Final = f"isn't loaded yet: first loads took over {FIRST_LOADS_SECONDS:g} s; the next command continues"
@@ -185,7 +185,7 @@ class _Loading:
         known = brought_by(found, self.settings.get(found.name, {}), self.cache, faults)
         for fault in faults:
             self._report(Problem.of(found.origin, fault))
-        return None if isinstance(known, str) and operator_log().isEnabledFor(logging.DEBUG) else known
+        return None if isinstance(known, str) and operator_log().isEnabledFor(_DEBUG) else known
 
     def _first_load(self, unknown: list[FoundPlugin]) -> dict[FoundPlugin, PluginManifest | str | None]:
         """Loads plugins in child processes; what they bring, or why they failed, is cached."""

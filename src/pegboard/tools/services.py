@@ -10,7 +10,6 @@ import threading
 import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
@@ -21,6 +20,7 @@ from pegboard.errors import MissingServiceError, log_failure
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 Kind: TypeAlias = type[T] | Callable[..., T]
@@ -236,6 +236,8 @@ class ServiceContainer:
             MissingServiceError: Its factory needs itself, the call is over, or it has to be awaited despite `now`.
             BaseException: Any exception of the factory; the next use retries.
         """
+        from concurrent.futures import Future  # which imports logging
+
         while True:
             with self._lock:
                 future = self._found.get(provided)
