@@ -4,9 +4,9 @@ import pytest
 
 
 def pytest_generate_tests(metafunc):
-    """Each row of a module's `TABLES` of steps: a schema, what becomes of it (itself), what is lost (nothing)."""
+    """Each row of a module's `TABLES`, by step: a schema, what becomes of it (itself), what is lost (nothing)."""
     if metafunc.definition.name == "test_each_step_rewrites_as_in_its_table":
-        rows = [(step, *row) for step, table in metafunc.module.TABLES for row in table.items()]
+        rows = [(step, *row) for step, table in metafunc.module.TABLES.items() for row in table.items()]
         cases = [pytest.param(step, *case, *(case[0], [])[len(case) - 1 :], id=name) for step, name, case in rows]
         metafunc.parametrize(("step", "schema", "expected", "changes"), cases)
 

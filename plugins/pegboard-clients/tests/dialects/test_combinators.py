@@ -18,7 +18,8 @@ def all_of(*parts, **more):
     return {**more, "allOf": list(parts)}
 
 
-CASES = {
+TABLES: dict[object, dict[str, tuple]] = {}
+TABLES[merge_all_of] = {
     "objects": (
         all_of({"type": "object", "properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"b": WHOLE}}),
         {"type": "object", "properties": {"a": TEXT, "b": WHOLE}, "required": ["a"]},
@@ -176,7 +177,7 @@ def at(schema, **more):
     return {"items": schema, **more}
 
 
-CASES_ISOLATE_ANY_OF = {
+TABLES[isolate_any_of] = {
     "rules go into each": (
         at({"minLength": 1, "title": "t", "anyOf": [TEXT, {"title": "u"}]}),
         at({"title": "t", "anyOf": [{"minLength": 1, "type": "string"}, {"minLength": 1, "title": "u"}]}),
@@ -233,7 +234,7 @@ def tool(*required, **properties):
     return {**schema, "required": list(required)} if required else schema
 
 
-CASES_ONE_OF_TO_ANY_OF = {
+TABLES[one_of_to_any_of] = {
     "told apart by type": (
         {"oneOf": [{"type": "string"}, {"type": ["integer", "null"]}]},
         {"anyOf": [{"type": "string"}, {"type": ["integer", "null"]}]},
@@ -267,7 +268,7 @@ CASES_ONE_OF_TO_ANY_OF = {
 STEP = root_object("anyOf", "oneOf", "allOf", "enum", "const", "not")
 
 
-CASES_ROOT_OBJECT = {
+TABLES[STEP] = {
     "plain": (tool(a=TEXT),),
     "no type": ({"properties": {"a": TEXT}}, tool(a=TEXT)),
     "an object or null": ({"type": ["object", "null"]}, {"type": "object"}),
@@ -359,14 +360,6 @@ def test_allowed_keywords_stay_at_the_root(apply):
 def test_booleans_in_all_of_are_schemas_too(part, expected, apply):
     schema = {"type": "object", "anyOf": [{"properties": {"a": {}}}], "allOf": [part]}
     assert apply(root_object("anyOf", "oneOf", "allOf"), schema)[0] == {"type": "object", "properties": expected}
-
-
-TABLES = [
-    (merge_all_of, CASES),
-    (isolate_any_of, CASES_ISOLATE_ANY_OF),
-    (one_of_to_any_of, CASES_ONE_OF_TO_ANY_OF),
-    (STEP, CASES_ROOT_OBJECT),
-]
 
 
 def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):

@@ -16,7 +16,8 @@ from pegboard_clients.dialects.keywords import (
     whole_bounds,
 )
 
-CASES = {
+TABLES: dict[object, dict[str, tuple]] = {}
+TABLES[well_formed] = {
     "sound": ({"type": "object", "properties": {"a": True}},),
     "properties that are none": ({"properties": None}, {}, [" properties"]),
     "a property that is no schema": (
@@ -47,7 +48,7 @@ CASES = {
     "unknown keywords": ({"x-note": {"type": 3}},),
 }
 
-CASES_MODERN_DRAFT = {
+TABLES[modern_draft] = {
     "a list of items": (
         {"items": [{"type": "string"}, True], "additionalItems": False},
         {"prefixItems": [{"type": "string"}, True], "items": False},
@@ -92,7 +93,7 @@ CASES_MODERN_DRAFT = {
 
 STEP = only_keywords(("type", "description"))
 
-CASES_ONLY_KEYWORDS = {
+TABLES[STEP] = {
     "told": ({"minimum": 1, "type": "integer"}, {"type": "integer", "description": "At least 1."}, [" minimum"]),
     "after the description": (
         {"description": "D.", "not": {"const": 1}},
@@ -159,7 +160,7 @@ def test_long_values_and_lists_are_cut(apply):
 
 STEP_FORMATS = formats(("date",))
 
-CASES_FORMATS = {
+TABLES[STEP_FORMATS] = {
     "known": ({"format": "date"},),
     "unknown": ({"format": "iban", "type": "string"}, {"type": "string", "description": "Format: iban."}, [" format"]),
     "none": ({"properties": {"format": {}}},),
@@ -176,7 +177,7 @@ def test_patterns_that_every_engine_reads(pattern):
     assert is_plain(pattern, word_bounds=False) == (pattern in PLAIN)
 
 
-CASES_PATTERNS = {
+TABLES[patterns()] = {
     "look-around": (
         {"items": {"pattern": "(?=a)"}, "pattern": "a"},
         {"items": {"description": "Matches the pattern (?=a)."}, "pattern": "a"},
@@ -184,7 +185,7 @@ CASES_PATTERNS = {
     ),
 }
 
-CASES_WHOLE_BOUNDS = {
+TABLES[whole_bounds] = {
     "more than": ({"type": "integer", "exclusiveMinimum": 3}, {"type": "integer", "minimum": 4}),
     "at least more": ({"type": "integer", "exclusiveMinimum": 3, "minimum": 9}, {"type": "integer", "minimum": 9}),
     "at most more": ({"type": "integer", "exclusiveMaximum": 3, "maximum": 9}, {"type": "integer", "maximum": 2}),
@@ -192,7 +193,7 @@ CASES_WHOLE_BOUNDS = {
     "of any number": ({"type": "number", "exclusiveMinimum": 3},),
 }
 
-CASES_LEAST_ITEMS = {
+TABLES[least_items(1)] = {
     "one": ({"minItems": 1},),
     "more": ({"minItems": 3}, {"minItems": 1, "description": "At least 3 items."}, [" minItems"]),
 }
@@ -235,17 +236,6 @@ def test_each_limit_refuses(limits, schema, what):
 
 def test_at_the_limit_nothing_is_refused():
     assert not Within(Counts(properties=2, levels=1, optional=2))(tool(a={}, b={})).changes
-
-
-TABLES = [
-    (well_formed, CASES),
-    (modern_draft, CASES_MODERN_DRAFT),
-    (STEP, CASES_ONLY_KEYWORDS),
-    (STEP_FORMATS, CASES_FORMATS),
-    (patterns(), CASES_PATTERNS),
-    (whole_bounds, CASES_WHOLE_BOUNDS),
-    (least_items(1), CASES_LEAST_ITEMS),
-]
 
 
 def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):

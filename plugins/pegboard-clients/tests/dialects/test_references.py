@@ -21,7 +21,8 @@ def node(**more):
 AGAIN = {"type": "object", "description": "Of the same form as the Node around it."}
 LOOP = {"properties": {"n": {"$ref": "#/$defs/Node", "title": "T"}}, "$defs": {"Node": node()}}
 
-CASES = {
+TABLES: dict[object, dict[str, tuple]] = {}
+TABLES[inline_references("loosen")] = {
     "a reference": ({"items": {"$ref": "#/$defs/A"}, "$defs": {"A": TEXT}}, {"items": TEXT}),
     "a reference to a reference": (
         {"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"$ref": "#/$defs/B"}, "B": TEXT}},
@@ -129,7 +130,7 @@ def test_deeper_than_the_deepest_is_loosened(apply):
     assert changes[0].endswith("/items $ref")
 
 
-CASES_NAMED_DEFINITIONS = {
+TABLES[named_definitions] = {
     "nothing to name": ({"type": "object"},),
     "unused definitions go": ({"$defs": {"A": {}}, "type": "object"}, {"type": "object"}),
     "definitions of draft 7": (
@@ -197,7 +198,7 @@ def test_definitions_end_where_the_schema_is_too_large(monkeypatch, apply):
     assert changes == ["/anyOf/2 $ref"]
 
 
-CASES_ISOLATE_REFERENCES = {
+TABLES[isolate_references] = {
     "with notes": (
         {"items": {"$ref": "#/$defs/A", "description": "d", "default": 1}},
         {"items": {"anyOf": [{"$ref": "#/$defs/A"}], "description": "d", "default": 1}},
@@ -205,12 +206,6 @@ CASES_ISOLATE_REFERENCES = {
     "alone": ({"items": {"$ref": "#/$defs/A"}},),
     "the root": ({"$ref": "#/$defs/A", "$defs": {}},),
 }
-
-TABLES = [
-    (inline_references("loosen"), CASES),
-    (named_definitions, CASES_NAMED_DEFINITIONS),
-    (isolate_references, CASES_ISOLATE_REFERENCES),
-]
 
 
 def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):

@@ -26,7 +26,8 @@ from pegboard_clients.dialects.values import (
     unevaluated,
 )
 
-CASES = {
+TABLES: dict[object, dict[str, tuple]] = {}
+TABLES[any_value] = {
     "anything": (
         {"description": "d"},
         {
@@ -43,7 +44,7 @@ CASES = {
     "typed": ({"type": "string"},),
 }
 
-CASES_ARRAYS_NEED_ITEMS = {
+TABLES[arrays_need_items] = {
     "an array": ({"type": "array"}, {"type": "array", "items": {}}),
     "or null": ({"type": ["null", "array"]}, {"type": ["null", "array"], "items": {}}),
     "with items": ({"type": "array", "items": {"type": "null"}},),
@@ -51,7 +52,7 @@ CASES_ARRAYS_NEED_ITEMS = {
     "a list of types without one": ({"type": ["string"]},),
 }
 
-CASES_BOOLEAN_SCHEMAS = {
+TABLES[boolean_schemas] = {
     "true": ({"items": True, "anyOf": [True, {"type": "null"}]}, {"items": {}, "anyOf": [{}, {"type": "null"}]}),
     "what may stay": ({"additionalProperties": False},),
     "no items": ({"items": False}, {"maxItems": 0}),
@@ -76,7 +77,7 @@ CASES_BOOLEAN_SCHEMAS = {
     ),
 }
 
-CASES_CONST_TO_ENUM = {
+TABLES[const_to_enum] = {
     "a constant": ({"title": "t", "const": 1, "type": "integer"}, {"title": "t", "enum": [1], "type": "integer"}),
     "null": ({"items": {"const": None}}, {"items": {"enum": [None]}}),
     "among others": ({"enum": [1, 2], "const": 1.0}, {"enum": [1.0]}),
@@ -84,7 +85,7 @@ CASES_CONST_TO_ENUM = {
     "a property of that name": ({"properties": {"const": {}}},),
 }
 
-CASES_NULLABLE = {
+TABLES[nullable] = {
     "one other": (
         {"anyOf": [{"type": "string", "description": "inner"}, {"type": "null"}], "default": None},
         {"type": "string", "description": "inner", "default": None, "nullable": True},
@@ -144,7 +145,7 @@ def test_what_takes_null_stays(given):
 TEXT, NUMBER = {"type": "string"}, {"type": "number", "title": "N"}
 ORDER = {"description": "Its first items, in this order: string, N."}
 
-CASES_TUPLE_ITEMS = {
+TABLES[tuple_items()] = {
     "exactly these": (
         {"prefixItems": [TEXT, NUMBER], "maxItems": 2},
         {"maxItems": 2, **ORDER, "items": {"anyOf": [TEXT, NUMBER]}},
@@ -162,7 +163,7 @@ CASES_TUPLE_ITEMS = {
 }
 
 
-CASES_CLOSED_TUPLES = {
+TABLES[tuple_items(closed=True)] = {
     "these alone": (
         {"prefixItems": [TEXT, NUMBER]},
         {"maxItems": 2, **ORDER, "items": {"anyOf": [TEXT, NUMBER]}},
@@ -175,7 +176,7 @@ CASES_CLOSED_TUPLES = {
     ),
 }
 
-CASES_TYPE_LISTS = {
+TABLES[type_lists] = {
     "two types": (
         {"type": ["string", "null"], "minLength": 1, "description": "d"},
         {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}], "description": "d"},
@@ -197,14 +198,14 @@ CASES_TYPE_LISTS = {
 
 MANY = [1, None, 1.5, True, [], {}]
 
-CASES_TYPED_ENUMS = {
+TABLES[typed_enums] = {
     "of one type": ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
     "of all": ({"enum": MANY}, {"type": ["integer", "null", "number", "boolean", "array", "object"], "enum": MANY}),
     "typed": ({"type": "string", "enum": [1]},),
     "empty": ({"enum": []},),
 }
 
-CASES_TYPED_VALUES = {
+TABLES[typed_values] = {
     "an object": ({"properties": {}}, {"type": "object", "properties": {}}, [" type"]),
     "an array": ({"minItems": 1}, {"type": "array", "minItems": 1}, [" type"]),
     "a string": ({"pattern": "a"}, {"type": "string", "pattern": "a"}, [" type"]),
@@ -214,19 +215,19 @@ CASES_TYPED_VALUES = {
     "typed": ({"anyOf": [{"type": "null"}, {"$ref": "#"}, {"enum": [1]}]},),
 }
 
-CASES_SIMPLE_ENUMS = {
+TABLES[simple_enums] = {
     "an object": ({"enum": [1, {}]}, {"enum": [1, {}]}, [" enum!"]),
     "scalars": ({"enum": [1, None]},),
 }
 
-CASES_STRING_ENUMS = {
+TABLES[string_enums] = {
     "strings": ({"enum": ["a"]},),
     "numbers": ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": "One of: 1, 2."}, [" enum"]),
     "an empty string": ({"enum": ["a", ""]}, {"description": 'One of: "a", "".'}, [" enum"]),
     "none": ({"properties": {"enum": {}}},),
 }
 
-PLAIN = {
+TABLES[plain_enums] = {
     "strings, numbers and null": ({"enum": ["a", 1, 2.5, None]},),
     "a boolean": ({"type": "boolean", "enum": [True]}, {"type": "boolean", "description": "One of: true."}, [" enum"]),
     "an object": ({"enum": ["a", {"b": 1}]}, {"description": 'One of: "a", {"b":1}.'}, [" enum"]),
@@ -234,7 +235,7 @@ PLAIN = {
     "none": ({"properties": {"enum": {}}},),
 }
 
-CASES_UNEVALUATED = {
+TABLES[unevaluated] = {
     "alone": ({"unevaluatedProperties": False}, {"additionalProperties": False}),
     "beside its kin": ({"additionalProperties": True, "unevaluatedProperties": False}, {"additionalProperties": True}),
     "with others about": ({"anyOf": [{}], "unevaluatedProperties": False},),
@@ -243,7 +244,7 @@ CASES_UNEVALUATED = {
     "any items": ({"unevaluatedItems": True}, {}),
 }
 
-CASES_CLOSE_OBJECTS = {
+TABLES[close_objects] = {
     "open": (
         {"type": "object", "properties": {"a": {"type": ["object", "null"]}}},
         {
@@ -261,7 +262,7 @@ CASES_CLOSE_OBJECTS = {
     "no object": ({"type": ["string", "null"]},),
 }
 
-CASES_OPEN_OBJECTS = {
+TABLES[open_objects] = {
     "a map": (
         {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}},
         {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}},
@@ -277,7 +278,7 @@ CASES_OPEN_OBJECTS = {
     "no object": ({"type": "string"},),
 }
 
-CASES_PATTERN_PROPERTIES = {
+TABLES[pattern_properties] = {
     "beside closed": (
         {"patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
         {"description": 'Keys matching ^x hold {"type":"string"}.', "additionalProperties": {"type": "string"}},
@@ -304,7 +305,7 @@ CASES_PATTERN_PROPERTIES = {
 
 STEP = property_names(r"[A-Za-z0-9_.-]{1,64}")
 
-CASES_PROPERTY_NAMES = {
+TABLES[STEP] = {
     "optional": (
         {"properties": {"a b": {}, "c": {}}, "required": ["c"]},
         {"properties": {"c": {}}, "required": ["c"]},
@@ -329,7 +330,7 @@ def test_a_narrower_pattern_takes_fewer_names(apply):
     assert apply(property_names(r"[A-Za-z_][A-Za-z0-9_]{0,63}"), schema)[0] == {"properties": {"_a9": {}}}
 
 
-CASES_REQUIRE_ALL = {
+TABLES[require_all] = {
     "optional": (
         {"properties": {"a": {"type": "string"}, "b": {"type": "null"}, "c": {"type": "integer"}}, "required": ["c"]},
         {
@@ -342,7 +343,7 @@ CASES_REQUIRE_ALL = {
     "no object": ({"type": "string"},),
 }
 
-CASES_REQUIRED_PROPERTIES = {
+TABLES[required_properties] = {
     "all are there": ({"properties": {"a": TEXT}, "required": ["a"]},),
     "nothing is required": ({"properties": {"a": TEXT}},),
     "one is missing": (
@@ -364,29 +365,6 @@ CASES_REQUIRED_PROPERTIES = {
     ),
     "a property of that name": ({"properties": {"required": TEXT}},),
 }
-
-TABLES = [
-    (any_value, CASES),
-    (arrays_need_items, CASES_ARRAYS_NEED_ITEMS),
-    (boolean_schemas, CASES_BOOLEAN_SCHEMAS),
-    (const_to_enum, CASES_CONST_TO_ENUM),
-    (nullable, CASES_NULLABLE),
-    (tuple_items(), CASES_TUPLE_ITEMS),
-    (tuple_items(closed=True), CASES_CLOSED_TUPLES),
-    (type_lists, CASES_TYPE_LISTS),
-    (typed_enums, CASES_TYPED_ENUMS),
-    (typed_values, CASES_TYPED_VALUES),
-    (simple_enums, CASES_SIMPLE_ENUMS),
-    (string_enums, CASES_STRING_ENUMS),
-    (plain_enums, PLAIN),
-    (unevaluated, CASES_UNEVALUATED),
-    (close_objects, CASES_CLOSE_OBJECTS),
-    (open_objects, CASES_OPEN_OBJECTS),
-    (pattern_properties, CASES_PATTERN_PROPERTIES),
-    (STEP, CASES_PROPERTY_NAMES),
-    (require_all, CASES_REQUIRE_ALL),
-    (required_properties, CASES_REQUIRED_PROPERTIES),
-]
 
 
 def test_each_step_rewrites_as_in_its_table(step, schema, expected, changes, apply):
