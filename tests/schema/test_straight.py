@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -36,6 +37,24 @@ def test_straight_structuring_gives_what_the_usual_hook_gives(data, case):
     value = json_or_text(data.draw(case.values))
     check_is_the_usual(case, value)
     check_is_the_usual(case, data.draw(mutated(value)))
+
+
+@dataclass
+class Option:
+    """An option, perhaps of others."""
+
+    name: str
+    size: float = 1.5
+    values: list[int] = field(default_factory=list)
+    inner: Option | None = None
+
+
+@pytest.mark.parametrize("left_out", [{"name": "a"}, {"name": "a", "inner": {"name": "b", "size": 2, "values": [3]}}])
+def test_what_is_left_out_has_the_default_of_a_dataclass(left_out):
+    hook, inner = structure_hook(adapter_of(Option)), left_out.get("inner")
+    assert hook(left_out) == Option("a", inner=inner and Option("b", 2.0, [3]))
+    assert hook(left_out).values is not hook(left_out).values
+    assert hook.__name__ == "structure_straight"
 
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():

@@ -37,6 +37,7 @@ from pegboard.schema.adapters import (
     ConstrainedAdapter,
     ForeignAdapter,
     MappingAdapter,
+    Member,
     NotedAdapter,
     ReaderAdapter,
     RecordAdapter,
@@ -141,12 +142,10 @@ class _Expression:
         if isinstance(adapter, ScalarAdapter) and adapter.cls is None and adapter.type in ("integer", "number"):
             return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
         if isinstance(adapter, RecordAdapter) and adapter.cls is not dict:
-            if not all(
-                each.required and each.key.isidentifier() and not iskeyword(each.key) for each in adapter.members
-            ):
+            if not all(each.key.isidentifier() and not iskeyword(each.key) for each in adapter.members):
                 return None
             self.saves_calls = True
-            members = [f"{each.key}={self.text(each.adapter, f'{value}[{each.key!r}]')}" for each in adapter.members]
+            members = [self._member(each, value) for each in adapter.members]
             return f"{self._named(adapter.cls)}({', '.join(members)})"
         if isinstance(adapter, ArrayAdapter) and adapter.cls is not tuple and not adapter.unique:
             item = f"i{len(self._above)}"
@@ -158,6 +157,11 @@ class _Expression:
             self.saves_calls |= text != value
             return value if text == value else f"(None if {value} is None else {text})"
         return None
+
+    def _member(self, member: Member, value: str) -> str:
+        key, text = repr(member.key), self.text(member.adapter, f"{value}[{member.key!r}]")
+        # The constructor has the default of what is left out.
+        return f"{member.key}={text}" if member.required else f"**({{{key}: {text}}} if {key} in {value} else {{}})"
 
     def _named(self, value: Any) -> str:
         name = f"_{len(self.names)}"
