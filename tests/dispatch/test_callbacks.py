@@ -852,6 +852,39 @@ def test_a_wrapper_may_have_a_limit_of_its_own(wrap):
     assert wrap(forever, limits, limits=attrs.evolve(SHORT, callback_timeout=60)) == "too slow"
 
 
+@pytest.mark.parametrize("suspends", [True, False])
+def test_the_tools_time_limit_holds_for_a_later_attempt_in_another_task(suspends):
+    """Its deadline was made for the first attempt, or for a nested call after that."""
+    attempts = []
+
+    @tool(timeout=0.05)
+    async def hang() -> str:
+        """Hangs the second time."""
+        attempts.append("")
+        if suspends:
+            await asyncio.sleep(0)
+        return "done" if len(attempts) == 1 else await forever()
+
+    @tool
+    async def asks(context: ToolContext) -> str:
+        """Asks."""
+        await context.ask("net", ["x"])
+        return ""
+
+    async def again(context, tool, arguments, call_next):
+        if tool.name == "hang":
+            await asyncio.create_task(call_next())
+            await asyncio.create_task(context.call("asks", {}))
+        return await call_next()
+
+    registry = ToolRegistry(approver=lambda request: Once())
+    registry.register(hang)
+    registry.register(asks)
+    registry.add_callback("wrap_tool", again)
+    result = asyncio.run(asyncio.wait_for(registry.call("hang", {}), 30))
+    assert result.text == "hang gave no result within 0.05 s. It was cancelled."
+
+
 # Order in time --------------------------------------------------------------------------------------------------------
 
 

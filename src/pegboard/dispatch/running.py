@@ -134,12 +134,17 @@ def runs_in_thread(state: CallState) -> bool:
 # Time limits ----------------------------------------------------------------------------------------------------------
 
 
-def deadline_of(state: CallState) -> Deadline:
-    """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
+def deadline_of(state: CallState, *, starts: bool = False) -> Deadline:
+    """The deadline of a running call; its first step may ask the user, which pauses it before its start.
+
+    With `starts`, it is that of an attempt in the running task; an earlier one may have run in another.
+    """
     running = running_of(state)
     if running.deadline is None:
         grace, watchdog = state.settings.limits.grace, state.runtime.watchdog
         running.deadline = Deadline(running_task(), None, grace, watchdog, state.name, state.made_context)
+    elif starts:
+        running.deadline.task = running_task()
     return running.deadline
 
 
