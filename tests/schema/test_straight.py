@@ -3,8 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 import pytest
+from attrs import field as attrs_field, frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard.json import StructureError
@@ -55,6 +57,71 @@ def test_what_is_left_out_has_the_default_of_a_dataclass(left_out):
     assert hook(left_out) == Option("a", inner=inner and Option("b", 2.0, [3]))
     assert hook(left_out).values is not hook(left_out).values
     assert hook.__name__ == "structure_straight"
+
+
+made = []
+
+
+def note(value: int) -> int:
+    if value < 0:
+        raise ValueError("negative")
+    made.append(value)
+    return value
+
+
+@frozen
+class Noted:
+    number: int
+
+    def __attrs_post_init__(self) -> None:
+        note(self.number)
+
+
+@dataclass
+class NotedData:
+    number: int
+
+    def __post_init__(self) -> None:
+        note(self.number)
+
+
+@dataclass
+class OwnConstructor:
+    number: int
+
+    def __init__(self, number: int) -> None:
+        self.number = note(number)
+
+
+@frozen
+class Validated:
+    number: int = attrs_field(validator=lambda _self, _field, value: note(value) and None)
+
+
+class OwnNumber(int):
+    def __new__(cls, value: int) -> Self:
+        return super().__new__(cls, note(value))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "value", "expected"),
+    [
+        (lambda item: list[item], lambda item: [item(1), item(2), item(-1)], [1, 2]),
+        (lambda item: NamedTuple("Both", [("a", item), ("b", item)]), lambda item: {"a": item(1), "b": item(-1)}, [1]),
+        (
+            lambda item: NamedTuple("In", [("a", dict[str, item]), ("b", item)]),
+            lambda item: {"a": {"": item(1)}, "b": item(-1)},
+            [1],
+        ),
+    ],
+)
+@pytest.mark.parametrize("item", [Noted, NotedData, OwnConstructor, Validated, OwnNumber])
+def test_no_author_sees_a_value_made_twice_where_another_is_refused(item, wrap, value, expected):
+    made.clear()
+    hook = structure_hook(adapter_of(wrap(item)))
+    with pytest.raises(StructureError, match="negative"):
+        hook(value(lambda number: number if item is OwnNumber else {"number": number}))
+    assert made == expected
 
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():

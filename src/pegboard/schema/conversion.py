@@ -48,6 +48,7 @@ from pegboard.schema.adapters import (
     TypeAdapter,
     UnionAdapter,
     key_texts,
+    reach,
     root_schema,
 )
 from pegboard.schema.converter import (
@@ -170,10 +171,13 @@ class _Expression:
 
 
 def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
-    """A hook of one expression, if that saves calls; where it raises, the usual hook finds the place and words it."""
+    """A hook of one expression, if that saves calls; where it raises, the usual hook finds the place and words it.
+
+    That makes the parts again, so none of them may run code of its author, whose effects would be there twice.
+    """
     expression = _Expression()
     text = expression.text(adapter, "v")
-    if not expression.saves_calls:
+    if not expression.saves_calls or any(map(_may_act, chain.from_iterable(map(reach, adapter.parts())))):
         return None
     quick = eval(f"lambda v: {text}", expression.names)  # noqa: S307  made of names and quoted keys only
     usual = cache(lambda: _STRUCTURE[type(adapter)](adapter))
@@ -185,6 +189,25 @@ def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
             return usual()(value)
 
     return structure_straight
+
+
+_AUTHORS_HOOKS: Final = ("__attrs_pre_init__", "__attrs_post_init__", "__post_init__")
+_GENERATED: Final = ("<attrs", "<string>")  # the files of constructors by attrs, and by dataclasses and named tuples
+
+
+def _may_act(adapter: TypeAdapter) -> bool:
+    """Whether making a value runs code of its class's author, which may have effects."""
+    if not isinstance(adapter, RecordAdapter):
+        own = isinstance(adapter, ScalarAdapter) and adapter.cls is not None
+        return own or isinstance(adapter, ReaderAdapter | ForeignAdapter)
+    cls: Any = adapter.cls
+    codes = [each.__code__ for each in (cls.__new__, cls.__init__) if hasattr(each, "__code__")]
+    fields = attrs.fields(cls) if attrs.has(cls) else ()
+    return (
+        any(hasattr(cls, name) for name in _AUTHORS_HOOKS)
+        or any(each.converter or each.validator for each in fields)
+        or not all(code.co_filename.startswith(_GENERATED) for code in codes)
+    )
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------
