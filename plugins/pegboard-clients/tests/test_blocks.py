@@ -35,23 +35,14 @@ def test_twenty_tools_are_strict_and_the_rest_says_that_it_is_not(exporter):
     assert len(exported.names) == 22
 
 
-def test_optional_properties_are_counted_over_all_and_a_smaller_tool_still_fits():
-    specs = [
-        tool("a", {f"p{at}": TEXT for at in range(20)}),
-        tool("b", {f"p{at}": TEXT for at in range(5)}),
-        tool("c", {f"p{at}": TEXT for at in range(4)}),
-    ]
-
-    assert strict_names(Anthropic(), specs, strict=True) == ["a", "c"]
+EITHER = {"anyOf": [TEXT, {"type": "integer"}]}
+OPTIONAL = [tool(name, {f"p{at}": TEXT for at in range(count)}) for name, count in (("a", 20), ("b", 5), ("c", 4))]
+UNIONS = [tool(name, dict.fromkeys("pqrstuvw", EITHER), "pqrstuvw") for name in "abc"]
 
 
-def test_unions_are_counted_over_all():
-    union = {"anyOf": [TEXT, {"type": "integer"}]}
-    specs = [
-        tool(f"t{at}", {f"p{number}": union for number in range(8)}, [f"p{n}" for n in range(8)]) for at in range(3)
-    ]
-
-    assert strict_names(Anthropic(), specs, strict=True) == ["t0", "t1"]
+@pytest.mark.parametrize(("specs", "names"), [(OPTIONAL, ["a", "c"]), (UNIONS, ["a", "b"])], ids=["optional", "unions"])
+def test_properties_are_counted_over_all_tools_and_a_smaller_one_still_fits(specs, names):
+    assert strict_names(Anthropic(), specs, strict=True) == names
 
 
 def test_tools_that_want_to_be_strict_come_before_those_that_are_by_default():

@@ -7,8 +7,7 @@ import re
 import pytest
 from attrs import define, field
 
-from pegboard import ImageContent, Message, ModelError, ModelRequest, NamedTool, TextContent, Tool, ToolCall
-from pegboard.errors import ExportError
+from pegboard import ImageContent, Message, ModelError, ModelRequest, TextContent, Tool, ToolCall
 from pegboard.messages import (
     CallPart,
     Citation,
@@ -136,8 +135,7 @@ class Plum(BlockExporter[BlockLimits]):
 
     def request(self, request):
         wire = PlumWire(SentIds(re.compile(r"[^a-z]"), 8), self.limits, self.names(request))
-        tools = list(self.exported(request).entries) or self.gone(request, {})
-        return {"turns": turns_of(request.messages, wire), "tools": tools}
+        return {"turns": turns_of(request.messages, wire), "tools": list(self.exported(request).entries)}
 
     def declaration(self, name, schema, facts):
         return {"tool": name, "takes": schema, **facts}
@@ -192,14 +190,6 @@ def test_tools_are_written_and_refused():
         ("other", "'plum.other' is not one of Plum's tools"),
         ("W", "must match [a-z]+"),
     ]
-
-
-def test_called_tools_that_are_gone_get_placeholders_and_a_choice_that_is_missing_is_refused():
-    messages = ["Hi", Message("assistant", (CallPart(CALL),))]
-    tools = Plum().request(ModelRequest(messages))["tools"]
-    assert [(each["tool"], each["description"]) for each in tools] == [("weather", "No longer available.")]
-    with pytest.raises(ExportError, match="weather"):
-        Plum().request(ModelRequest(messages, tool_choice=NamedTool("weather")))
 
 
 def test_an_answer_is_read_whole_and_as_a_stream():

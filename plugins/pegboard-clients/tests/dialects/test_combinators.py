@@ -192,28 +192,16 @@ TABLES[isolate_any_of] = {
         at({"anyOf": [{**TEXT, "description": "inner"}], "description": "outer"}),
         at({**TEXT, "description": "outer inner"}),
     ),
-    "one without words": (
-        at({"anyOf": [TEXT], "description": "outer"}),
-        at({**TEXT, "description": "outer"}),
-    ),
-    "the same twice": (
-        at({"anyOf": [TEXT, NULL, TEXT]}),
-        at({"anyOf": [TEXT, NULL]}),
-    ),
-    "unions in unions": (
-        at({"anyOf": [{"anyOf": [TEXT, NULL]}, {"anyOf": [NULL]}]}),
-        at({"anyOf": [TEXT, NULL]}),
-    ),
+    "one without words": (at({"anyOf": [TEXT], "description": "outer"}), at({**TEXT, "description": "outer"})),
+    "the same twice": (at({"anyOf": [TEXT, NULL, TEXT]}), at({"anyOf": [TEXT, NULL]})),
+    "unions in unions": (at({"anyOf": [{"anyOf": [TEXT, NULL]}, {"anyOf": [NULL]}]}), at({"anyOf": [TEXT, NULL]})),
     "a union within what is moved": (
         at({"properties": {"a": {}}, "anyOf": [{"anyOf": [{"type": "object"}]}]}),
         at({"properties": {"a": {}}, "type": "object"}),
     ),
     "a reference is written out": (
         at({"minLength": 1, "anyOf": [{"$ref": "#/$defs/A"}, NULL]}, **{"$defs": {"A": TEXT}}),
-        at(
-            {"anyOf": [{"minLength": 1, "type": "string"}, {"minLength": 1, "type": "null"}]},
-            **{"$defs": {"A": TEXT}},
-        ),
+        at({"anyOf": [{"minLength": 1, "type": "string"}, {"minLength": 1, "type": "null"}]}, **{"$defs": {"A": TEXT}}),
     ),
     "a reference alone stays": (at({"anyOf": [{"$ref": "#/$defs/A"}]}),),
     "the root": ({"type": "object", "anyOf": [TEXT]},),

@@ -101,10 +101,7 @@ TABLES[STEP] = {
         [" not"],
     ),
     "without words": ({"contentSchema": {"a": 1}}, {}, [" contentSchema"]),
-    "nothing lost": (
-        {"$comment": "c", "uniqueItems": False, "additionalProperties": True, "propertyNames": {}},
-        {},
-    ),
+    "nothing lost": ({"$comment": "c", "uniqueItems": False, "additionalProperties": True, "propertyNames": {}}, {}),
     "conditions": (
         {"if": {"a": 1}, "then": {"b": 1}, "else": {"c": 1}},
         {"description": 'If it fits {"a":1}: it fits {"b":1}; otherwise it fits {"c":1}.'},
@@ -182,7 +179,7 @@ TABLES[patterns()] = {
         {"items": {"pattern": "(?=a)"}, "pattern": "a"},
         {"items": {"description": "Matches the pattern (?=a)."}, "pattern": "a"},
         ["/items pattern"],
-    ),
+    )
 }
 
 TABLES[whole_bounds] = {

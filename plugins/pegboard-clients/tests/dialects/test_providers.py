@@ -143,10 +143,7 @@ CASES = {
     ("openai", "pair"): (PAIR, closed("p", p={**PAIR["properties"]["p"], "items": {}}), []),
     ("anthropic-strict", "pair"): (
         PAIR,
-        closed(
-            "p",
-            p={**ONE_OF_THEM, "minItems": 1, "description": f"{ITEMS} At most 2 items. At least 2 items."},
-        ),
+        closed("p", p={**ONE_OF_THEM, "minItems": 1, "description": f"{ITEMS} At most 2 items. At least 2 items."}),
         ["/properties/p prefixItems", "/properties/p maxItems", "/properties/p minItems"],
     ),
     # --- roots ---

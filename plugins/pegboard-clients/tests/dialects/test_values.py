@@ -26,6 +26,7 @@ from pegboard_clients.dialects.values import (
     unevaluated,
 )
 
+TEXT, NULL = {"type": "string"}, {"type": "null"}
 TABLES: dict[object, dict[str, tuple]] = {}
 TABLES[any_value] = {
     "anything": (
@@ -38,29 +39,29 @@ TABLES[any_value] = {
         [" type"],
     ),
     "with items": (
-        {"items": {"type": "null"}},
-        {"items": {"type": "null"}, "type": ["string", "number", "boolean", "object", "array", "null"]},
+        {"items": NULL},
+        {"items": NULL, "type": ["string", "number", "boolean", "object", "array", "null"]},
     ),
-    "typed": ({"type": "string"},),
+    "typed": (TEXT,),
 }
 
 TABLES[arrays_need_items] = {
     "an array": ({"type": "array"}, {"type": "array", "items": {}}),
     "or null": ({"type": ["null", "array"]}, {"type": ["null", "array"], "items": {}}),
-    "with items": ({"type": "array", "items": {"type": "null"}},),
+    "with items": ({"type": "array", "items": NULL},),
     "no array": ({"type": "object"},),
     "a list of types without one": ({"type": ["string"]},),
 }
 
 TABLES[boolean_schemas] = {
-    "true": ({"items": True, "anyOf": [True, {"type": "null"}]}, {"items": {}, "anyOf": [{}, {"type": "null"}]}),
+    "true": ({"items": True, "anyOf": [True, NULL]}, {"items": {}, "anyOf": [{}, NULL]}),
     "what may stay": ({"additionalProperties": False},),
     "no items": ({"items": False}, {"maxItems": 0}),
     "no further items": (
         {"prefixItems": [True, {}], "items": False, "maxItems": 9},
         {"prefixItems": [{}, {}], "maxItems": 2},
     ),
-    "no such alternative": ({"oneOf": [False, {"type": "null"}]}, {"oneOf": [{"type": "null"}]}),
+    "no such alternative": ({"oneOf": [False, NULL]}, {"oneOf": [NULL]}),
     "no alternative at all": ({"anyOf": [False]}, {"anyOf": [{"not": {}}]}),
     "never": (
         {"allOf": [False], "not": False, "contains": False},
@@ -87,19 +88,19 @@ TABLES[const_to_enum] = {
 
 TABLES[nullable] = {
     "one other": (
-        {"anyOf": [{"type": "string", "description": "inner"}, {"type": "null"}], "default": None},
+        {"anyOf": [{"type": "string", "description": "inner"}, NULL], "default": None},
         {"type": "string", "description": "inner", "default": None, "nullable": True},
     ),
     "descriptions of both": (
-        {"anyOf": [{"type": "null"}, {"type": "string", "description": "inner"}], "description": "outer"},
+        {"anyOf": [NULL, {"type": "string", "description": "inner"}], "description": "outer"},
         {"type": "string", "description": "outer inner", "nullable": True},
     ),
     "several others": (
-        {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "number"}], "title": "t"},
-        {"anyOf": [{"type": "string"}, {"type": "number"}], "title": "t", "nullable": True},
+        {"anyOf": [TEXT, NULL, {"type": "number"}], "title": "t"},
+        {"anyOf": [TEXT, {"type": "number"}], "title": "t", "nullable": True},
     ),
-    "only null": ({"anyOf": [{"type": "null"}]}, {"type": "null"}),
-    "no null": ({"anyOf": [{"type": "string"}]},),
+    "only null": ({"anyOf": [NULL]}, NULL),
+    "no null": ({"anyOf": [TEXT]},),
 }
 
 
@@ -111,15 +112,12 @@ TABLES[nullable] = {
         ({"type": "string", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
         ({"type": ["string", "null"], "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
         ({"enum": ["a"]}, {"enum": ["a", None]}),
-        (
-            {"anyOf": [{"type": "string"}], "title": "t"},
-            {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "t"},
-        ),
+        ({"anyOf": [TEXT], "title": "t"}, {"anyOf": [TEXT, NULL], "title": "t"}),
         (
             {"type": "object", "anyOf": [{"type": "object"}], "title": "t"},
-            {"anyOf": [{"type": "object", "anyOf": [{"type": "object"}]}, {"type": "null"}], "title": "t"},
+            {"anyOf": [{"type": "object", "anyOf": [{"type": "object"}]}, NULL], "title": "t"},
         ),
-        ({"$ref": "#/$defs/A", "title": "t"}, {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "title": "t"}),
+        ({"$ref": "#/$defs/A", "title": "t"}, {"anyOf": [{"$ref": "#/$defs/A"}, NULL], "title": "t"}),
     ],
 )
 def test_null_is_added(given, expected):
@@ -127,22 +125,14 @@ def test_null_is_added(given, expected):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"type": "null"},
-        {"type": ["null", "string"]},
-        {"enum": [1, None]},
-        {"anyOf": [{"type": "string"}, {}]},
-        {"minimum": 3},
-    ],
+    "given", [{}, NULL, {"type": ["null", "string"]}, {"enum": [1, None]}, {"anyOf": [TEXT, {}]}, {"minimum": 3}]
 )
 def test_what_takes_null_stays(given):
     assert takes_null(given)
     assert or_null(given) is given
 
 
-TEXT, NUMBER = {"type": "string"}, {"type": "number", "title": "N"}
+NUMBER = {"type": "number", "title": "N"}
 ORDER = {"description": "Its first items, in this order: string, N."}
 
 TABLES[tuple_items()] = {
@@ -154,8 +144,8 @@ TABLES[tuple_items()] = {
     "all the same": ({"prefixItems": [TEXT, TEXT], "maxItems": 2}, {"maxItems": 2, "items": TEXT}),
     "more of the same": ({"prefixItems": [TEXT], "items": TEXT}, {"items": TEXT}),
     "then others": (
-        {"prefixItems": [TEXT, NUMBER], "items": {"type": "null"}},
-        {**ORDER, "items": {"anyOf": [TEXT, NUMBER, {"type": "null"}]}},
+        {"prefixItems": [TEXT, NUMBER], "items": NULL},
+        {**ORDER, "items": {"anyOf": [TEXT, NUMBER, NULL]}},
         [" prefixItems"],
     ),
     "then anything": ({"prefixItems": [TEXT, NUMBER]}, {**ORDER, "items": {}}, [" prefixItems"]),
@@ -179,18 +169,18 @@ TABLES[tuple_items(closed=True)] = {
 TABLES[type_lists] = {
     "two types": (
         {"type": ["string", "null"], "minLength": 1, "description": "d"},
-        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}], "description": "d"},
+        {"anyOf": [{"type": "string", "minLength": 1}, NULL], "description": "d"},
     ),
-    "one type": ({"type": ["string"]}, {"type": "string"}),
+    "one type": ({"type": ["string"]}, TEXT),
     "values": (
         {"type": ["integer", "string", "null"], "enum": ["a", 1, 2.0, None, "b"]},
-        {"anyOf": [{"type": "integer", "enum": [1, 2.0]}, {"type": "string", "enum": ["a", "b"]}, {"type": "null"}]},
+        {"anyOf": [{"type": "integer", "enum": [1, 2.0]}, {"type": "string", "enum": ["a", "b"]}, NULL]},
     ),
     "values of one of the types": ({"type": ["string", "null"], "enum": ["a"]}, {"type": "string", "enum": ["a"]}),
     "values of none": ({"type": ["string", "null"], "enum": [1]}, {"enum": []}),
     "every integer is a number": (
         {"type": ["integer", "number", "null"], "enum": [1, 1.5, None], "minimum": 1},
-        {"anyOf": [{"type": "number", "minimum": 1, "enum": [1, 1.5]}, {"type": "null"}]},
+        {"anyOf": [{"type": "number", "minimum": 1, "enum": [1, 1.5]}, NULL]},
     ),
     "beside anyOf": ({"type": ["string", "null"], "anyOf": [{}]},),
 }
@@ -212,7 +202,7 @@ TABLES[typed_values] = {
     "a number": ({"minimum": 1}, {"type": "number", "minimum": 1}, [" type"]),
     "anything": ({"title": "t"}, {"title": "t"}, [" type!"]),
     "of two types": ({"minimum": 1, "pattern": "a"}, {"minimum": 1, "pattern": "a"}, [" type!"]),
-    "typed": ({"anyOf": [{"type": "null"}, {"$ref": "#"}, {"enum": [1]}]},),
+    "typed": ({"anyOf": [NULL, {"$ref": "#"}, {"enum": [1]}]},),
 }
 
 TABLES[simple_enums] = {
@@ -239,7 +229,7 @@ TABLES[unevaluated] = {
     "alone": ({"unevaluatedProperties": False}, {"additionalProperties": False}),
     "beside its kin": ({"additionalProperties": True, "unevaluatedProperties": False}, {"additionalProperties": True}),
     "with others about": ({"anyOf": [{}], "unevaluatedProperties": False},),
-    "items": ({"unevaluatedItems": {"type": "null"}}, {"items": {"type": "null"}}),
+    "items": ({"unevaluatedItems": NULL}, {"items": NULL}),
     "no items": ({"prefixItems": [{}], "unevaluatedItems": False}, {"prefixItems": [{}], "maxItems": 1}),
     "any items": ({"unevaluatedItems": True}, {}),
 }
@@ -264,8 +254,8 @@ TABLES[close_objects] = {
 
 TABLES[open_objects] = {
     "a map": (
-        {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}},
-        {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}},
+        {"properties": {"a": {"type": "object", "additionalProperties": TEXT}}},
+        {"properties": {"a": {"type": "object", "additionalProperties": TEXT}}},
         ["/properties/a additionalProperties!"],
     ),
     "any object": (
@@ -275,28 +265,25 @@ TABLES[open_objects] = {
     ),
     "no parameters": ({"type": "object"},),
     "closed": ({"type": "object", "additionalProperties": False},),
-    "no object": ({"type": "string"},),
+    "no object": (TEXT,),
 }
 
 TABLES[pattern_properties] = {
     "beside closed": (
-        {"patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
-        {"description": 'Keys matching ^x hold {"type":"string"}.', "additionalProperties": {"type": "string"}},
+        {"patternProperties": {"^x": TEXT}, "additionalProperties": False},
+        {"description": 'Keys matching ^x hold {"type":"string"}.', "additionalProperties": TEXT},
         [" patternProperties"],
     ),
     "several": (
-        {
-            "patternProperties": {"^x": {"type": "string"}, "^y": {"type": "null"}},
-            "additionalProperties": {"type": "null"},
-        },
+        {"patternProperties": {"^x": TEXT, "^y": NULL}, "additionalProperties": NULL},
         {
             "description": 'Keys matching ^x hold {"type":"string"}. Keys matching ^y hold {"type":"null"}.',
-            "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "additionalProperties": {"anyOf": [TEXT, NULL]},
         },
         [" patternProperties"],
     ),
     "open": (
-        {"patternProperties": {"^x": {"type": "string"}}},
+        {"patternProperties": {"^x": TEXT}},
         {"description": 'Keys matching ^x hold {"type":"string"}.', "additionalProperties": True},
         [" patternProperties"],
     ),
@@ -332,15 +319,15 @@ def test_a_narrower_pattern_takes_fewer_names(apply):
 
 TABLES[require_all] = {
     "optional": (
-        {"properties": {"a": {"type": "string"}, "b": {"type": "null"}, "c": {"type": "integer"}}, "required": ["c"]},
+        {"properties": {"a": TEXT, "b": NULL, "c": {"type": "integer"}}, "required": ["c"]},
         {
-            "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "null"}, "c": {"type": "integer"}},
+            "properties": {"a": {"type": ["string", "null"]}, "b": NULL, "c": {"type": "integer"}},
             "required": ["a", "b", "c"],
         },
     ),
-    "required": ({"properties": {"a": {"type": "string"}}, "required": ["a"]},),
+    "required": ({"properties": {"a": TEXT}, "required": ["a"]},),
     "no such property": ({"properties": {}, "required": ["a"]}, {"properties": {}, "required": []}, [" required!"]),
-    "no object": ({"type": "string"},),
+    "no object": (TEXT,),
 }
 
 TABLES[required_properties] = {
