@@ -202,7 +202,7 @@ class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for
     def __new__(
         cls, tools: Iterable[Tool] = (), problems: Iterable[Problem] = (), dropped: Iterable[Reason] = ()
     ) -> Self:
-        """An offer of tools whose names are distinct; a problem without a subject is one of the whole toolset."""
+        """Tools whose names are distinct; a problem without a subject is one of the whole toolset."""
         offer = super().__new__(cls, tools)
         offer.problems = tuple(problems)
         offer.dropped = tuple(dropped)
