@@ -12,7 +12,16 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import Explanation, Predicate, ReadonlyContext, StaticToolset, found_names, parse_predicate, wrap
+from pegboard import (
+    CombinedToolset,
+    Explanation,
+    Predicate,
+    ReadonlyContext,
+    StaticToolset,
+    found_names,
+    parse_predicate,
+    wrap,
+)
 from pegboard.errors import ToolsetError
 from pegboard.json import digest_of
 from pegboard.tools import EMPTY_CONTEXT
@@ -91,10 +100,18 @@ def test_name_conflicts_are_settled_before_predicates_apply():
     assert tools.was_held_back("a")
 
 
-def test_a_failing_toolset_raises_on_request():
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda *toolsets: toolsets,
+        lambda *toolsets: [CombinedToolset("all", toolsets)],
+        lambda *toolsets: [CombinedToolset("all", [wrap(each).prefixed("a") for each in toolsets]).filtered("name:*")],
+    ],
+)
+def test_a_failing_toolset_raises_on_request(arrange):
     error = OSError("down")
     with pytest.raises(ToolsetError, match="'odd' failed: OSError: down") as caught:
-        resolved(toolsets=[PlainToolset("whole"), PlainToolset("odd", error=error)], on_toolset_error="fail")
+        resolved(toolsets=arrange(PlainToolset("whole"), PlainToolset("odd", error=error)), on_toolset_error="fail")
     assert (caught.value.toolset, caught.value.__cause__) == ("odd", error)
 
 

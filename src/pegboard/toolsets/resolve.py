@@ -435,7 +435,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if on_toolset_error == "fail":
         for toolset, offer in zip(toolsets, offers, strict=True):
             for problem in (each for each in offer.problems if not each.note):
-                raise ToolsetError(toolset_name(toolset), problem.cause) from problem.error
+                raise ToolsetError(_name_of(toolset, problem), problem.cause) from problem.error
     trace, problems = resolve_names(static, offers, conflicting)
     trace = _with_found(trace, context)
     tools, filters, deadline = trace.tools, list[_Filter](), time.monotonic() + predicate_timeout
@@ -445,6 +445,15 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
             filters.append((step, predicate, tools, faults))
     resolved = _resolved(trace, problems, filters, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
+
+
+def _name_of(toolset: Toolset, problem: Problem) -> str:
+    """The name of the toolset that a problem is of: this one, or one within it."""
+    within = [toolset]
+    for each in within:
+        within += getattr(each, "inner_toolsets", ())
+    names = list(map(toolset_name, within))
+    return next((name for name in names if problem.subject == f"toolset {name!r}"), names[0])
 
 
 def resolve_static(  # noqa: PLR0913  as above
