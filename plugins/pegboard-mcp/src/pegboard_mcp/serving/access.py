@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -187,6 +188,7 @@ def read_http_settings(settings: object, token_env: str | None = None) -> HttpSe
     return read if token is None else evolve(read, token=token)
 
 
+@lru_cache(maxsize=256)  # each request asks for its client's
 def is_loopback(host: str) -> bool:
     """Whether an address can only be reached from this machine; false for a host name."""
     try:

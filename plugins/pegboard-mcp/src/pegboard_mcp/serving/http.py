@@ -170,14 +170,15 @@ class HttpTransport:
                 await app(scope, receive, send)
                 return
             request, sent = Request(scope), _Sent(send)
-            refused = await self._refused(request)
+            asked = _Asked.of(request)
+            refused = await self._refused(asked)
             if refused is not None:
                 await refused(scope, receive, sent.send)
             else:
-                events, client = self._events_of(request, sent), _client_of(request)
+                events, client = self._events_of(asked, sent), asked.client
                 self._requests_of[client] += 1
                 try:
-                    await self._serve(app, request, receive, sent, events)
+                    await self._serve(app, asked, receive, sent, events)
                 finally:
                     self._opening.discard(events)
                     self._requests_of[client] -= 1
@@ -193,8 +194,9 @@ class HttpTransport:
 
         return gate
 
-    async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent, events: _Events) -> None:
+    async def _serve(self, app: ASGIApp, asked: _Asked, receive: Receive, sent: _Sent, events: _Events) -> None:
         """Serves one request; a stream (GET) ends at shutdown."""
+        request = asked.request
         if request.method == "GET":
             with anyio.CancelScope() as stream:
                 self._streams.add(stream)
@@ -209,7 +211,7 @@ class HttpTransport:
         self._requests += 1
         self._all_answered.clear()
         try:
-            on_body = id_.take if _is_in_session(request) else None
+            on_body = id_.take if asked.has_sessions and asked.session is not None else None
             await app(request.scope, _in_time(receive, self._settings.body_seconds, on_body), sent.send)
         except _TakenIdError as error:
             await _refusal(400, str(error), INVALID_REQUEST, error.id)(request.scope, receive, sent.send)
@@ -219,19 +221,19 @@ class HttpTransport:
             if not self._requests:
                 self._all_answered.set()
 
-    def _events_of(self, request: Request, sent: _Sent) -> _Events:
+    def _events_of(self, asked: _Asked, sent: _Sent) -> _Events:
         """The stored events of a request's session, also set in the context."""
-        id_ = request.headers.get(MCP_SESSION_ID_HEADER)
-        events = _Events(_client_of(request)) if id_ is None else self._events.get(id_, _Events())
+        known = None if asked.session is None else self._events.get(asked.session)
+        events = known or _Events(asked.client if asked.session is None else None)
         _EVENTS.set(events)
-        if _opens_session(request):
+        if asked.opens_session:
             self._opening.add(events)
 
         def on_session(opened: str) -> None:
             self._events[opened] = events
             self._opening.discard(events)
 
-        if id_ is None:
+        if asked.session is None:
             sent.on_session = on_session
         return events
 
@@ -241,10 +243,12 @@ class HttpTransport:
         opened = [events for id_, events in self._events.items() if id_ in alive]
         return sum(events.client == client for events in (*opened, *self._opening))
 
-    async def _refused(self, request: Request) -> Response | None:
+    async def _refused(self, asked: _Asked) -> Response | None:
         """The error response to a refused request; `None` for an accepted one."""
+        request, client = asked.request, asked.client
+        names = request.headers.keys()
         for header in _SINGLE:
-            if len(request.headers.getlist(header)) > 1:  # a proxy may have read another one
+            if names.count(header) > 1:  # a proxy may have read another one
                 return _refusal(400, f"More than one {header.title()} header", INVALID_REQUEST)
         for header, status in (("host", 421), ("origin", 403)):
             if not _AUTHORITY.fullmatch(request.headers.get(header, "")):  # the SDK accepts any text as the port
@@ -252,17 +256,16 @@ class HttpTransport:
         refused = await self._names.validate_request(request)
         if refused is not None:
             return refused
-        if self._ended.is_set() and _opens_session(request):
+        if self._ended.is_set() and asked.opens_session:
             return _refusal(503, "The server is shutting down", INTERNAL_ERROR)
-        client = _client_of(request)
         if not self._rate.take(client or ""):
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
-        return None if client is None else self._refused_share(client, request)
+        return None if client is None else self._refused_share(client, opens_session=asked.opens_session)
 
-    def _refused_share(self, client: str, request: Request) -> Response | None:
+    def _refused_share(self, client: str, *, opens_session: bool) -> Response | None:
         """The error response to a client that has reached its limits; `None` for an accepted request."""
         settings = self._settings
-        if _opens_session(request) and self._sessions_of(client) >= settings.user_sessions:
+        if opens_session and self._sessions_of(client) >= settings.user_sessions:
             text = f"Too many open sessions of one client: {settings.user_sessions} (user_sessions)"
             return _refusal(429, text, INVALID_REQUEST)
         if self._requests_of[client] >= settings.user_places:
@@ -293,9 +296,10 @@ class _Sent:
         """Sends a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            session = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
-            if session is not None and self.on_session is not None:
-                self.on_session(session.decode())
+            if self.on_session is not None:
+                session = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
+                if session is not None:
+                    self.on_session(session.decode())
         else:
             self._is_whole = not message.get("more_body", False)
             if self.status >= _LEAST_ERROR:
@@ -316,35 +320,41 @@ class _Sent:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _client_of(request: Request) -> str | None:
-    """The client that a request's limits count for: its token's user, or, without a token, its address.
+class _Asked(NamedTuple):
+    """What a request's headers and its token say.
 
-    `None` for programs on this machine, which may be a proxy for many clients.
+    Attributes:
+        request: The request.
+        client: The client that its limits count for: its token's user, or, without a token, its address; `None` for
+            programs on this machine, which may be a proxy for many clients.
+        session: The id of its session, or `None`.
+        has_sessions: Whether its protocol revision has sessions.
     """
-    user = request.scope.get("user")
-    if isinstance(user, AuthenticatedUser) and user.access_token.subject is not None:
-        return f"user {user.access_token.subject}"
-    address = request.client.host if request.client else ""
-    return None if is_loopback(address) else address
+
+    request: Request
+    client: str | None
+    session: str | None
+    has_sessions: bool
+
+    @classmethod
+    def of(cls, request: Request) -> _Asked:
+        """What a request says."""
+        user, address = request.scope.get("user"), request.client.host if request.client else ""
+        client = None if is_loopback(address) else address
+        if isinstance(user, AuthenticatedUser) and user.access_token.subject is not None:
+            client = f"user {user.access_token.subject}"
+        headers = request.headers
+        version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+        return cls(request, client, headers.get(MCP_SESSION_ID_HEADER), version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+    @property
+    def opens_session(self) -> bool:
+        """Whether it would open a session, or asks whether it may."""
+        return self.has_sessions and self.session is None
 
 
 async def _health(_request: Request) -> Response:
     return JSONResponse({"status": "ok"})
-
-
-def _opens_session(request: Request) -> bool:
-    """Whether a request would open a session, or asks whether it may."""
-    return MCP_SESSION_ID_HEADER not in request.headers and _has_sessions(request)
-
-
-def _is_in_session(request: Request) -> bool:
-    return MCP_SESSION_ID_HEADER in request.headers and _has_sessions(request)
-
-
-def _has_sessions(request: Request) -> bool:
-    """Whether the request's protocol revision has sessions."""
-    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
-    return version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:

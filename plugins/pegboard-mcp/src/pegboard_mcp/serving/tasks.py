@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -140,7 +141,7 @@ class Tasks:
 
     def with_result_tool(self, session: Session, resolved: ResolvedTools) -> ResolvedTools:
         """Adds the tool that gets results, if there is a long-running tool."""
-        if not any(tool.spec.long_running for tool in resolved):
+        if not _has_long_running(resolved):
             return resolved
         tool = self._tools.get(session)
         if tool is None:
@@ -177,6 +178,11 @@ class Tasks:
     @staticmethod
     def _is_over(task: Task) -> bool:
         return (datetime.now(UTC) - task.created).total_seconds() * 1_000 > TTL_MS
+
+
+@lru_cache(maxsize=1)  # mostly the same tools are offered to every request
+def _has_long_running(resolved: ResolvedTools) -> bool:
+    return any(tool.spec.long_running for tool in resolved)
 
 
 def takes_tasks(request: Request) -> bool:
