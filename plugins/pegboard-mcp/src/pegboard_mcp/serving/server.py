@@ -292,8 +292,10 @@ class ToolServer:
         options: BatchOptions = {"approver": approver, "listener": updates.listen}
         if self._timeout is not None:
             options["timeout"] = self._timeout
-        context = attrs.evolve(context, extra={**context.extra, CLIENT: asker})
-        call = ToolCall(params.name, params.arguments or {}, id=f"{self._name}-{next(self._numbers)}")
+        id_ = f"{self._name}-{next(self._numbers)}"
+        extra = {**context.extra, CLIENT: asker}  # with what a batch would add by another copy
+        context = attrs.evolve(context, extra=extra, values={}, message=f"batch_{id_}")
+        call = ToolCall(params.name, params.arguments or {}, id=id_)
         batch = await self._registry.batch([call], resolved, context, **options)
         running = self._running[batch] = asyncio.create_task(batch.run())
         running.add_done_callback(lambda _: self._running.pop(batch))
