@@ -8,7 +8,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
+
+from pegboard.typing import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
@@ -17,6 +17,7 @@ from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_na
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
+from pegboard.typing import frozen
 
 if TYPE_CHECKING:
     from typing import Self

@@ -16,9 +16,10 @@ from types import CoroutineType
 from typing import Any, Final
 from weakref import WeakSet, WeakValueDictionary
 
-from attrs import define, field
+from attrs import field
 
 from pegboard.errors import cause_of
+from pegboard.typing import define
 
 STALL_SECONDS: Final = 1.0
 """Seconds in which no thread started a job, after which all threads of a full pool count as hanging."""

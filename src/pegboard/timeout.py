@@ -18,10 +18,11 @@ from types import CoroutineType, FrameType
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from attrs import define, field
+from attrs import field
 
 from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork
+from pegboard.typing import define
 
 LIMIT_SECONDS: Final = 0.1
 """Seconds that one step of a coroutine may take before it is reported."""

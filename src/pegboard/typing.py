@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from functools import partial
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+if TYPE_CHECKING:
+    from attrs import define as define, frozen as frozen  # noqa: PLC0414  exported
+else:  # one `__repr__` for all: compiling one for each class would be a tenth of a first call
+
+    def define(cls: type | None = None, /, **options: Any) -> Any:
+        """`attrs.define`, with the common `__repr__` where the class has none of its own."""
+        if cls is None:
+            return partial(define, **options)
+        if options.get("repr", "__repr__" not in vars(cls)):
+            cls.__repr__ = _attributes
+        return attrs.define(cls, **options)
+
+    frozen = partial(define, frozen=True, on_setattr=None)
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 """Any JSON value."""
@@ -16,5 +34,18 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 JsonMapping: TypeAlias = Mapping[str, Any]
 """A read-only JSON object."""
+
+
+@recursive_repr()
+def _attributes(self: Any) -> str:
+    """The text that attrs gives a class: its name and attributes."""
+    shown: list[str] = []
+    for field in self.__attrs_attrs__:
+        if field.repr is not False:
+            value = getattr(self, field.name) if field.init else getattr(self, field.name, attrs.NOTHING)
+            text = repr(value) if field.repr is True else field.repr(value)
+            shown.append(f"{field.name}={text}")
+    return f"{type(self).__qualname__.rsplit('>.', 1)[-1]}({', '.join(shown)})"
+
 
 __all__ = ["JsonMapping", "JsonObject", "JsonSchema", "JsonValue"]

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NoReturn, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 from jiter import from_json
 
 from pegboard.callbacks import may_block
@@ -31,6 +31,7 @@ from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Checker, own_problems
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
+from pegboard.typing import define, frozen
 
 # Parse ----------------------------------------------------------------------------------------------------------------
 

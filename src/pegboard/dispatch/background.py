@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
@@ -29,6 +29,7 @@ from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.tool import Tool
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent

@@ -8,7 +8,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
-from attrs import converters, define, field, frozen
+from attrs import converters, field
 
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import failure_result, hold_to_limits
@@ -19,6 +19,7 @@ from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, runn
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
 from pegboard.tools.spec import Limits
+from pegboard.typing import define, frozen
 
 _MOST_RUNS: Final = 100  # `call_next()` per wrapper
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from attrs import define, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.background import Operations
@@ -29,6 +28,7 @@ from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import Limits
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from typing import Unpack

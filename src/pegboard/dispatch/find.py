@@ -8,14 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError, maybe_await
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import LateHandler, Tool
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.dispatch.state import CallState  # it imports asyncio, which listing tools doesn't need

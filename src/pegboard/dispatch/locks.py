@@ -13,12 +13,11 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from attrs import frozen
-
 from pegboard.json import canonical_json
 from pegboard.threads import settle_from_thread
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
+from pegboard.typing import frozen
 
 _ALL: Final = 1 << 60  # the size of a lock: a reader acquires 1 of it, a writer all
 _by_order: Final = attrgetter("order")

@@ -9,7 +9,6 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import attrs
-from attrs import define
 
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.callbacks import Ask, after, before, on_error
@@ -24,6 +23,7 @@ from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCal
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
+from pegboard.typing import define
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approve import Asking

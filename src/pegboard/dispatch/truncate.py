@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Annotated, Any, BinaryIO, Final, Protocol
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.errors import ToolError, log_failure
 from pegboard.json import count_text, size_text
@@ -21,6 +21,7 @@ from pegboard.tools.content import Content, FileContent, LinkContent, TextConten
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
+from pegboard.typing import define, frozen
 
 MOST_ITEMS: Final = 1_000
 """Maximum number of content items in one result."""

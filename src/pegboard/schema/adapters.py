@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.json import json_text
 from pegboard.schema.references import mapped
 from pegboard.schema.text_types import Notation
-from pegboard.typing import JsonMapping, JsonSchema
+from pegboard.typing import JsonMapping, JsonSchema, define, frozen
 
 Kinds: TypeAlias = frozenset[type[Any]]
 """Classes of JSON values, compared exactly (no subclasses), as the validator does."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Final, cast
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.json import count_text
 from pegboard.schema.adapters import (
@@ -42,7 +42,7 @@ from pegboard.schema.adapters import (
 from pegboard.schema.converter import is_msgspec, is_pydantic
 from pegboard.schema.fields import is_field, resolved_hints
 from pegboard.schema.references import matcher
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, frozen
 
 _MAX_EXACT: Final = 2**53
 

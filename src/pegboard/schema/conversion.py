@@ -19,7 +19,7 @@ from threading import RLock
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
-from attrs import define, field
+from attrs import field
 
 from pegboard.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, short_json
 from pegboard.schema.adapters import (
@@ -62,6 +62,7 @@ from pegboard.schema.converter import (
 from pegboard.schema.references import compiled
 from pegboard.schema.text_types import nearest_notation, notation_of
 from pegboard.schema.validator import Validator
+from pegboard.typing import define
 
 StructureHook: TypeAlias = Callable[[Any], Any]
 """JSON data -> value."""

@@ -13,11 +13,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
-from attrs import frozen
 
 from pegboard.errors import check_keys
 from pegboard.json import StructureError, json_text, path_text, short_json, unicode_text, whole_numbers
-from pegboard.typing import JsonObject, JsonSchema
+from pegboard.typing import JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
+
+from pegboard.typing import frozen
 
 _KINDS: Final[Mapping[str, str]] = {  # of the sections that aren't a part of the description
     **dict.fromkeys(("Args", "Arguments", "Attributes", "Keyword Args", "Keyword Arguments"), "parameters"),

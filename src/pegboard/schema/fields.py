@@ -11,7 +11,8 @@ from types import NoneType
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
 import attrs
-from attrs import frozen
+
+from pegboard.typing import frozen
 
 MISSING: Final = object()
 """Marks a missing default."""

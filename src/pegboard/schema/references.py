@@ -10,10 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
-from attrs import define
-
 from pegboard.json import JsonText, is_array, is_object, json_text
-from pegboard.typing import JsonMapping, JsonSchema
+from pegboard.typing import JsonMapping, JsonSchema, define
 
 if TYPE_CHECKING:
     from jsonschema_rs import FancyRegexOptions, RegexOptions, Validator

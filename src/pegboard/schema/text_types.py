@@ -13,9 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
-
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, frozen
 
 if TYPE_CHECKING:
     from datetime import date, timedelta

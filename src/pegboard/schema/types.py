@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.errors import DefinitionError
 from pegboard.json import json_text
@@ -85,7 +85,7 @@ from pegboard.schema.fields import (
     unbound,
 )
 from pegboard.schema.text_types import notation_of
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, define, frozen
 
 _HINT: Final = (
     "Pass input_schema=..., or use a class of attrs, pydantic or msgspec, a dataclass or a TypedDict, or register "

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from pegboard.errors import SchemaError
 from pegboard.json import (
@@ -45,7 +45,7 @@ from pegboard.schema.references import (
     runnable,
     schemas,
 )
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, frozen
 
 MAX_CHARACTERS: Final = 512 * 1024
 """The maximum size of a schema as compact JSON text."""

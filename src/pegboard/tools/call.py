@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.errors import instance_of, tuple_of
 from pegboard.json import (
@@ -24,7 +24,7 @@ from pegboard.json import (
 )
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.tools.content import ErrorKind, ToolResult, encodable_text
-from pegboard.typing import JsonObject
+from pegboard.typing import JsonObject, define, frozen
 
 
 @frozen

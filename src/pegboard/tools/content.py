@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.errors import instance_of, one_of
 from pegboard.json import unicode_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
-from pegboard.typing import JsonMapping, JsonObject
+from pegboard.typing import JsonMapping, JsonObject, frozen
 
 ErrorKind: TypeAlias = Literal[
     "unknown_tool",

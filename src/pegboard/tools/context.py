@@ -9,12 +9,13 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from pegboard.errors import CallStoppedError
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools.call import Confirmation, PendingActions, State, StateView
 from pegboard.tools.content import SayableRecord
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
@@ -17,7 +17,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency, schema_text
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.schema.conversion import StructureHook

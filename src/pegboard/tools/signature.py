@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
-from attrs import frozen
-
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.json import JsonText, json_text
@@ -21,6 +19,7 @@ from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosin
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import injected_kind, is_kind
+from pegboard.typing import frozen
 
 
 def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:

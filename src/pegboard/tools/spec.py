@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.schema.converter import JsonRecord, json_key, json_name
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
 Keep: TypeAlias = Literal["head", "tail", "middle"]
 """The part of a long text that is used: the beginning, the end, or both ends without the middle."""

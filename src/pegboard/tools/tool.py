@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
 import attrs
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DefinitionError, near_or_known
@@ -59,7 +59,7 @@ from pegboard.tools.spec import (
     concurrency_of,
     freeform_schema,
 )
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.schema.validator import Validator

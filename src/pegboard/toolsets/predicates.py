@@ -15,12 +15,12 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
-from attrs import Converter, Factory, field, frozen
+from attrs import Converter, Factory, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.tools.spec import KINDS, is_valid_name
-from pegboard.typing import JsonObject
+from pegboard.typing import JsonObject, frozen
 
 if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext

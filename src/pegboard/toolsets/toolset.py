@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind, may_block, maybe_await
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
@@ -22,6 +22,7 @@ from pegboard.tools.spec import HOST, Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Predicate
+from pegboard.typing import define, frozen
 
 
 @runtime_checkable
