@@ -33,19 +33,20 @@ _LISTED: Final = (
 def show_text(tool: Tool) -> str:
     """The page of a tool: its origin, description, arguments, result and everything else in its spec."""
     spec = tool.spec
-    facts = _besides(tool, spec.to_json(), _SHOWN)
+    told = spec.to_json()
+    given, result, facts = told["inputSchema"], told.get("outputSchema"), _besides(tool, told, _SHOWN)
     if tool.instructions:
         facts["instructions"] = tool.instructions
     facts["digest"] = spec.digest
     title = f" - {visible(spec.title, again=True)}" if spec.title else ""
-    nothing = "none" if spec.input_schema.get("additionalProperties") is False else "any object"
+    nothing = "none" if given.get("additionalProperties") is False else "any object"
     blocks = [
         f"{spec.name}{title}\nfrom {visible(str(tool.origin))}",
         visible(spec.description.strip(), newlines=True, again=True),
-        _values("Arguments", spec.input_schema, nothing),
+        _values("Arguments", given, nothing),
     ]
-    if spec.output_schema is not None:
-        blocks.append(_values("Result", spec.output_schema, _short(type_words(spec.output_schema))))
+    if result is not None:
+        blocks.append(_values("Result", result, _short(type_words(result))))
     if spec.examples:
         blocks.append("\n  ".join(("Examples:", *(visible(_json(example)) for example in spec.examples))))
     if spec.grammar is not None:
@@ -64,8 +65,9 @@ def _values(head: str, schema: JsonSchema, words: str) -> str:
 
 def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterator[str]:
     """A line for each property, its description below it; nested ones have dotted names, as for `call`."""
-    required = hint.required
-    for name, below in hint.properties.items():
+    named = hint.properties
+    required = hint.required if named else ()
+    for name, below in named.items():
         yield f"  {visible(before + name)}: {', '.join(_words(below, required=name in required))}"
         described = below.keywords.get("description")
         if isinstance(described, str) and described.strip():
