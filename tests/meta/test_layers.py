@@ -93,7 +93,7 @@ LATE = "approval approve batch events executors permissions"  # parts of dispatc
         ),
         (
             FIRST_PROGRAM,
-            f"cattrs jsonschema click pluggy {' '.join(f'pegboard.dispatch.{name}' for name in LATE.split())}",
+            f"cattrs jsonschema click pluggy fnmatch {' '.join(f'pegboard.dispatch.{name}' for name in LATE.split())}",
         ),
     ],
 )
@@ -102,6 +102,13 @@ def test_imports_load_nothing_heavy(statement: str, forbidden: str) -> None:
     script = f"import sys\n{statement}\nprint(*[name for name in {forbidden.split()!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_first_program_loads_at_most_220_modules() -> None:
+    """One that defines a tool and calls it once; counted in addition to bare Python's."""
+    script = f"import sys\nbefore = set(sys.modules)\n{FIRST_PROGRAM}\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert len(done.stdout.split()) <= 220
 
 
 def test_importing_pegboard_loads_almost_nothing() -> None:

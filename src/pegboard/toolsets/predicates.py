@@ -11,7 +11,6 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
@@ -39,7 +38,11 @@ def is_literal(pattern: str) -> bool:
 @lru_cache(maxsize=1024)
 def matcher(pattern: str) -> Matcher:
     """The test for one pattern; it takes at most length of pattern x length of value steps."""
-    return pattern.__eq__ if is_literal(pattern) else re.compile(translate(pattern.replace("[", "[[]"))).match
+    if is_literal(pattern):
+        return pattern.__eq__
+    from fnmatch import translate  # for patterns only
+
+    return re.compile(translate(pattern.replace("[", "[[]"))).match
 
 
 def written(value: str) -> str:
