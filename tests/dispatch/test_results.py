@@ -38,7 +38,7 @@ from pegboard import (
 from pegboard.dispatch.results import MOST_AT_ONCE, quick_result, result_of, values_left, write_json
 from pegboard.dispatch.stages import run_call
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
-from pegboard.schema.conversion import to_json_data
+from pegboard.schema.unstructure import to_json_data
 from pegboard.tools import Handler
 from strategies import JSON_TREES
 

@@ -28,9 +28,9 @@ from pegboard.dispatch.state import CallState, time_limit
 from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.json import MAX_DEPTH, json_problems
-from pegboard.schema.conversion import to_json_data, written_names
 from pegboard.schema.converter import foreign_writer
 from pegboard.schema.text_types import nearest_notation
+from pegboard.schema.unstructure import to_json_data, written_names
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult

@@ -61,7 +61,7 @@ from pegboard.schema.constraints import (
     notes_of,
     validator_constraints,
 )
-from pegboard.schema.conversion import strictly, to_json_data
+from pegboard.schema.conversion import strictly
 from pegboard.schema.converter import (
     converter,
     has_hook,
@@ -85,6 +85,7 @@ from pegboard.schema.fields import (
     unbound,
 )
 from pegboard.schema.text_types import notation_of
+from pegboard.schema.unstructure import to_json_data
 from pegboard.typing import JsonSchema, define, frozen
 
 _HINT: Final = (

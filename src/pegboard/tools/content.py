@@ -267,7 +267,7 @@ def _one_content(value: Any) -> Content:
 
 def json_or_text(value: Any) -> Any:
     """A value as JSON data, or as text if it has no JSON form. Never raises."""
-    from pegboard.schema.conversion import to_json_data
+    from pegboard.schema.unstructure import to_json_data
 
     try:
         return to_json_data(value)

@@ -16,7 +16,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from pegboard.schema.conversion import to_json_data
+from pegboard.schema.unstructure import to_json_data
 from strategies import Colour, Level, UserId, json_values
 
 
