@@ -50,7 +50,7 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(136),
+        "files": Limit(137),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
         "lines": Limit(43_800, goal=41_500),
         "median file": Limit(400, least=200),
@@ -71,12 +71,12 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "private imports": Limit(0),
         "upward by a string": Limit(0),
         "root names": Limit(110),
-        "tests' public, %": Limit(100, least=66),  # goal 70
+        "tests' public, %": Limit(100, least=70),
         "registry's members": Limit(32),
         "writers of a state": Limit(1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
-    "tests": {"lines": Limit(68_400)},
+    "tests": {"lines": Limit(68_700)},
 }
 
 
