@@ -28,9 +28,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = answer(arguments)
         if code is None:
-            import gc
-
-            gc.disable()  # until the command is imported: looking for garbage then takes a twelfth of a cold listing
             from pegboard.cli.main import main as full
 
             code = full(arguments)
@@ -41,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """Runs `registry` and exits the process, without waiting for threads that tools have left behind."""
+    import gc
+
+    gc.disable()  # until the command is imported: looking for garbage then takes a twelfth of a cold listing
     code = main()
     if "pegboard.cli.run" in sys.modules:
         from pegboard.cli.run import has_left_threads
@@ -53,8 +53,6 @@ def run() -> None:
                     stream.flush()
             os._exit(code)  # an ordinary end would wait for them
     else:
-        import gc
-
         gc.freeze()  # no tool has run; collecting garbage at exit would take a sixth of a listing's time
     sys.exit(code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import pytest
 
 from installed import OLD, write
 from pegboard import Origin, Problem, Tool, ToolSpec
+from pegboard.__main__ import main
 from pegboard.cli import warm
 from pegboard.cli.output import write_note
 from pegboard.cli.table import tool_table
@@ -452,6 +454,16 @@ print("LOADED", code, *sorted(set(sys.modules) - before))
 @pytest.fixture
 def environ(settled) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(settled.root)}
+
+
+def test_a_tools_garbage_is_collected_and_that_of_a_hosts_process(environ, tmp_path, capsys):
+    """Only the imports of the command as a process are spared."""
+    functions = tmp_path / "functions.py"
+    functions.write_text("import gc\n\n\ndef collects() -> bool:\n    return gc.isenabled()\n")
+    command = [sys.executable, "-m", "pegboard", "call", "--functions", str(functions), "collects"]
+    assert subprocess.run(command, env=environ, capture_output=True, text=True, check=False).stdout == "true\n"
+    assert main(["--no-such-option"]) == 2
+    assert gc.isenabled()
 
 
 def loaded(environ, *argv) -> set[str]:
