@@ -354,11 +354,11 @@ class _ToolTable:
         if policy == "error":
             raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
         if policy == "keep":
-            self.problems.append(_held_back(tool, by=earlier))
+            self.problems.append(_name_conflict(tool, by=earlier))
             return tool
         is_anothers = earlier.origin != tool.origin if policy == "replace" else held_by is not None
         if is_anothers:
-            self.problems.append(_held_back(earlier, by=tool))
+            self.problems.append(_name_conflict(earlier, by=tool))
         if policy == "shadow":
             self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
         self.tools[tool.name] = tool
@@ -385,7 +385,7 @@ class _ToolTable:
         self.problems[:] = [each for each in self.problems if (each.tool, each.plugin) != gone]
 
 
-def _held_back(tool: Tool, *, by: Tool) -> Problem:
+def _name_conflict(tool: Tool, *, by: Tool) -> Problem:
     name, plugin = tool.name, tool.origin.plugin
     if plugin is None:
         fix = "rename one of the two (name=...)"

@@ -30,7 +30,7 @@ from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_
 from pegboard.json import MAX_DEPTH, json_problems
 from pegboard.schema.converter import foreign_writer
 from pegboard.schema.text_types import nearest_notation
-from pegboard.schema.unstructure import to_json_data, written_names
+from pegboard.schema.unstructure import names_to_write, to_json_data
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
@@ -162,7 +162,7 @@ def _copied(value: Any, left: int, depth: int) -> tuple[Any, int]:
 @lru_cache(1_024)
 def _fields_of(kind: type[Any]) -> tuple[Sequence[str], _Reader]:
     """The keys and the getter of the attributes that are written of an attrs class."""
-    names = written_names(kind) if attrs.has(kind) else None
+    names = names_to_write(kind) if attrs.has(kind) else None
     if not names or issubclass(kind, _WRITTEN_OTHERWISE) or foreign_writer(kind) or nearest_notation(kind) is not None:
         raise _UnusualError
     attributes = [name for name, _ in names]
@@ -272,7 +272,7 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
         if issubclass(kind, CONTENT_TYPES) and not isinstance(getattr(part, "data", ""), str):
             media.append(part)
             return f"[{part.type} {len(media)} beside this text]"
-        if (names := written_names(kind)) is not None:
+        if (names := names_to_write(kind)) is not None:
             return {key: without(getattr(part, name)) for name, key in names}
         if isinstance(part, Mapping):
             return {key: without(item) for key, item in cast("Mapping[Any, Any]", part).items()}
@@ -348,7 +348,7 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
 @lru_cache(1_024)
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Getter of the attributes that are written, none for a number or date; `None` for an unknown class."""
-    written = written_names(kind)
+    written = names_to_write(kind)
     if written:
         names = [name for name, _ in written]
         return attrgetter(names[0], *names)  # a single name would give no tuple

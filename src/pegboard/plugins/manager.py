@@ -356,13 +356,13 @@ class PluginManager:
             if listing := manifest.of_toolsets:
                 published[plugin.name] = listing if found.trusted else listing.untrusted
 
-        def listed(catalogue: Catalogue) -> Catalogue:
+        def add_listing(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_conflicts(catalogue).with_tools(tools, self.config.conflicts or "keep")
             return after.with_problems(*problems).evolve(
                 plugins={**after.plugins, **records}, published={**after.published, **published}
             )
 
-        self._change(listed)
+        self._change(add_listing)
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Claims all names of a plugin that isn't listed."""

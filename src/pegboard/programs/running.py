@@ -212,16 +212,16 @@ class RunningProgram(Generic[Buffer]):
         """
         seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace
 
-        def left() -> float | None:
+        def seconds_left() -> float | None:
             return None if last is None else max(last - time.monotonic(), 0.0)
 
         try:
-            while on_output is not None and not self.is_over and left() != 0.0:
-                await self.until(lambda seen=seen: self._changes != seen, left())
+            while on_output is not None and not self.is_over and seconds_left() != 0.0:
+                await self.until(lambda seen=seen: self._changes != seen, seconds_left())
                 seen = self._changes
                 on_output()
                 await self.until(None, _PAUSE)
-            await self.until(None, left())
+            await self.until(None, seconds_left())
             await self.until(None, _DEATH_SECONDS)  # perhaps this process was stopped meanwhile
         except BaseException as error:
             self.end(now=True)

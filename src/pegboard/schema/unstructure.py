@@ -70,7 +70,7 @@ def _inside_writer(cls: type[Any]) -> _Writer:
     is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence | MappingView)
     if not is_container and (foreign := foreign_writer(cls)) is not None:
         return _foreign_writer(foreign)
-    if (names := written_names(cls)) is not None:
+    if (names := names_to_write(cls)) is not None:
         return _container_writer(lambda value: [(key, getattr(value, name)) for name, key in names])
     if hasattr(cls, "dtype") and not is_container:
         return _write_array_scalar
@@ -191,7 +191,7 @@ def _key_text(key: Any) -> str:
     return str(write(key))
 
 
-def written_names(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
+def names_to_write(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """The attributes that the constructor of an attrs class, dataclass or named tuple takes, each with its key."""
     if attrs.has(cls):
         return tuple((each.name, each.alias or each.name) for each in attrs.fields(cls) if each.init)

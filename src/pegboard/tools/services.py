@@ -324,7 +324,7 @@ class ServiceContainer:
 
         token = _opening.set((*_opening.get(), provided))
         try:
-            opened = await self._made(provided, context, now)
+            opened = await self._enter(provided, context, now)
             with self._lock:
                 in_time = self._found.get(provided) is future
                 if in_time and opened.manager is not None:
@@ -342,7 +342,7 @@ class ServiceContainer:
         future.set_result(opened)
         return opened.value
 
-    async def _made(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
+    async def _enter(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
         value, manager = await self._called(now, _call_factory, provided, context, now)
         if manager is not None:
             return _OpenService(provided, value, manager)

@@ -102,7 +102,7 @@ def resolve_names(
             held.append((earlier, later))
         else:
             held.append((later, earlier))
-    dropped, problems = _held_back(held)
+    dropped, problems = _name_conflicts(held)
     own_dropped = (each for offer in offers for each in offer.dropped)
     own_problems = (problem for offer in offers for problem in offer.problems)
     return _Trace([tools[name] for name in sorted(tools)], (*own_dropped, *dropped)), (*own_problems, *problems)
@@ -114,7 +114,7 @@ def _are_rivals(one: Tool, other: Tool) -> bool:
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
 
-def _held_back(held: Iterable[_Held]) -> tuple[list[Reason], list[Problem]]:
+def _name_conflicts(held: Iterable[_Held]) -> tuple[list[Reason], list[Problem]]:
     dropped: list[Reason] = []
     problems: list[Problem] = []
     for tool, holder in held:
@@ -386,7 +386,7 @@ class ResolvedTools:
 
 def _holding_back(resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[Problem] = ()) -> ResolvedTools:
     """A copy with more tools held back, each with a problem."""
-    dropped, own = _held_back(held)
+    dropped, own = _name_conflicts(held)
     trace = attrs.evolve(resolved.trace, dropped=(*resolved.trace.dropped, *dropped))
     return attrs.evolve(resolved, problems=(*resolved.problems, *problems, *own), trace=trace)
 

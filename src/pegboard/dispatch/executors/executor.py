@@ -252,7 +252,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     """
     tool = state.tool
     assert tool is not None
-    executor = await _found(state, tool)
+    executor = await _find_executor(state, tool)
     policy, limits = tool.policy, state.settings.limits
     request = ExecutionRequest.of_call(
         tool.name,
@@ -290,7 +290,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-async def _found(state: CallState, tool: Tool) -> Any:
+async def _find_executor(state: CallState, tool: Tool) -> Any:
     name, find = tool.policy.executor, state.runtime.executor
     assert name is not None
     assert find is not None
