@@ -46,7 +46,7 @@ TOPICS = {  # heading: the text below it, and the names
         "See [Calls](calls.md), [Results](results.md) and [Limit results](../how-to/limit-results.md).",
         """
         ToolCall CallFault ToolResult TextContent ImageContent AudioContent FileContent LinkContent ResultLimits
-        ResultTexts kept_result_tool
+        ResultTexts read_result_tool
         """,
     ),
     "Conversations and requests": (

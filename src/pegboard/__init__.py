@@ -99,7 +99,7 @@ _MODULES = {
     "TypedTool": "tools.typed",
     "found_names": "toolsets.resolve",
     "hookimpl": "plugins.hookspecs",
-    "kept_result_tool": "dispatch.truncate",
+    "read_result_tool": "dispatch.truncate",
     "load": "plugins.load",
     "load_config": "config",
     "when": "callbacks",
@@ -129,7 +129,7 @@ _FUNCTIONS = (
     "parse_partial",
 )
 """Functions that were here, and are in one of these modules now, as the classes that were here are."""
-_RENAMED = {"Placed": "Position", "only": "when", "quick": "nonblocking"}
+_RENAMED = {"Placed": "Position", "kept_result_tool": "read_result_tool", "only": "when", "quick": "nonblocking"}
 
 _find, __dir__ = lazy.lazy_names(__name__, _MODULES)
 

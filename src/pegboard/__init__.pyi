@@ -34,7 +34,7 @@ from pegboard.dispatch.permissions.evaluation import PermissionRules as Permissi
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
-from pegboard.dispatch.truncate import ResultTexts as ResultTexts, kept_result_tool as kept_result_tool
+from pegboard.dispatch.truncate import ResultTexts as ResultTexts, read_result_tool as read_result_tool
 from pegboard.errors import ModelError as ModelError, PegboardError as PegboardError, ToolError as ToolError
 from pegboard.messages import Message as Message, ModelResponse as ModelResponse
 from pegboard.plugins.hookspecs import hookimpl as hookimpl

@@ -177,9 +177,9 @@ class _Host(DispatchHost):
         del payload
         raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
 
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+    def suspend(self, context: ToolContext, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Refuses likewise."""
-        del payload, kept, request
+        del payload, stored, request
         raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't wait for it here.")
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:

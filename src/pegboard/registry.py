@@ -201,7 +201,7 @@ class ToolRegistry:
 
     @property
     def results(self) -> ResultStore:
-        """The full texts of truncated results; `kept_result_tool(registry.results)` lets a model read the rest."""
+        """The full texts of truncated results; `read_result_tool(registry.results)` lets a model read the rest."""
         return self._get_dispatcher().store
 
     @property

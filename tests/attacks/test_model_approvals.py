@@ -251,7 +251,7 @@ def test_no_search_finds_a_tool_that_the_request_leaves_out():
 @pytest.mark.parametrize("spelling", ["{}", "../{}", " {}", "./{}"])
 def test_no_session_reads_the_stored_results_of_another(place, spelling):
     registry = ToolRegistry()
-    registry.register(counted([], "long", read_only=True), pegboard.kept_result_tool(registry.results))
+    registry.register(counted([], "long", read_only=True), pegboard.read_result_tool(registry.results))
     first = attempt(registry, "long", {}, session="one")
     known = first.text.rpartition('id="')[2].partition('"')[0]
     read = {"id": spelling.format(known), "line": 3000}

@@ -166,7 +166,7 @@ def test_other_records():
     answers = [Later(), Reject("no")]
     assert [faults("answer", each.to_json()) for each in answers] == [[], []]
     assert faults("Actions", Actions({"a": 1}, {"f": 2}, "boss", escalate=True, conflicts=("a",)).to_json()) == []
-    confirmed = Confirmation("Sure?", payload=[1], patterns=["a"], earlier=(Confirmation("x"),), kept={"k": 1})
+    confirmed = Confirmation("Sure?", payload=[1], patterns=["a"], earlier=(Confirmation("x"),), stored={"k": 1})
     assert faults("Confirmation", confirmed.to_data()) == []
     result = ToolResult("a", [1], is_error=True, display="b", metadata={"d": 1}, detail="e", attachments="f", details=2)
     assert faults("ToolResult", result.to_data()) == []

@@ -29,7 +29,7 @@ from pegboard import (
     ToolContext,
     ToolRegistry,
     ToolResult,
-    kept_result_tool,
+    read_result_tool,
 )
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
@@ -641,7 +641,7 @@ def test_page_after_page_the_whole_text_is_read(text, lines, most):
 @pytest.fixture
 def read(store, send):
     """Calls the tool as a model does."""
-    tool = kept_result_tool(store, limits=ResultLimits(lines=3, bytes=20))
+    tool = read_result_tool(store, limits=ResultLimits(lines=3, bytes=20))
 
     def read(arguments, session=None):
         return send(tool, arguments, context=ToolContext(ReadonlyContext(session=session))).result
@@ -651,7 +651,7 @@ def read(store, send):
 
 def test_creating_the_tool_sets_the_stores_reader(store):
     assert store.reader is None
-    tool = kept_result_tool(store, name="more")
+    tool = read_result_tool(store, name="more")
     assert (store.reader, tool.name) == ("more", "more")
     assert tool.spec.annotations.read_only_hint
 
@@ -721,7 +721,7 @@ ANN = ReadonlyContext(session="ann")
 def reading(texts):
     """A registry with a tool of long results, the reader tool, and a persistent store."""
     registry = ToolRegistry(limits=Limits(results=THREE_LINES))
-    registry.register(Tool.from_function(lambda: NUMBERS, name="count"), kept_result_tool(registry.results))
+    registry.register(Tool.from_function(lambda: NUMBERS, name="count"), read_result_tool(registry.results))
     registry.provide(ResultTexts, texts)
     return registry
 

@@ -385,26 +385,26 @@ def test_a_reshape_changes_the_shown_schema():
         retype={"q": {"type": "string", "maxLength": 9}},
         describe={"q": "What to look for."},
     )
-    assert reshape.shown(SCHEMA) == object_schema(
+    assert reshape.reshape_schema(SCHEMA) == object_schema(
         required=["query"],
         query={"type": "string", "maxLength": 9, "description": "What to look for."},
         limit={"type": "integer", "default": 5},
         thorough={"default": False},
     )
-    assert list(reshape.shown(SCHEMA)["properties"]) == ["query", "limit", "thorough"]
+    assert list(reshape.reshape_schema(SCHEMA)["properties"]) == ["query", "limit", "thorough"]
 
 
 def test_a_hidden_value_never_reaches_the_schema():
     schema = {**SCHEMA, "examples": [{"q": "s3cret"}], "default": {"q": "s3cret"}}
-    assert "s3cret" not in str(Reshape(hide={"q": "s3cret"}).shown(schema))
+    assert "s3cret" not in str(Reshape(hide={"q": "s3cret"}).reshape_schema(schema))
 
 
 def test_a_value_is_fresh_for_every_call():
     reshape = Reshape(hide={"lang": ["en"]}, default={"deep": {}})
-    first = reshape.given({})
+    first = reshape.original_arguments({})
     first["lang"].append("de")
     first["deep"]["x"] = 1
-    assert reshape.given({}) == {"lang": ["en"], "deep": {}}
+    assert reshape.original_arguments({}) == {"lang": ["en"], "deep": {}}
 
 
 @pytest.mark.parametrize(
@@ -435,33 +435,33 @@ def test_a_reshape_that_contradicts_itself_is_refused(other):
 )
 def test_a_schema_that_cannot_be_reshaped_safely_is_refused(reshape, schema, reason):
     with pytest.raises(DefinitionError, match=reason):
-        Reshape(**reshape).shown(schema)
+        Reshape(**reshape).reshape_schema(schema)
 
 
 def test_references_to_definitions_and_extensions_stay():
     schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}, "x-order": 1}
-    shown = Reshape(rename={"q": "x"}).shown(schema)
+    shown = Reshape(rename={"q": "x"}).reshape_schema(schema)
     assert (shown["properties"], shown["$defs"], shown["x-order"]) == ({"x": {"$ref": "#/$defs/Q"}}, schema["$defs"], 1)
 
 
 def test_an_invalid_hidden_value_isnt_shown_in_the_error():
     """It may be a secret."""
     with pytest.raises(DefinitionError, match="'limit': its hidden value doesn't fit") as caught:
-        Reshape(hide={"limit": "s3cret"}).shown(SCHEMA)
+        Reshape(hide={"limit": "s3cret"}).reshape_schema(SCHEMA)
     assert "s3cret" not in str(caught.value)
 
 
 def test_an_invalid_default_is_shown_in_the_error():
     with pytest.raises(DefinitionError) as caught:
-        Reshape(default={"limit": "no"}).shown(SCHEMA)
+        Reshape(default={"limit": "no"}).reshape_schema(SCHEMA)
     assert str(caught.value) == """'limit': its default doesn't fit: (root): must be an integer, got string "no\""""
 
 
 def test_values_are_validated_with_the_definitions_of_the_root():
     schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}}
-    assert Reshape(hide={"q": "a"}).shown(schema)["properties"] == {}
+    assert Reshape(hide={"q": "a"}).reshape_schema(schema)["properties"] == {}
     with pytest.raises(DefinitionError, match="its hidden value"):
-        Reshape(hide={"q": 5}).shown(schema)
+        Reshape(hide={"q": 5}).reshape_schema(schema)
 
 
 SCHEMA_RESHAPED = object_schema(

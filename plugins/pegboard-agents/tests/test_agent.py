@@ -537,6 +537,6 @@ def test_a_damaged_suspended_turn_is_an_error():
     session = restarted([ToolCall("wipe", {"place": "attic"})], [])
     outcome = session.start()
     (pending,) = outcome.pending
-    broken = attrs.evolve(pending, kept={**pending.kept, "outcome": {"version": 99}})
+    broken = attrs.evolve(pending, stored={**pending.stored, "outcome": {"version": 99}})
     outcome = outcome.evolve(pending=PendingCalls((broken,)))
     assert "can't be read" in answer_of(session.resume(outcome, Once())).text

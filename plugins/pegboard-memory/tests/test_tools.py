@@ -21,7 +21,7 @@ from pegboard import (
     Tool,
     ToolContext,
     ToolRegistry,
-    kept_result_tool,
+    read_result_tool,
     register_plugin,
 )
 from pegboard.schema.converter import read_table
@@ -211,7 +211,7 @@ def test_truncated_results_can_be_read_on_in_another_process(tmp_path, brings, i
         made = make_registry(tmp_path, ToolRegistry(limits=Limits(results=ResultLimits(lines=2))))
         made.register(Tool.from_function(lambda: "1\n2\n3\n4\n", name="count"))
         if brings == "the host":
-            made.register(kept_result_tool(made.results))
+            made.register(read_result_tool(made.results))
         return made
 
     first = reading()

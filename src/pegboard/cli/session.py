@@ -264,7 +264,7 @@ class Session:
         """Suspicious rules, such as those that match no tool, as far as the tools are known."""
         from pegboard.dispatch.permissions.rules_file import rule_problems
 
-        return rule_problems(permissions, self.listed(), complete=not self.unqueried())
+        return rule_problems(permissions, self.known_tools(), complete=not self.unqueried())
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """The conjunction of these predicates and `-T`; `None` if there are none.
@@ -337,7 +337,7 @@ class Session:
         published = self.registry.contributions.catalogue.published
         return [tool for of_plugin in published.values() for tool in of_plugin.tools]
 
-    def listed(self) -> Sequence[Tool]:
+    def known_tools(self) -> Sequence[Tool]:
         """All tools known without querying toolsets."""
         return self._resolved_static(None, EMPTY_CONTEXT, None).tools
 

@@ -245,17 +245,17 @@ class Asking(Asked):
             return Confirmation(hint, confirmed=True, payload=payload)
         return context.confirmation
 
-    def suspend(self, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+    def suspend(self, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Suspends the running call until a question is answered, without asking it now; see `ToolContext.suspend`.
 
         Raises:
             CallError: `confirmation_required`, always.
             ValueError, TypeError: As `confirm`.
         """
-        hint = _checked_question(hint, {"payload": payload, "kept": kept})
+        hint = _checked_question(hint, {"payload": payload, "stored": stored})
         facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
         asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
-        raise self._suspended(asked, kept)
+        raise self._suspended(asked, stored)
 
     def _request(self, **facts: Any) -> ApprovalRequest:
         """An approval request for this call; it holds the arguments as JSON text, so that they can't change."""
@@ -333,7 +333,7 @@ class Asking(Asked):
         if isinstance(answer, Later):
             raise self._suspended(shown)
         if isinstance(answer, Reject) and request.subject != "question":
-            if settings.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+            if settings.limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
                 state.end_turn("rejected")
             raise rejected(request.call.name, answer)
         if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
@@ -344,7 +344,7 @@ class Asking(Asked):
             confirmation_of(shown, answer, self._history(), self._stored()) or state.context.confirmation
         )
 
-    def _suspended(self, request: ApprovalRequest, kept: Any = None) -> CallError:
+    def _suspended(self, request: ApprovalRequest, stored: Any = None) -> CallError:
         """Sets `pending`, as the answer to this request comes later.
 
         The error isn't a `ToolError`, which tools may catch to continue without the permission.
@@ -355,9 +355,9 @@ class Asking(Asked):
             created=time.time(),
             approved=self.approval is not None,
             earlier=self._history(),
-            once=self._once(request),
-            own_rules=self.state.settings.current.are_own,
-            kept=self._stored() if kept is None else kept,
+            question_key=self._question_key(request),
+            has_own_permissions=self.state.settings.current.are_own,
+            stored=self._stored() if stored is None else stored,
         )
         text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
         return CallError("confirmation_required", text)
@@ -365,15 +365,15 @@ class Asking(Asked):
     def _stored(self) -> Any:
         """The value that the call stored when it was suspended; it stays until the call stores another."""
         confirmation = self.state.context.confirmation
-        return None if confirmation is None else confirmation.kept
+        return None if confirmation is None else confirmation.stored
 
     def _history(self) -> tuple[Confirmation, ...]:
         """The answers to this call so far, the latest first."""
         confirmation = self.state.context.confirmation
         return () if confirmation is None else confirmation.history()
 
-    def _once(self, request: ApprovalRequest) -> str:
-        """See `PendingCall.once`: `""` if the call can't be identified, as generated ids repeat in each message.
+    def _question_key(self, request: ApprovalRequest) -> str:
+        """See `PendingCall.question_key`: `""` if the call can't be identified: generated ids repeat in each message.
 
         A call without an id is identified by its place in its message.
         """

@@ -211,7 +211,7 @@ class Dispatcher:
         Raises:
             PendingError: A call was suspended under permissions of its own batch, but `permissions` is missing.
         """
-        ruled = next((each.pending for each in resumption.resumed if each.pending.own_rules), None)
+        ruled = next((each.pending for each in resumption.resumed if each.pending.has_own_permissions), None)
         if ruled is not None and options.get("permissions") is None:
             text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
             raise PendingError(f"{text} resume(permissions=...) or to the turn.")

@@ -341,9 +341,9 @@ class DispatchHost:
         """The user's answer to a question of the tool."""
         return await _asking_of(context).confirm(hint, payload)
 
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+    def suspend(self, context: ToolContext, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Suspends the call until a question is answered."""
-        _asking_of(context).suspend(hint, payload, kept, request)
+        _asking_of(context).suspend(hint, payload, stored, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""

@@ -394,7 +394,7 @@ class ResultStore:
         most: Maximum number of texts; the oldest are removed.
         most_bytes: Maximum size of all texts together; a longer text isn't stored.
         parent: The parent of the folder; by default the system's temporary folder.
-        reader: The name of the tool by which the model reads, or `None`; set by `kept_result_tool`.
+        reader: The name of the tool by which the model reads, or `None`; set by `read_result_tool`.
         texts: Returns the provided `ResultTexts`, or `None`.
     """
 
@@ -558,8 +558,8 @@ def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits
     return _Page(done.head, TextPosition(start.line + gap.line - 1, byte), whole)
 
 
-def kept_result_tool(
-    kept: ResultStore | Callable[[ToolContext], ResultStore],
+def read_result_tool(
+    results: ResultStore | Callable[[ToolContext], ResultStore],
     *,
     name: str = READER,
     limits: ResultLimits = DEFAULT_RESULT_LIMITS,
@@ -569,7 +569,7 @@ def kept_result_tool(
     Each session can read its own results only.
 
     Args:
-        kept: The store, or a function that returns it for a call.
+        results: The store, or a function that returns it for a call.
         name: The tool's name.
         limits: Limits of one page.
     """
@@ -593,7 +593,7 @@ def kept_result_tool(
             lines: Maximum number of lines to read.
         """
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
-        store = kept if isinstance(kept, ResultStore) else kept(context)
+        store = results if isinstance(results, ResultStore) else results(context)
         try:
             page = store.read(id, line=line, byte=byte, session=reader_of(context), limits=page_limits)
         except LookupError as error:
@@ -606,7 +606,7 @@ def kept_result_tool(
         text = f"{page.text}{_line_end(page.text)}[{rest}]"
         return ToolResult(TextContent(text), metadata={"truncated": page.next is not None})
 
-    if isinstance(kept, ResultStore):
-        kept.reader = name
+    if isinstance(results, ResultStore):
+        results.reader = name
     options: Any = {"read_only": True, "idempotent": True, "tags": ("needs-turn",)}
     return Tool.from_function(read_result, name=name, title="Read on", **options)

@@ -524,7 +524,7 @@ class Confirmation(JsonRecord):
         permission: The requested permission, or `None` for another question.
         patterns: The patterns that the permission was requested for.
         earlier: Earlier answers to the same call, the latest first.
-        kept: The data that the call stored for this run when it was suspended.
+        stored: The data that the call stored for this run when it was suspended.
     """
 
     hint: str = ""
@@ -534,7 +534,7 @@ class Confirmation(JsonRecord):
     permission: str | None = None
     patterns: tuple[str, ...] = field(default=(), converter=tuple_of("patterns", str))
     earlier: tuple[Confirmation, ...] = field(default=(), repr=False)
-    kept: Any = field(default=None, repr=False)
+    stored: Any = field(default=None, repr=False, metadata=json_key("kept"))
 
     def to_question(self, hint: str) -> Confirmation | None:
         """The latest answer to exactly this question, or `None`."""
@@ -551,14 +551,14 @@ class Confirmation(JsonRecord):
 
     def history(self) -> tuple[Confirmation, ...]:
         """This answer and those before it, each by itself, the latest first."""
-        return tuple(attrs.evolve(one, earlier=(), kept=None) for one in self._all())
+        return tuple(attrs.evolve(one, earlier=(), stored=None) for one in self._all())
 
     def to_json(self) -> JsonObject:
-        """The attributes that aren't empty, except `kept` and `earlier`."""
-        return attrs.evolve(self, earlier=(), kept=None).to_data()
+        """The attributes that aren't empty, except `stored` and `earlier`."""
+        return attrs.evolve(self, earlier=(), stored=None).to_data()
 
     def to_data(self) -> JsonObject:
-        """`to_json` with `kept` and `earlier`; for other processes."""
+        """`to_json` with `stored`, as `kept`, and `earlier`; for other processes."""
         return super().to_json()
 
     @classmethod

@@ -284,7 +284,7 @@ class ToolContext:
         answered = self.confirmation and self.confirmation.to_question(hint)
         return answered or await self.host.request_confirmation(self, hint, payload)
 
-    def suspend(self, hint: str, payload: Any = None, *, kept: Any = None, request: str | None = None) -> NoReturn:
+    def suspend(self, hint: str, payload: Any = None, *, stored: Any = None, request: str | None = None) -> NoReturn:
         """Ends this call here. It runs again from its start once a question is answered, perhaps in another process.
 
         The approver isn't asked now: the host finds the question in the pending calls of the outcome.
@@ -292,14 +292,14 @@ class ToolContext:
         Args:
             hint: The question.
             payload: JSON data with the question.
-            kept: JSON data for that run, such as the tool's progress: its `confirmation.kept`. It is never shown.
+            stored: JSON data for that run, such as the tool's progress: its `confirmation.stored`. It is never shown.
             request: The id of the question, if a person was asked already.
 
         Raises:
             LookupError: The call has no host: the context was made by hand.
         """
         if self.host is not None:
-            self.host.suspend(self, hint, payload, kept, request)  # which always raises
+            self.host.suspend(self, hint, payload, stored, request)  # which always raises
         raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
 
     def inherited(self) -> Mapping[str, Any]:

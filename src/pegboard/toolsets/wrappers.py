@@ -307,7 +307,7 @@ class Reshape:
             if name in {*self.rename, *self.default, *self.retype, *self.describe}:
                 raise DefinitionError("it is hidden, so it can't be reshaped in other ways", parameter=name)
 
-    def shown(self, schema: JsonSchema) -> JsonSchema:
+    def reshape_schema(self, schema: JsonSchema) -> JsonSchema:
         """The schema that the model sees.
 
         Raises:
@@ -323,7 +323,7 @@ class Reshape:
         required = [self.rename.get(name, name) for name in schema.get("required", ()) if name not in free]
         return {**shown, "required": required} if required else shown
 
-    def given(self, arguments: Mapping[str, Any]) -> JsonObject:
+    def original_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
         """The arguments as the tool takes them.
 
         Raises:
@@ -338,7 +338,7 @@ class Reshape:
         free = {name: text for name, text in self.default.items() if name not in given}
         return {**given, **{name: json.loads(text) for name, text in {**free, **self.hide}.items()}}
 
-    def shown_arguments(self, given: JsonObject) -> JsonObject:
+    def reshape_arguments(self, given: JsonObject) -> JsonObject:
         """Arguments that the tool takes, as the model would write them."""
         return {self.rename.get(name, name): value for name, value in given.items() if name not in self.hide}
 
@@ -389,9 +389,9 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     own, before = tool.spec, tool.own_names
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
-    examples = [reshape.shown_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
+    examples = [reshape.reshape_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
     spec = own.evolve(
-        input_schema=reshape.shown(own.input_schema),
+        input_schema=reshape.reshape_schema(own.input_schema),
         examples=examples,
         concurrency=_concurrency(own.concurrency, reshape),
         # A hidden argument has its own name, for rules.
@@ -442,14 +442,14 @@ class _Reshaping:
     def on_given(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)  # so that it shows whether it takes the context
         def asked(arguments: JsonMapping, *more: Any, **named: Any) -> Any:
-            return function(self.reshape.given(arguments), *more, **named)
+            return function(self.reshape.original_arguments(arguments), *more, **named)
 
         return asked
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """The problems that the tool's own schema and check find in arguments that are valid by the shown schema."""
         try:
-            given = self.reshape.given(arguments)
+            given = self.reshape.original_arguments(arguments)
         except StructureError as error:
             return (problem(error.path, error.reason),)
         found = self.tool.validator.problems(given)
@@ -461,7 +461,7 @@ class _Reshaping:
         bind = self.tool.bind
 
         def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
-            given = self.reshape.given(arguments)
+            given = self.reshape.original_arguments(arguments)
             try:
                 return bind(context, given)
             except StructureError as error:

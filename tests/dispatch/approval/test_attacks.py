@@ -100,7 +100,7 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
     registry = registry_with(writer())
     pending = suspended(registry, {"path": "/a"})
     (waiting,) = pending
-    name = {"call": waiting.call.id, "digest": waiting.digest, "tool": "write", "once": waiting.once}.get(
+    name = {"call": waiting.call.id, "digest": waiting.digest, "tool": "write", "once": waiting.question_key}.get(
         by, waiting.id.upper()
     )
     assert resumed(registry, pending, {name: Once()}).results == ()

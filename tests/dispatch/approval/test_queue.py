@@ -297,7 +297,7 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
 @pytest.mark.parametrize(
     ("answer", "own", "others", "settled"),
     [
-        (Reject("stop that"), {}, {}, Reject("stop that", along_with="one")),
+        (Reject("stop that"), {}, {}, Reject("stop that", rejected_with="one")),
         (Reject("stop that"), {}, {"session": "t"}, None),
         (Reject(), {"session": None, "user": "ann"}, {"session": None, "user": "bob"}, None),
         (Once(), {}, {}, None),
@@ -341,7 +341,7 @@ def test_a_later_answer_to_another_request_does_not_change_an_answer():
         await started.wait()
         person.answers("two", Reject())
         assert (await tasks["two"])[0] == Reject()
-        assert (await tasks["three"])[0] == Reject(along_with="two")
+        assert (await tasks["three"])[0] == Reject(rejected_with="two")
         assert not tasks["one"].done()
         stored.set()
         assert (await tasks["one"])[0] == Always()
@@ -409,7 +409,7 @@ async def test_a_bound_method_is_one_approver():
     assert terminal.most == 1
 
 
-@pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
+@pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, rejected_with="one"))])
 async def test_a_request_settled_in_the_queue_is_never_shown(answer, outcome):
     person, grants = Person(one_at_a_time=True), MemoryGrants()
     shared = shared_by_calls(person, grants=grants)
@@ -609,7 +609,7 @@ def test_requests_of_several_loops_are_settled_together():
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(state, ("n0", "n1", "n2", "n3")))
-    assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(along_with="n0")] * 3]))
+    assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(rejected_with="n0")] * 3]))
     assert approvals.waiting() == ()
 
 

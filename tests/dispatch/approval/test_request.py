@@ -39,7 +39,7 @@ def test_an_answer_survives_json(answer):
 def test_an_answer_writes_only_what_is_set():
     assert Once().to_json() == {"answer": "once"}
     assert Always("git *", 60).to_json() == {"answer": "always", "patterns": ["git *"], "seconds": 60}
-    assert Reject("why", along_with="delete").to_json() == {"answer": "reject", "feedback": "why"}
+    assert Reject("why", rejected_with="delete").to_json() == {"answer": "reject", "feedback": "why"}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_an_answer_writes_only_what_is_set():
         ({"answer": "yes"}, "unknown answer 'yes'"),
         ({"answer": ["once"]}, "unknown answer"),
         ({"answer": "once", "patterns": ["*"]}, "patterns: unknown key"),
-        ({"answer": "reject", "along_with": "x"}, "along_with: unknown key"),
+        ({"answer": "reject", "rejected_with": "x"}, "rejected_with: unknown key"),
         ({"answer": "later", 3: 4}, "3: unknown key"),
         ({"answer": "always", "patterns": "*"}, "patterns: must be an array"),
         ({"answer": "always", "patterns": []}, "patterns must be 1 to 200 texts"),

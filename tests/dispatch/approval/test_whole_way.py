@@ -129,10 +129,10 @@ def test_callbacks_may_answer_before_a_person_and_only_what_the_rules_leave_open
 
 def suspending(context, *, kept, request=None):
     """Body of a tool that suspends its call and resumes where it was."""
-    done = [] if context.confirmation is None else context.confirmation.kept
+    done = [] if context.confirmation is None else context.confirmation.stored
     if len(done) == 2:
         return f"{done} and {context.confirmation.payload}"
-    context.suspend(f"Part {len(done)}?", {"part": len(done)}, kept=[*done, kept], request=request)
+    context.suspend(f"Part {len(done)}?", {"part": len(done)}, stored=[*done, kept], request=request)
     return None
 
 
@@ -159,9 +159,9 @@ def test_data_of_a_suspended_call_survives_another_question():
     async def build(context: ToolContext) -> str:
         """Asks something else once it goes on."""
         if context.confirmation is None:
-            context.suspend("Begin?", kept="foundations")
+            context.suspend("Begin?", stored="foundations")
         await context.request_confirmation("Sure?")
-        return context.confirmation.kept
+        return context.confirmation.stored
 
     registry, outcome = one_call(build)
     for _ in range(2):
@@ -179,7 +179,7 @@ def test_a_suspended_call_may_set_the_id_of_its_request():
     assert [waiting.id for waiting in outcome.pending] == ["asked before"]
 
 
-@pytest.mark.parametrize("wrong", [{"hint": ""}, {"hint": "x" * 10_001}, {"kept": {1, 2}}, {"payload": print}])
+@pytest.mark.parametrize("wrong", [{"hint": ""}, {"hint": "x" * 10_001}, {"stored": {1, 2}}, {"payload": print}])
 def test_a_call_is_not_suspended_with_invalid_data(wrong):
     @tool
     def wait(context: ToolContext) -> None:

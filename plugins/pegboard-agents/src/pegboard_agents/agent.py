@@ -368,7 +368,7 @@ class _Runner:
                 f"{agent.name} waits for the result of {call.name}: answer with the result",
                 {"call": call.to_json()},
             )
-        kept = {
+        stored = {
             "agent": agent.name,
             "digest": agent.digest(self.takes, self.gives),
             "asked": asked,
@@ -376,7 +376,7 @@ class _Runner:
             "outcome": outcome.to_json(),
             "payload": payload,
         }
-        context.suspend(hint, payload, kept=kept, request=request)
+        context.suspend(hint, payload, stored=stored, request=request)
 
     def _suspended(self, agent: Agent, context: ToolContext) -> _Suspended | None:
         """The suspended turn that the call resumes, with the answer; `None` for a new call.
@@ -385,17 +385,17 @@ class _Runner:
             ToolError: The agent has changed, or the stored turn can't be read.
         """
         answer = context.confirmation
-        if answer is None or not is_object(answer.kept) or answer.kept.get("agent") != agent.name:
+        if answer is None or not is_object(answer.stored) or answer.stored.get("agent") != agent.name:
             return None
-        kept = answer.kept
-        if kept.get("digest") != agent.digest(self.takes, self.gives):
+        stored = answer.stored
+        if stored.get("digest") != agent.digest(self.takes, self.gives):
             raise ToolError(f"{agent.name} can't resume: it was changed after its call was suspended. Call it again.")
         try:
-            outcome, asked = TurnOutcome.from_json(kept.get("outcome")), str(kept.get("asked"))
+            outcome, asked = TurnOutcome.from_json(stored.get("outcome")), str(stored.get("asked"))
         except PendingError as error:
             raise ToolError(f"{agent.name} can't resume: its stored state can't be read. Call it again.") from error
-        session = str(kept.get("session"))
-        given = None if answer.payload == kept.get("payload") else answer.payload
+        session = str(stored.get("session"))
+        given = None if answer.payload == stored.get("payload") else answer.payload
         if any(call.id == asked for call in outcome.for_host):
             no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'no reason given'}.")
             return _Suspended(outcome, session, tool_results={asked: given if answer.confirmed else no})

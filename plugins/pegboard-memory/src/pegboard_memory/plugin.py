@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pegboard import Artifacts, Memory, ResultTexts, ToolError, ToolRegistry, hookimpl, kept_result_tool
+from pegboard import Artifacts, Memory, ResultTexts, ToolError, ToolRegistry, hookimpl, read_result_tool
 from pegboard.schema.converter import read_table
 from pegboard_memory.router import MessageRouter
 from pegboard_memory.tools import MemoryTools, Settings
@@ -29,7 +29,7 @@ class Plugin:
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
         """Registers the tools, and one by which a model reads the rest of truncated results."""
         register(self.tools)
-        register(kept_result_tool(lambda context: context.service(ToolRegistry).results))
+        register(read_result_tool(lambda context: context.service(ToolRegistry).results))
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

@@ -56,7 +56,7 @@ class RemoteHost:
         answer = await self._ask_user(context, "request_confirmation", hint=hint, payload=payload)
         return Confirmation.from_data(answer)
 
-    def suspend(self, _context: ToolContext, hint: str, _payload: Any, _kept: Any, _request: str | None) -> NoReturn:
+    def suspend(self, _context: ToolContext, hint: str, _payload: Any, _stored: Any, _request: str | None) -> NoReturn:
         """Refuses: the process is needed for other calls.
 
         Raises:

@@ -128,7 +128,7 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
-    check(count_text(len(session.listed()), "tool"))
+    check(count_text(len(session.known_tools()), "tool"))
     yield from _of_configuration(session)
     check(count_text(len(session.entries()), "plugin"))
     yield from _of_problems(session)

@@ -24,8 +24,8 @@ from pegboard.dispatch.approval.request import (
 )
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError, tuple_of
-from pegboard.json import canonical_json, digest_of, json_problems, json_text
-from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
+from pegboard.json import canonical_json, digest_of, is_object, json_problems, json_text
+from pegboard.schema.converter import JsonRecord, json_key, known_keys, read_by, read_record
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -162,6 +162,9 @@ MOST_SECONDS: Final = 30 * 24 * 3600.0
 """How long a call may wait for its answer."""
 
 
+_OLD_KEYS: Final = {"own_rules": "ownRules"}  # of version 0.1
+
+
 @frozen
 class PendingCall(ApprovalRequest):
     """Call that waits for an answer: what was asked, with all that it takes to run it later, elsewhere.
@@ -173,19 +176,20 @@ class PendingCall(ApprovalRequest):
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: The earlier answers to the same call, the latest first.
-        once: Key of this question about the model's call, the same each time the call is suspended: one answer to it
-            counts. `""` if the call's id doesn't identify it.
-        own_rules: Whether its batch had permissions of its own, which have to be passed again when it is resumed.
-        kept: The tool's own JSON data for its next run; not shown.
+        question_key: Key of this question about the model's call, the same each time the call is suspended: one answer
+            to it counts. `""` if the call's id doesn't identify it.
+        has_own_permissions: Whether its batch had permissions of its own, which have to be passed again to
+            resume it.
+        stored: The tool's own JSON data for its next run; not shown.
     """
 
     spec_digest: str = field(kw_only=True)
     created: float = field(kw_only=True)
     approved: bool = False
     earlier: tuple[Confirmation, ...] = ()
-    once: str = ""
-    own_rules: bool = False
-    kept: Any = field(default=None, repr=False)
+    question_key: str = field(default="", metadata=json_key("once"))
+    has_own_permissions: bool = field(default=False, metadata=json_key("ownRules"))
+    stored: Any = field(default=None, repr=False, metadata=json_key("kept"))
 
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
@@ -194,7 +198,7 @@ class PendingCall(ApprovalRequest):
         Args:
             request: What was asked.
             spec_digest: As `tool_key` gives it.
-            facts: `created`, `approved`, `earlier`, `once`, `own_rules` and `kept`.
+            facts: `created`, `approved`, `earlier`, `question_key`, `has_own_permissions` and `stored`.
         """
         asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in ("tool", "metadata"))
         return cls(spec_digest=spec_digest, **facts, **asked)
@@ -210,6 +214,7 @@ class PendingCall(ApprovalRequest):
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
+        data = {_OLD_KEYS.get(key, key): value for key, value in data.items()} if is_object(data) else data
         try:
             pending = read_record(cls, data, "call")
         except ValueError as error:
@@ -303,15 +308,15 @@ class RefusedError(CallError, ToolError):
 
 def rejected(name: str, answer: Reject) -> RefusedError:
     """The error for a person's rejection."""
-    if answer.along_with is None:
+    if answer.rejected_with is None:
         what = f"The user rejected this call of {name}"
     else:
-        what = f"The user rejected a call of {answer.along_with}, and this call of {name} with it"
+        what = f"The user rejected a call of {answer.rejected_with}, and this call of {name} with it"
     return RefusedError("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
 
 
 def confirmation_of(
-    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), kept: Any = None
+    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), stored: Any = None
 ) -> Confirmation | None:
     """The answer as the tool gets it; `None` for a mere yes to the call itself."""
     payload = answer.payload if isinstance(answer, Once) else None
@@ -323,7 +328,7 @@ def confirmation_of(
         hint, payload = asked.hint, asked.payload if payload is None else payload
     elif asked.subject == "permission":
         permission, patterns = asked.permission, asked.patterns
-    return Confirmation(hint, confirmed, payload, feedback, permission, patterns, kept=kept).after(earlier)
+    return Confirmation(hint, confirmed, payload, feedback, permission, patterns, stored=stored).after(earlier)
 
 
 def rules_of(asked: ApprovalRequest, answer: Always) -> list[Rule]:
@@ -447,7 +452,7 @@ class ResumedCall:
                 ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
-        if not (grants.consume(pending.id) and (not pending.once or grants.consume(pending.once))):
+        if not (grants.consume(pending.id) and (not pending.question_key or grants.consume(pending.question_key))):
             text = (
                 f"{pending.call.name} was not run again: its approval was used before, and the outcome isn't known "
                 "here. Find out what it has done before asking again."
@@ -459,7 +464,7 @@ class ResumedCall:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
         approval = Approval(pending) if approved else None
-        return approval, confirmation_of(pending, answer, pending.earlier, pending.kept)
+        return approval, confirmation_of(pending, answer, pending.earlier, pending.stored)
 
 
 @frozen

@@ -274,7 +274,7 @@ class ApprovalQueue:
             await _add_grant(entry, outcome)
             self._settle_all((other for other in others if other.is_covered()), Once())
         elif isinstance(outcome, Reject):
-            rejected = self._settle_all(others, Reject(outcome.feedback, along_with=entry.request.call.name))
+            rejected = self._settle_all(others, Reject(outcome.feedback, rejected_with=entry.request.call.name))
             # The turn may end with this rejection: the others are rejected first, rather than skipped.
             here = [other.left for other in rejected if other.loop is entry.loop]
             if here:

@@ -81,7 +81,8 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
 class _Answer:
     def to_json(self) -> JsonObject:
         """`{"answer": "once"}`, and what else is set: `payload`; `patterns` and `seconds`; `feedback`."""
-        facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name != "along_with")
+        hidden = ("rejected_with",)
+        facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name not in hidden)
         patterns = {"patterns": [*facts["patterns"]]} if "patterns" in facts else {}
         return {"answer": type(self).__name__.lower(), **facts, **patterns}
 
@@ -116,11 +117,11 @@ class Reject(_Answer):
 
     Attributes:
         feedback: What the model should do instead; without it the turn ends.
-        along_with: Set by the registry: the tool with whose rejection this call was rejected, or `None`.
+        rejected_with: Set by the registry: the tool with whose rejection this call was rejected, or `None`.
     """
 
     feedback: str | None = field(default=None, validator=_check_feedback)
-    along_with: str | None = field(default=None, metadata=json_key(""))
+    rejected_with: str | None = field(default=None, metadata=json_key(""))
 
 
 @frozen
