@@ -133,7 +133,11 @@ def page() -> str:
 
 
 def blocks_of(module_name: str) -> Iterator[str]:
-    """The blocks of a module's page; constants have their docstrings in the source."""
+    """The blocks of a module's page; constants have their docstrings in the source.
+
+    Raises:
+        ValueError: A constant has none.
+    """
     module = import_module(f"pegboard.{module_name}")
     yield f"# `{module.__name__}`\n"
     yield from map("{}\n".format, paragraphs(inspect.getdoc(module) or ""))
@@ -143,11 +147,13 @@ def blocks_of(module_name: str) -> Iterator[str]:
         constants |= constants_in(Path(str(import_module(origin).__file__)))
     for name in sorted(public_in(module), key=lambda name: (not name.isupper(), name.lower(), name)):
         thing = getattr(module, name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):
+        if inspect.isclass(thing) or inspect.isfunction(inspect.unwrap(thing)):
             yield from described(name, thing)
+        elif not constants.get(name):
+            raise ValueError(f"{module.__name__}.{name} has no docstring")
         else:
             yield f"### `{name}`\n"
-            yield from map("{}\n".format, paragraphs(constants.get(name, "")))
+            yield from map("{}\n".format, paragraphs(constants[name]))
 
 
 def tables_of(module: ModuleType) -> dict[str, str]:
@@ -176,13 +182,21 @@ def public_in(module: ModuleType) -> set[str]:
 
 
 def constants_in(path: Path) -> dict[str, str]:
-    """The constants of a module with the docstrings after them, or `""`."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    """The constants of a module with the docstrings after them, or else the comments on their first or last lines."""
+    text = path.read_text(encoding="utf-8")
+    body, lines = ast.parse(text).body, text.splitlines()
     found: dict[str, str] = {}
     for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             docstring = after.value if isinstance(after, ast.Expr) else None
-            found[node.target.id] = str(docstring.value) if isinstance(docstring, ast.Constant) else ""
+            ends = (lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1])
+            comment = next((text for line in ends if (text := line.partition("  # ")[2])), "")
+            is_text = isinstance(docstring, ast.Constant)
+            found[node.target.id] = (
+                str(docstring.value)
+                if is_text
+                else f"{comment[:1].upper()}{comment[1:]}".removesuffix(".") + "." * bool(comment)
+            )
     return found
 
 

@@ -15,7 +15,7 @@ from pegboard.typing import frozen
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
 _WRAPPED: Final = "__pegboard_wrapped__"
-ONLY: Final = "__pegboard_only__"
+ONLY: Final = "__pegboard_only__"  # attribute of a callback with the names of its tools, set by `when`
 
 
 def nonblocking(function: F) -> F:

@@ -43,7 +43,7 @@ def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> b
     return distribution is not None and normalised(distribution) in set(map(normalised, names))
 
 
-PluginSettings: TypeAlias = Mapping[str, Any]
+PluginSettings: TypeAlias = Mapping[str, Any]  # the table `[plugins.NAME]` of one plugin
 _NOTHING: Final[Mapping[str, Any]] = {}
 _MAX_BYTES: Final = 256 * 1024
 _MOST_TRUSTED: Final = 100_000_000
@@ -126,7 +126,7 @@ class Config:
         return next(named, self.plugins.get(plugin, _NOTHING))
 
 
-NO_CONFIG: Final = Config()
+NO_CONFIG: Final = Config()  # the configuration without any file
 
 
 def read_config(file: str) -> bytes | None:
@@ -451,7 +451,7 @@ def _with(config: Config, key: str, value: Any) -> Config:
 
 # Secrets --------------------------------------------------------------------------------------------------------------
 
-SERVICE: Final = "pegboard"  # service name in the keyring
+SERVICE: Final = "pegboard"  # the service in the keyring under which secrets are stored
 _KEYS: Final = "keys.json"
 _SECRET_NAME: Final = re.compile(
     r"key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook",

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
-MOST_DETAIL: Final = 20_000
-HIDDEN: Final = "(hidden)"
+MOST_DETAIL: Final = 20_000  # maximum characters of an error's detail
+HIDDEN: Final = "(hidden)"  # what stands for a secret in a text
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

@@ -104,7 +104,7 @@ class JsonText(str):
 
 _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
-EMPTY_OBJECT: Final = JsonText("{}")
+EMPTY_OBJECT: Final = JsonText("{}")  # `{}`
 
 
 strict_json: Final = partial(from_json, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")

@@ -149,7 +149,7 @@ class HostedPart(JsonRecord):
     id: str = ""
 
 
-Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
+Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart  # a part of a message
 
 
 def _as_part(value: Part | ToolCall | Content | str) -> Part:
@@ -316,7 +316,7 @@ class CallDelta(JsonRecord):
     name: str = ""
 
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
+Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta  # a piece of a streamed answer
 
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"

@@ -30,7 +30,7 @@ LIMIT_SECONDS: Final = 0.1
 _LOOP: Final = tuple(f"{folder}{os.sep}" for folder in (asyncio.__path__[0], os.path.dirname(__file__)))  # noqa: PTH120
 """The packages that run tools; the frames they call are a tool's own."""
 
-WATCHDOG: Final = "pegboard-watchdog"  # the thread's name
+WATCHDOG: Final = "pegboard-watchdog"  # name of the thread that watches blocking tools
 _collection_lock: Final = threading.Lock()  # never waited for, so that a forked child process may inherit it locked
 IDLE_CHECKS: Final = 40
 """Consecutive checks without a running step, after which the thread ends."""

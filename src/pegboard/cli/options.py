@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SECONDS: Final = 1e9
-FILE_PATH: Final = click.Path(exists=True, dir_okay=False)  # as str: `registry --help` doesn't load pathlib
+FILE_PATH: Final = click.Path(exists=True, dir_okay=False)  # a file that exists, as str: pathlib stays unloaded
 _COMPLETION: Final = "pegboard.cli.completion"
 complete_tool: Final = lazy_call(f"{_COMPLETION}:complete_tool")
 complete_plugin: Final = lazy_call(f"{_COMPLETION}:complete_plugin")

@@ -200,7 +200,7 @@ def ended(result: ToolResult) -> type[CallEnded]:
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
 
-AnyCallEvent: TypeAlias = (
+AnyCallEvent: TypeAlias = (  # an event of a call, of any class
     CallPending
     | ApprovalRequested
     | ApprovalAnswered

@@ -226,7 +226,8 @@ def _shortened(text: str, most: int, tool: str) -> str:
 
 UNOFFERED = "it only processes requests; no model is offered it"
 SEARCHED = "the provider searches the deferred tools itself"
-DEFERRED = "it is deferred: offered once a search has found it (pip install pegboard-search)"
+DEFERRED: Final = "it is deferred: offered once a search has found it (pip install pegboard-search)"
+"""Why a deferred tool isn't offered."""
 
 
 @nonblocking

@@ -240,7 +240,7 @@ def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchem
 
 
 _MOST_INDEX_DIGITS: Final = 10  # of a position in a JSON pointer: `int` refuses thousands
-REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")  # the keywords that refer to a schema
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
 """Drafts in which `$ref` disables its sibling keywords."""
 

@@ -14,7 +14,7 @@ from pegboard.json import unicode_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
 from pegboard.typing import JsonMapping, JsonObject, frozen
 
-ErrorKind: TypeAlias = Literal[
+ErrorKind: TypeAlias = Literal[  # why a call failed
     "unknown_tool",
     "not_offered",
     "invalid_arguments",
@@ -129,7 +129,7 @@ class LinkContent(JsonRecord):
     mime_type: str | None = field(default=None, converter=_optional("mime_type"))
 
 
-Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent
+Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent  # a part of a result
 CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, LinkContent)
 
 BINARY: Final = "application/octet-stream"

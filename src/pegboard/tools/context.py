@@ -66,7 +66,7 @@ class ReadonlyContext:
     values: dict[str, Any] | None = field(default=None, repr=False, eq=False)
 
 
-EMPTY_CONTEXT: Final = ReadonlyContext()
+EMPTY_CONTEXT: Final = ReadonlyContext()  # no user, session or model
 
 
 @frozen

@@ -90,7 +90,7 @@ class Origin:
         return f"{source}, toolset {self.toolset!r}" if self.toolset else source
 
 
-HOST: Final = Origin()
+HOST: Final = Origin()  # origin of what the host itself registers
 
 
 @frozen

@@ -54,7 +54,7 @@ Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | 
 """A predicate, a plain function of a tool and a context, or a predicate's text."""
 
 _Test: TypeAlias = "Callable[[Tool], bool]"  # A predicate bound to a context
-MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 64  # maximum nesting of a predicate
 
 
 class Predicate(ABC):
@@ -272,7 +272,7 @@ def _one(value: str | None) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {  # key -> its values for a tool
     "name": lambda tool: (tool.spec.name, *tool.former_names),  # no renaming escapes a predicate
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
@@ -289,8 +289,8 @@ _OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "provider": lambda context: _one(context.provider),
 }
 
-KEYS: Final = (*OF_TOOL, *_OF_CONTEXT)
-STATE: Final = "state"
+KEYS: Final = (*OF_TOOL, *_OF_CONTEXT)  # what comparisons can be about
+STATE: Final = "state"  # the key of the session's state, as in `state.mode == 'plan'`
 _OF_STATE: Final = f"{STATE}."
 
 
@@ -384,8 +384,8 @@ PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
 CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
 """Custom predicates by their names in texts and JSON."""
 
-OPERATORS: Final = ("and", "or", "not")
-RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})
+OPERATORS: Final = ("and", "or", "not")  # words that combine predicates
+RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})  # names that a custom predicate can't have
 
 
 def check_predicate_name(name: str) -> str:

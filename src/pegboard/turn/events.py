@@ -216,6 +216,8 @@ _OF_END: Final = ("ended", "text", "detail", "pending", "forHost", "ignored", "u
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
+"""An event of a turn, of any class; those of its calls, too."""
+
 _MOST_WAITING: Final = 1_000  # queued events at which `put` waits
 
 

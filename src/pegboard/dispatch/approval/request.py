@@ -129,7 +129,7 @@ class Later(_Answer):
     """The answer comes in another turn or process; until then the call is suspended."""
 
 
-Answer: TypeAlias = Once | Always | Reject | Later
+Answer: TypeAlias = Once | Always | Reject | Later  # what an approver answers
 _KINDS: Final = {each.__name__.lower(): each for each in (Once, Always, Reject, Later)}
 
 
@@ -316,7 +316,7 @@ def _tool_json(tool: Tool) -> JsonObject:
 
 PREVIEW_SECONDS: Final = 10.0
 MOST_SUMMARY: Final = 1_000
-MOST_DETAILS: Final = 50_000
+MOST_DETAILS: Final = 50_000  # maximum characters of a request's JSON details in its text
 
 
 async def preview_of(

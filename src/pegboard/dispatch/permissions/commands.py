@@ -77,7 +77,7 @@ _NAMES: Final = {
 }
 """Programs by what they do with what they are given."""
 
-SHELLS: Final = frozenset(_NAMES["shells"].split())
+SHELLS: Final = frozenset(_NAMES["shells"].split())  # the programs that are shells
 WRAPPERS: Final = {
     **dict.fromkeys(_NAMES["wrappers"].split(), 0),
     **dict.fromkeys(_NAMES["wrappers with a word of their own"].split(), 1),

@@ -91,6 +91,7 @@ start-stop-daemon: -x -a --exec --startas
 xterm konsole: -e
 exiftool: -if -config
 """
+"""Program names, then the options by which they run another program or code, as `options_used` reads them."""
 CHANGE: Final = r"""
 cat: =/+dev/
 <: =/+dev/+(tcp|udp)/
