@@ -189,14 +189,12 @@ def constants_in(path: Path) -> dict[str, str]:
     for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             docstring = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(docstring, ast.Constant):
+                found[node.target.id] = str(docstring.value)
+                continue
             ends = (lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1])
             comment = next((text for line in ends if (text := line.partition("  # ")[2])), "")
-            is_text = isinstance(docstring, ast.Constant)
-            found[node.target.id] = (
-                str(docstring.value)
-                if is_text
-                else f"{comment[:1].upper()}{comment[1:]}".removesuffix(".") + "." * bool(comment)
-            )
+            found[node.target.id] = f"{comment[0].upper()}{comment[1:]}." if comment else ""
     return found
 
 
