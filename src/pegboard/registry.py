@@ -187,17 +187,18 @@ class ToolRegistry:
         """A table of the static tools, for notebooks."""
         return tools_html(self.tools())
 
-    async def chain(self, stage: str) -> Chain:
+    async def chain(self, stage: str, *kinds: type) -> Chain:
         """The callbacks of a stage, plugins' first, ready to be called; imports the plugins that have some.
 
         Args:
             stage: As for `add_callback`.
+            kinds: The types that they may answer with; none are all.
         """
-        from pegboard.dispatch.callbacks import Chain
+        from pegboard.dispatch.callbacks import Chain, stage_failure
 
         await self._load(stage)
-        runtime = self._get_dispatcher().runtime
-        return Chain(self.contributions.catalogue.callbacks(stage), runtime, self.limits)
+        runtime, links = self._get_dispatcher().runtime, self.contributions.catalogue.callbacks(stage)
+        return Chain(links, runtime, self.limits, kinds or (object,), failure=partial(stage_failure, stage))
 
     @property
     def results(self) -> ResultStore:

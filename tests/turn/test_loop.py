@@ -526,8 +526,8 @@ class TestTurnCallbacks:
     @pytest.mark.parametrize(
         ("stage", "wrong"),
         [
-            ("before_turn", "the host answered int; it may answer ModelRequest or None"),
-            ("on_stop", "the host answered int; it may answer messages, a text or None"),
+            ("before_turn", "of the host: TypeError.'answered int; it may answer ModelRequest or None"),
+            ("on_stop", "of the host: TypeError.'answered int; it may answer str, Message, list, tuple or None"),
         ],
     )
     def test_a_turn_callback_that_returns_another_type_is_named(self, registry, turn, stage, wrong):

@@ -497,6 +497,7 @@ async def events_of(
     running.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (event := await queue.get()) is not None:
+            queue.task_done()
             yield event
         await running
     finally:

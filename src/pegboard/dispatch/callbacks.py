@@ -13,7 +13,16 @@ from attrs import converters, field
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallbackState, CallState, Runtime, plain, read_only
-from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
+from pegboard.errors import (
+    CallbackError,
+    FatalToolError,
+    ToolError,
+    TurnAbortedError,
+    detail_of,
+    log_failure,
+    tuple_of,
+    with_name,
+)
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
@@ -103,6 +112,11 @@ def arguments_of(state: CallState) -> Mapping[str, Any]:
     return record.view
 
 
+def stage_failure(stage: str, link: Callback, error: BaseException) -> CallbackError:
+    """The error of a failed callback around a model or a turn."""
+    return CallbackError(str(ChainError(link, error)), stage=stage, owner=link.owner)
+
+
 def _record_of(state: CallState) -> CallbackState:
     record = state.callbacks
     if record is None:
@@ -118,14 +132,17 @@ class Chain:
         links: The callbacks.
         runtime: Threads and watchdog.
         limits: The limits on calls.
+        kinds: The types that they may answer with; any other answer than these and `None` is a failure.
         state: The call that they run for, or `None`.
+        failure: Makes the exception that is raised for one that failed; its `__cause__` is what that one raised.
     """
 
     links: tuple[Callback, ...]
     runtime: Runtime
     limits: Limits
+    kinds: tuple[type, ...] = (object,)
     state: CallState | None = None
-    _failure: Callable[[Callback, BaseException], BaseException] = ChainError
+    failure: Callable[[Callback, BaseException], BaseException] = ChainError
 
     def __iter__(self) -> Iterator[Callback]:
         return iter(self.links)
@@ -134,24 +151,18 @@ class Chain:
         """Calls one callback and returns its answer.
 
         Raises:
-            ChainError: It failed or timed out; `callback` is the callback, `__cause__` its exception.
+            BaseException: What `failure` makes of a callback that failed, timed out or answered something else.
             asyncio.CancelledError: The caller was cancelled.
         """
-        return await self._call_within(link, self._limit_of(link), facts)
+        answer = await self._call_within(link, self._limit_of(link), facts)
+        return answer if answer is None else self._check(link, answer, " or None")
 
-    async def answers(self, *facts: Any) -> Any:
-        """Calls the callbacks until one answers something other than `None`.
-
-        Returns:
-            `(answer, link)`, or `None` if none answers.
-
-        Raises:
-            ChainError: As `ask`.
-        """
+    async def first_answer(self, *facts: Any) -> Any:
+        """Calls the callbacks until one answers something other than `None`; returns that. Raises as `ask`."""
         for link in self.links:
             answer = await self.ask(link, *facts)
             if answer is not None:
-                return answer, link
+                return answer
         return None
 
     async def tell(self, *facts: Any) -> None:
@@ -159,15 +170,15 @@ class Chain:
         for link in self.links:
             try:
                 await self.ask(link, *facts)
-            except ChainError as error:
+            except Exception as error:  # noqa: BLE001  of any kind that `failure` makes
                 log_failure(_title_of(link), error.__cause__ or error)
 
     async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
         """Runs the callbacks as middleware; the first is the outermost, `run` the innermost.
 
         Raises:
-            ChainError: A wrapper itself failed.
-            BaseException: The exception of `run`, if the wrappers let it through.
+            BaseException: What `failure` makes of a wrapper that failed; or the exception of `run`, if the wrappers
+                let it through.
         """
         for link in reversed(self.links):
             run = partial(self._wrap, link, run, facts)
@@ -177,9 +188,16 @@ class Chain:
         deadline = self._limit_of(link)
         call_next = _CallNext(run, deadline)
         try:
-            return await self._call_within(link, deadline, (*facts, call_next), call_next.has_raised)
+            answer = await self._call_within(link, deadline, (*facts, call_next), call_next.has_raised)
         finally:
             await call_next.end(deadline.grace)
+        return self._check(link, answer)
+
+    def _check(self, link: Callback, answer: Any, more: str = "") -> Any:
+        if isinstance(answer, self.kinds):
+            return answer
+        wanted = ", ".join(kind.__name__ for kind in self.kinds)
+        raise self.failure(link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted}{more}"))
 
     def _limit_of(self, link: Callback) -> Deadline:
         limits = self.limits
@@ -201,10 +219,10 @@ class Chain:
             return await within(deadline, _call(link, self.runtime.threads, *facts))
         except LimitExpiredError:
             late = TimeoutError(f"gave no answer within {self.limits.callback_timeout:g} s")
-            raise self._failure(link, late) from late
+            raise self.failure(link, late) from late
         except BaseException as error:  # SystemExit, too, fails this call only
             own = is_from_inside(error) or cancels_the_call(error)
-            failure = error if own else self._failure(link, error)
+            failure = error if own else self.failure(link, error)
             if failure is error:
                 raise
             raise failure from error
@@ -217,10 +235,10 @@ def _title_of(link: Callback) -> str:
     return f"callback of {link.owner}"
 
 
-def _chain_of(state: CallState, hook: str) -> Chain:
-    """The callbacks of a hook that apply to this call's tool."""
+def _chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
+    """The callbacks of a hook that apply to this call's tool, and the types of their answers."""
     links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if _applies(state, link))
-    return Chain(links, state.runtime, state.settings.limits, state, partial(_failure, state))
+    return Chain(links, state.runtime, state.settings.limits, kinds, state, partial(_failure, state))
 
 
 def _applies(state: CallState, link: Callback) -> bool:
@@ -240,7 +258,9 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
         CallError: `callback_failure`: a wrapper itself failed or timed out.
         BaseException: The tool's exception, if the wrappers let it through.
     """
-    return await _chain_of(state, "wrap_tool").around_all(run_inner, state.context, state.tool, arguments_of(state))
+    return await _chain_of(state, "wrap_tool", object).around_all(
+        run_inner, state.context, state.tool, arguments_of(state)
+    )
 
 
 @frozen
@@ -338,7 +358,8 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
     Raises:
         CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
     """
-    chain, demands = _chain_of(state, "before_tool"), list[Ask]()
+    chain = _chain_of(state, "before_tool", ToolResult, ChangeArguments, Ask, Deny, Abort)
+    demands: list[Ask] = []
     for link in chain:
         answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
         if isinstance(answer, ToolResult):
@@ -350,8 +371,6 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
         if isinstance(answer, Ask):
             demands.append(answer)
-        elif answer is not None and not isinstance(answer, ChangeArguments):
-            raise _invalid_answer(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
         if answer is not None and answer.arguments is not None:
             state.change(answer.arguments)
     return None, tuple(demands)
@@ -370,8 +389,9 @@ async def on_error(state: CallState) -> ToolResult | None:
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool returned an error result
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
-    answered = await _chain_of(state, "on_tool_error").answers(state.context, state.tool, arguments_of(state), error)
-    return None if answered is None else await _apply(state, *answered)
+    chain = _chain_of(state, "on_tool_error", ToolResult, Abort)
+    answer = await chain.first_answer(state.context, state.tool, arguments_of(state), error)
+    return None if answer is None else await _apply(state, answer)
 
 
 async def after(state: CallState) -> ToolResult | None:
@@ -379,26 +399,20 @@ async def after(state: CallState) -> ToolResult | None:
 
     A failure of one becomes the result, which the others see.
     """
-    chain, result = _chain_of(state, "after_tool"), state.result
+    chain, result = _chain_of(state, "after_tool", ToolResult, Abort), state.result
     for link in chain:
         try:
             answer = await chain.ask(link, state.context, state.tool, arguments_of(state), result)
             if answer is not None:
-                result = await _apply(state, answer, link) or result
+                result = await _apply(state, answer) or result
         except (CallError, ToolError) as error:
             result = failure_result(state, error)
     return result
 
 
-async def _apply(state: CallState, answer: object, link: Callback) -> ToolResult | None:
+async def _apply(state: CallState, answer: ToolResult | Abort) -> ToolResult | None:
     """The result by which an answer replaces the present one; `None` if it ends the turn."""
-    if isinstance(answer, Abort):
-        state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
-        return None
     if isinstance(answer, ToolResult):
         return await hold_to_limits(state, answer)
-    raise _invalid_answer(state, link, answer, "ToolResult, Abort")
-
-
-def _invalid_answer(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:
-    return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
+    state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
+    return None

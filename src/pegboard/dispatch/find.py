@@ -215,27 +215,17 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, tools, schema, settings.instructions, asker.messages, fault, asker)
-    chain = Chain(repairers, state.runtime, settings.limits, state, partial(_failure, error))
-    answered = await chain.answers(request)
-    if answered is None:
-        return _repair_name(state, error)
-    answer, link = answered
-    try:
-        call = _call_of(answer, state.call)
-    except TypeError as failed:
-        raise _failure(error, link, failed) from failed
-    renamed = f"{call.name!r:.80} for {state.call.name!r:.80}"
-    _take(state, call, f"by {link.owner}: {'other arguments' if call.name == state.call.name else renamed}")
-    return None
-
-
-def _call_of(answer: object, call: ToolCall) -> ToolCall:
-    """The call with the name and arguments of an answer; its id and provider metadata stay."""
-    if isinstance(answer, ToolCall):
-        return attrs.evolve(call, name=answer.name, arguments=answer.arguments, title=answer.title, error=None)
-    if isinstance(answer, Mapping):
-        return attrs.evolve(call, arguments=answer, error=None)
-    raise TypeError(f"answered {type(answer).__name__}; it may answer ToolCall, a mapping of arguments, or None")
+    kinds, failure = (ToolCall, Mapping), partial(_failure, error)
+    chain = Chain(repairers, state.runtime, settings.limits, kinds, state, failure)
+    for link in chain:
+        answer, call = await chain.ask(link, request), state.call
+        if isinstance(answer, ToolCall):  # its id and provider metadata stay
+            changes = {"name": answer.name, "arguments": answer.arguments, "title": answer.title}
+            done = f"{answer.name!r:.80} for {call.name!r:.80}" if answer.name != call.name else "other arguments"
+            return _take(state, attrs.evolve(call, error=None, **changes), f"by {link.owner}: {done}")
+        if answer is not None:
+            return _take(state, attrs.evolve(call, error=None, arguments=answer), f"by {link.owner}: other arguments")
+    return _repair_name(state, error)
 
 
 def _repair_name(state: CallState, error: CallError) -> None:

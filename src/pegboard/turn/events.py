@@ -218,28 +218,7 @@ _OF_END: Final = ("ended", "text", "detail", "pending", "forHost", "ignored", "u
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
 """An event of a turn, of any class; those of its calls, too."""
 
-_MOST_WAITING: Final = 1_000  # queued events at which `put` waits
-
-
-class EventQueue(asyncio.Queue["TurnEvent | None"]):
-    """Event queue, bounded for senders that can wait and unbounded for those that can't; `None` marks the end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._room: Final = asyncio.Event()
-
-    async def put(self, item: TurnEvent | None) -> None:
-        """Sends an event, once there is room."""
-        while self.qsize() >= _MOST_WAITING:
-            self._room.clear()
-            await self._room.wait()
-        self.put_nowait(item)
-
-    async def get(self) -> TurnEvent | None:
-        """The next event."""
-        event = await super().get()
-        self._room.set()
-        return event
+_MOST_WAITING: Final = 1_000  # queued events at which a stream is held up
 
 
 @define(eq=False)
@@ -252,32 +231,25 @@ class EventSink:
     """
 
     listener: Callable[[TurnEvent], None] | None = None
-    reader: EventQueue | None = field(default=None, init=False)
+    reader: asyncio.Queue[TurnEvent | None] | None = field(default=None, init=False)
 
     def emit(self, event: TurnEvent) -> None:
         """Emits an event, without waiting."""
         if self.reader is not None:
             self.reader.put_nowait(event)
-        self._call_listener(event)
+        if self.listener is not None:
+            try:
+                self.listener(event)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
+                log_failure("the listener of a turn", error)
 
     def emit_messages(self, *messages: Message) -> None:
         """Emits messages that were added to the history."""
         for message in messages:
             self.emit(MessageAdded(message))
 
-    def emit_retry(self, attempt: int, error: BaseException, pause: float) -> None:
-        """Emits that a request failed, and is sent again after a pause."""
-        self.emit(ModelRetried(attempt, pause, str(error)))
-
     async def emit_delta(self, delta: Delta) -> None:
-        """Emits a piece of an answer; waits while the reader's queue is full."""
-        if self.reader is not None:
-            await self.reader.put(AnswerDelta(delta))
-        self._call_listener(AnswerDelta(delta))
-
-    def _call_listener(self, event: TurnEvent) -> None:
-        if self.listener is not None:
-            try:
-                self.listener(event)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
-                log_failure("the listener of a turn", error)
+        """Emits a piece of an answer; a reader that is far behind holds up the stream until it has caught up."""
+        self.emit(AnswerDelta(delta))
+        if self.reader is not None and self.reader.qsize() >= _MOST_WAITING:
+            await self.reader.join()

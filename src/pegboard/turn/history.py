@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 from attrs import define, field
@@ -34,7 +34,7 @@ class TurnProgress:
     Attributes:
         broken: The number of answers with calls that were cut off, or broke off.
         continued: The number of times that `on_stop` has continued the turn.
-        ended: Why the turn ends; `None`: it doesn't yet.
+        ended: Why the turn ends, and details for people; `None`: it doesn't yet.
         error: The exception that ends it, or `None`.
         deadline: The end of its time limit, by `time.monotonic()`, or `None`.
     """
@@ -46,7 +46,7 @@ class TurnProgress:
     calls: int = 0
     broken: int = 0
     continued: int = 0
-    ended: End | None = None
+    ended: tuple[Ended, str | None] | None = None
     error: BaseException | None = None
     usage: Usage = NO_USAGE
     actions: Actions = field(factory=Actions)
@@ -190,16 +190,34 @@ class TurnProgress:
         fault = CallFault("limit", f"This call was not run: the turn is limited to {most} calls.")
         return (*calls[:room], *(attrs.evolve(call, error=fault) for call in calls[room:]))
 
-    def end(self, *end: *End) -> None:
+    def end(self, ended: Ended, detail: str | None = None) -> None:
         """Sets why the turn ends, unless a reason is set already."""
         if self.ended is None:
-            self.ended = end
+            self.ended = ended, detail
 
     def end_by_error(self, fatal: BaseException | None) -> None:
         """Ends the turn by the fatal error of a call, if there is one."""
         if fatal is not None:
             self.error = fatal
             self.end("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))
+
+    def end_by_results(self, outcome: Outcome) -> bool:
+        """Ends the turn if the results of an answer's calls do, by the first of their reasons; returns whether."""
+        self.end_by_error(outcome.fatal)
+        waits, hosts, actions = len(outcome.pending), len(outcome.for_host), self.actions
+        reasons: Sequence[tuple[object, Ended, str | None]] = (
+            (waits, "suspended", f"{waits} waiting for an approval"),
+            (hosts, "pending", f"{hosts} for the host to run"),
+            (outcome.ended == "rejected", "rejected", None),
+            (actions.transfer_to is not None, "transferred", actions.transfer_to),
+            (actions.escalate, "escalated", None),
+            (actions.skip_summarization, "results", None),
+        )
+        for applies, ended, detail in reasons:
+            if applies:
+                self.end(ended, detail)
+                return True
+        return outcome.fatal is not None
 
     def outcome(self, ended: Ended, detail: str | None = None, **facts: Any) -> TurnOutcome:
         """The outcome of the turn at this point."""
@@ -211,35 +229,3 @@ class TurnProgress:
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The calls of an answer, without those that the provider has executed."""
     return tuple(call for call in message.calls if not call.provider_executed)
-
-
-End: TypeAlias = tuple[Ended, str | None]  # the reason, and details for people
-
-
-def end_by_results(outcome: Outcome, actions: Actions) -> End | None:
-    """How the results of an answer's calls end the turn; `None` if they don't.
-
-    `actions` are those of all calls of the turn: some may have waited for an approval.
-    """
-    fatal, waits, hosts = outcome.fatal, len(outcome.pending), len(outcome.for_host)
-    ends: Sequence[tuple[object, End]] = (
-        (fatal, ("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))),
-        (waits, ("suspended", f"{waits} waiting for an approval")),
-        (hosts, ("pending", f"{hosts} for the host to run")),
-        (outcome.ended == "rejected", ("rejected", None)),
-        (actions.transfer_to is not None, ("transferred", actions.transfer_to)),
-        (actions.escalate, ("escalated", None)),
-        (actions.skip_summarization, ("results", None)),
-    )
-    return next((end for applies, end in ends if applies), None)
-
-
-def end_by_answer(response: ModelResponse) -> End | None:
-    """How an answer without calls ends the turn; `None` if the provider only paused."""
-    if response.finish_reason == "pause":
-        return None
-    if response.interrupted:
-        return "cut_off", response.error_message or "the answer was broken off"
-    if not response.complete:
-        return "cut_off", f"the answer ended by {response.finish_reason}"
-    return "answered", None

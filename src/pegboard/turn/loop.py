@@ -20,9 +20,9 @@ from pegboard.registry import ToolRegistry
 from pegboard.request.model_request import Exporter, Model, ModelRequest, processor_problem
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.turn.events import Answered, EventQueue, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
-from pegboard.turn.history import End, TurnProgress, calls_of, end_by_answer, end_by_results
-from pegboard.turn.model_call import EarlyCalls, ModelCaller, first_answer_of
+from pegboard.turn.events import Answered, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
+from pegboard.turn.history import TurnProgress, calls_of
+from pegboard.turn.model_call import EarlyCalls, ModelCaller
 from pegboard.turn.options import (
     DEFAULT_TURN_LIMITS,
     Inbox,
@@ -86,7 +86,7 @@ class Turn:
         self._inbox: Final = Inbox(options.get("steering"))
         kind = options.get("output_type")
         self._output: Final = None if kind is None else TurnOutput(kind)
-        self._caller: Final = ModelCaller(model, registry, limits, self._events.emit_retry)
+        self._caller: Final = ModelCaller(model, registry, limits, self._events)
         self._early: Final = EarlyCalls(
             options.get("start_early", False), limits, self.context, self._progress, self._output, self._make_batch
         )
@@ -94,8 +94,6 @@ class Turn:
         self._interrupted: str | None = None
         self._begun = False
         self._outcome: TurnOutcome | None = None
-
-    # Public ------------------------------------------------------------------------------------------------------
 
     @property
     def outcome(self) -> TurnOutcome | None:
@@ -111,22 +109,24 @@ class Turn:
         if self._begun:
             raise RuntimeError("this turn has been run already; make another Turn(...)")
         self._begun = True
+        progress = self._progress
         try:
-            await self._run()
+            await self._begin()
+            while progress.ended is None:
+                await self._round()
         except asyncio.CancelledError:
-            self._progress.end("cancelled", None)
+            progress.end("cancelled")
             raise
         except Exception as error:  # noqa: BLE001  raised again below, once the history is complete
-            self._progress.end("failed", str(error))
-            self._progress.error = error
+            progress.end("failed", str(error))
+            progress.error = error
         finally:
-            await self._finish()
-        assert self._outcome is not None
-        if (error := self._progress.error) is not None:
-            if isinstance(error, PegboardError):
-                error.outcome = self._outcome
-            raise error
-        return self._outcome
+            outcome = await self._finish()
+        if progress.error is not None:
+            if isinstance(progress.error, PegboardError):
+                progress.error.outcome = outcome
+            raise progress.error
+        return outcome
 
     def events(self) -> AsyncGenerator[TurnEvent]:
         """Runs the turn and yields its events, with streamed answers; closing the generator cancels the turn.
@@ -134,7 +134,7 @@ class Turn:
         Raises:
             BaseException: As `run`, after the last event.
         """
-        queue = self._events.reader = EventQueue()
+        queue = self._events.reader = asyncio.Queue()
         return events_of(self.run, queue)
 
     def steer(self, *messages: Message | str) -> None:
@@ -157,29 +157,50 @@ class Turn:
             if isinstance(batch, Batch):
                 batch.interrupt(reason, how)
 
-    # The loop ----------------------------------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        progress = self._progress
+    async def _begin(self) -> None:
+        """Calls the `before_turn` callbacks, or resumes the turn's calls."""
+        progress, before = self._progress, self._before
         if self._limits.seconds is not None:
             progress.deadline = time.monotonic() + self._limits.seconds
-        if self._events.reader is not None or self._early.chosen:
-            self._caller.emit = self._events.emit_delta
-        if self._before is not None:
-            await self._resume(self._before)
-        else:
-            request = await first_answer_of(self.registry, "before_turn", (ModelRequest,), self.context, self.request)
-            if request is not None:
+        self._caller.streams = self._events.reader is not None or bool(self._early.chosen)
+        if before is None:
+            chain = await self.registry.chain("before_turn", ModelRequest)
+            if (request := await chain.first_answer(self.context, self.request)) is not None:
                 self.request = request
                 progress.messages, progress.began = list(request.messages), len(request.messages)
-        while progress.ended is None:
-            await self._round()
+            return
+        context, options = self._make_context(), self._make_options(self.request)
+        tools = await self._resolve_tools(context)
+        tools = tools if self._output is None else tools.with_tools(self._output.tool)
+        if results := self._options.get("tool_results"):
+            await self._take_from_host(results, tools, context)
+        if len(before.pending) and progress.ended is None:
+            answers = self._options.get("answers", ())
+            batch = await self.registry.batch(before.pending, tools, context, answers=answers, **options)
+            await self._run_batch(batch, progress.take_late_results)
+        if progress.for_host:
+            progress.end("pending", f"{len(progress.for_host)} for the host to run")
+
+    async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
+        """Adds the host's results to the history, converted and limited as their tools declare."""
+        progress = self._progress
+        known = (*(call for message in progress.messages for call in message.calls), *progress.for_host)
+        calls = {call.id: call for call in known if call.id in given}
+        progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
+        batch = await self.registry.batch(calls.values(), tools, context)
+        batch.unanswered = progress.pending
+        outcome = await batch.deliver(given, tools.get)
+        self._events.emit_messages(*progress.take_late_results(outcome))
+        progress.end_by_error(outcome.fatal)
 
     async def _round(self) -> None:
-        progress = self._progress
+        """One request to the model, its answer and its calls."""
+        progress, output, is_last = self._progress, self._output, False
         await self._ask_host("steering", self._inbox.listen)
         self._add_new_messages()
-        is_last = progress.ended is None and self._end_at_limit()
+        if progress.ended is None and (limit := progress.find_limit(self._limits)) is not None:
+            progress.end("limit", limit)  # but one more answer without tools may follow
+            is_last = self._limits.final_answer and progress.rounds == self._limits.rounds
         if progress.ended is not None and not is_last:
             return
         context = self._make_context()
@@ -195,37 +216,16 @@ class Turn:
         message = progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_messages(message)
-        of_output = None if self._output is None else self._output.tool.name
         # Of the calls in the final answer, only those that give the output are run.
-        if response.calls and (not is_last or {call.name for call in response.calls} == {of_output}):
+        if response.calls and (not is_last or {call.name for call in response.calls} == {output and output.tool.name}):
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and progress.ended is None:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
-        if is_last and self._output is not None:
-            await self._output.read(response.text)
+        if is_last and output is not None:
+            await output.read(response.text)
         if not (response.calls or is_last):
-            end = end_by_answer(response)
-            if end is not None and not (
-                end[0] == "answered" and (await self._lacks_output(response) or await self._should_continue())
-            ):
-                progress.end(*end)
-
-    async def _lacks_output(self, response: ModelResponse) -> bool:
-        """Whether the answer isn't of the output type; then a message to the model says so."""
-        if self._output is None or not (wrong := await self._output.read(response.text)):
-            return False
-        self._output.count_miss(self.model)
-        self._inbox.put(wrong, "output_type")
-        return True
-
-    def _end_at_limit(self) -> bool:
-        """Ends the turn if it is at a limit; returns whether a last round without tools follows, by `final_answer`."""
-        limit = self._progress.find_limit(self._limits)
-        if limit is None:
-            return False
-        self._progress.end("limit", limit)
-        return self._limits.final_answer and self._progress.rounds == self._limits.rounds
+            await self._end_by_answer(response)
 
     def _add_new_messages(self) -> None:
         """Adds new results of long-running calls, and new messages of the user, to the history."""
@@ -249,8 +249,8 @@ class Turn:
             tool_choice="none" if is_last else first or self.request.tool_choice,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
             start_early=bool(self._early.chosen) and not (is_last or self._options.get("sequential")),
+            tools=await self._resolve_tools(context),
         )
-        request = request.evolve(tools=await self._resolve_tools(context))
         if self._output is not None:
             request = self._output.add_to(request, self.model, is_last=is_last)
         return self._report_left_out(await self.registry.process(request, context))
@@ -272,7 +272,7 @@ class Turn:
 
     def _report_left_out(self, request: ModelRequest) -> ModelRequest:
         """The request with a problem for each tool that can't be sent to the provider; each is logged once."""
-        exporter = getattr(self.model, "exporter", None)
+        exporter, provider = getattr(self.model, "exporter", None), self.model.provider
         if not isinstance(exporter, Exporter) or not request.offered:
             return request
         try:
@@ -283,9 +283,8 @@ class Turn:
                 exported = tools_of(request.evolve(model=request.model or self.model.name))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's exporter; the request itself will fail
             return request.with_problems(processor_problem("export", cause_of(error), error=error))
-        refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
-        exported.warn(self.model.provider)
-        causes = {name: f"isn't sent to {self.model.provider}: {what}" for name, what in refused.items()}
+        exported.warn(provider)
+        causes = {loss.tool: f"isn't sent to {provider}: {loss.what}" for loss in exported.losses if loss.refused}
         return request.with_problems(*(processor_problem("export", cause, tool=name) for name, cause in causes.items()))
 
     async def _ask_model(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
@@ -323,20 +322,24 @@ class Turn:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
             self._events.emit_messages(self._progress.take_answer(words))
 
-    async def _should_continue(self) -> bool:
-        """Whether the user or `on_stop` adds messages, so that the turn continues after the answer."""
-        if await self._ask_host("steering", self._inbox.listen):
-            return True
-        if self._progress.continued >= self._limits.continuations:
-            return False
-        outcome = self._progress.outcome("answered")
-        kinds = (str, Message, list, tuple)
-        more = await first_answer_of(self.registry, "on_stop", kinds, self.context, outcome)
-        self._inbox.put(more, "on_stop")
-        self._progress.continued += more is not None
-        return bool(self._inbox.messages)
-
-    # Calls -------------------------------------------------------------------------------------------------------
+    async def _end_by_answer(self, response: ModelResponse) -> None:
+        """Ends the turn by an answer without calls, unless the provider paused, or there is more to say."""
+        progress, inbox = self._progress, self._inbox
+        if response.finish_reason == "pause":
+            return None
+        if response.interrupted:
+            return progress.end("cut_off", response.error_message or "the answer was broken off")
+        if not response.complete:
+            return progress.end("cut_off", f"the answer ended by {response.finish_reason}")
+        if self._output is not None and (wrong := await self._output.read(response.text)):
+            self._output.count_miss(self.model)
+            inbox.put(wrong, "output_type")
+        elif not await self._ask_host("steering", inbox.listen) and progress.continued < self._limits.continuations:
+            chain = await self.registry.chain("on_stop", str, Message, list, tuple)
+            more = await chain.first_answer(self.context, progress.outcome("answered"))
+            inbox.put(more, "on_stop")
+            progress.continued += more is not None
+        return None if inbox.messages else progress.end("answered")
 
     async def _drop_early(self, response: ModelResponse | None = None) -> bool:
         """Ends early calls that the answer doesn't contain, and adds them to the history before it.
@@ -369,75 +372,44 @@ class Turn:
                 batch.interrupt(self._interrupted, "abort")
             elif self._inbox.messages:
                 batch.interrupt("interrupted", self._options.get("on_steering", "skip"))
-            await batch.run()
+            outcome = await batch.run()
         finally:
             self._current = None
             if batch.outcome is not None:
                 self._events.emit_messages(*take(batch.outcome))
-        assert batch.outcome is not None
-        self._progress.error = batch.outcome.fatal
-        end = end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
-        if end is not None:
-            self._progress.end(*end)
+        if not self._progress.end_by_results(outcome):
+            await self._end_by_host(outcome)
+
+    async def _end_by_host(self, outcome: Outcome) -> None:
+        """Ends the turn after calls by the host's interruption, output, limits or stop conditions."""
+        progress, output = self._progress, self._output
+        if self._interrupted is not None:
+            return progress.end("interrupted", self._interrupted)
+        if output is not None:
+            if output.given:
+                return progress.end("answered")
+            if any(call.name == output.tool.name for call in outcome.calls):
+                output.count_miss(self.model)  # the call's result describes the fault
+        if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
+            return progress.end("limit", f"{self._limits.calls} calls")
+        if progress.broken > self._limits.retries:
+            return progress.end("cut_off", f"{progress.broken} answers with calls were cut off, or broke off")
+        for condition in self._conditions:
+            stops = await self._ask_host("stop_when", partial(condition, progress.outcome("stopped")))
+            if stops:
+                return progress.end("stopped", stops if isinstance(stops, str) else None)
+        return None
 
     def _make_options(self, request: ModelRequest) -> BatchOptions:
         """The options of a batch of calls."""
         names = CallOptions.__annotations__
         own: dict[str, Any] = {name: value for name, value in self._options.items() if name in names}
-        options = BatchOptions(**own)
-        options["instructions"] = request.system or None
-        options["listener"] = self._events.emit
+        options = BatchOptions(**own, instructions=request.system or None, listener=self._events.emit)
         if self._inbox.steering is not None:
             options["steering"] = self._inbox.listen
         if (left := self._progress.seconds_left()) is not None:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
         return options
-
-    async def _end_by_host(self, outcome: Outcome) -> End | None:
-        if self._interrupted is not None:
-            return "interrupted", self._interrupted
-        if self._output is not None:
-            if self._output.given:
-                return "answered", None
-            if any(call.name == self._output.tool.name for call in outcome.calls):
-                self._output.count_miss(self.model)  # the call's result describes the fault
-        if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
-            return "limit", f"{self._limits.calls} calls"
-        if self._progress.broken > self._limits.retries:
-            return "cut_off", f"{self._progress.broken} answers with calls were cut off, or broke off"
-        for condition in self._conditions:
-            stops = await self._ask_host("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
-            if stops:
-                return "stopped", stops if isinstance(stops, str) else None
-        return None
-
-    async def _resume(self, before: TurnOutcome) -> None:
-        """Resumes a turn whose calls waited for an approval, or for the host."""
-        context, options = self._make_context(), self._make_options(self.request)
-        tools = await self._resolve_tools(context)
-        tools = tools if self._output is None else tools.with_tools(self._output.tool)
-        if results := self._options.get("tool_results"):
-            await self._take_from_host(results, tools, context)
-        if len(before.pending) and self._progress.ended is None:
-            answers = self._options.get("answers", ())
-            batch = await self.registry.batch(before.pending, tools, context, answers=answers, **options)
-            await self._run_batch(batch, self._progress.take_late_results)
-        if self._progress.for_host:
-            self._progress.end("pending", f"{len(self._progress.for_host)} for the host to run")
-
-    async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
-        """Adds the host's results to the history, converted and limited as their tools declare."""
-        progress = self._progress
-        known = (*(call for message in progress.messages for call in message.calls), *progress.for_host)
-        calls = {call.id: call for call in known if call.id in given}
-        progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
-        batch = await self.registry.batch(calls.values(), tools, context)
-        batch.unanswered = progress.pending
-        outcome = await batch.deliver(given, tools.get)
-        self._events.emit_messages(*progress.take_late_results(outcome))
-        progress.end_by_error(outcome.fatal)
-
-    # Helpers -----------------------------------------------------------------------------------------------------
 
     def _make_context(self) -> ReadonlyContext:
         """The context of this round, with the session's current state."""
@@ -464,18 +436,21 @@ class Turn:
             text = f"gave no answer within {seconds:g} s" if limit.expired() else f"{type(error).__name__}: {error}"
             raise CallbackError(text, stage=what, owner="the host") from error
 
-    async def _finish(self) -> None:
-        """Completes the history and emits the end of the turn."""
+    async def _finish(self) -> TurnOutcome:
+        """Completes the history, makes the outcome and emits the end of the turn."""
+        progress, output = self._progress, self._output
         await self._drop_early()  # in case it was cancelled once more
-        if (skipped := self._progress.close()) is not None:
+        if (skipped := progress.close()) is not None:
             self._events.emit_messages(skipped)
-        ended, invocation = self._progress.ended or ("failed", None), self.context.invocation
-        output = self._output.given[-1] if self._output is not None and self._output.given else None
-        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._progress.error, output=output)
+        value = output.given[-1] if output is not None and output.given else None
+        ended, detail = progress.ended or ("failed", None)
+        facts = {"invocation": self.context.invocation, "error": progress.error, "output": value}
+        self._outcome = progress.outcome(ended, detail, **facts)
         try:
             await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
         finally:
             self._events.emit(TurnEnded(self._outcome))
+        return self._outcome
 
 
 async def run_turn(

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from pegboard.callbacks import ChainError, maybe_await
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.batch import Batch, Outcome
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 from pegboard.dispatch.run import retry
-from pegboard.errors import CallbackError, ModelError, log_failure
+from pegboard.errors import ModelError, log_failure
 from pegboard.messages import CallPart, Delta, Message, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, StreamingModel
 from pegboard.tools.call import ToolCall, arguments_object
 from pegboard.tools.context import ReadonlyContext
+from pegboard.turn.events import EventSink, ModelRetried
 from pegboard.turn.history import TurnProgress, calls_of
 from pegboard.turn.options import StartEarly, TurnLimits, TurnOutput
 
 if TYPE_CHECKING:
-    from pegboard.callbacks import Callback
-    from pegboard.dispatch.callbacks import Chain
     from pegboard.registry import ToolRegistry
 
 
@@ -34,8 +33,8 @@ class ModelCaller:
     gets the answer of the one before it.
 
     Attributes:
-        on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
-        emit: Called with each piece of a streamed answer; `None`: nothing is streamed.
+        events: Get the pieces of streamed answers, and retries.
+        streams: Whether answers are streamed, if the model can.
         on_partial: Called with the partial responses of a stream; `None`: they are ignored.
         words: The text received so far of the current answer.
         shown: Whether text or a call of it has been emitted: then there is no retry. Reasoning doesn't count.
@@ -44,9 +43,9 @@ class ModelCaller:
     model: Model
     registry: ToolRegistry
     limits: TurnLimits
-    on_retry: Callable[[int, BaseException, float], None]
-    emit: Callable[[Delta], Awaitable[None]] | None = None
-    on_partial: Callable[[ModelResponse], Awaitable[None]] | None = None
+    events: EventSink
+    streams: bool = field(default=False, init=False)
+    on_partial: Callable[[ModelResponse], Awaitable[None]] | None = field(default=None, init=False)
     words: list[str] = field(factory=list[str], init=False)
     shown: bool = field(default=False, init=False)
 
@@ -58,38 +57,76 @@ class ModelCaller:
             CallbackError: A callback failed.
         """
         self._forget()
-        response = handled = None
+        response = error = None
         try:
-            chain = await self.registry.chain("before_model")
+            chain = await self.registry.chain("before_model", ModelRequest, ModelResponse)
             for link in chain:
-                answer = await answer_of(chain, link, "before_model", (ModelRequest, ModelResponse), context, request)
+                answer = await chain.ask(link, context, request)
                 if isinstance(answer, ModelResponse):
                     response = answer
                     break
                 request = answer or request
             if response is None:
-                response = await self._run_wrapped(request, context)
-        except Exception as error:
-            handled = error
-            response = await first_answer_of(self.registry, "on_model_error", (ModelResponse,), context, request, error)
+                chain = await self.registry.chain("wrap_model", ModelResponse)
+                response = await chain.around_all(partial(self._retry, request), context, request)
+        except Exception as raised:
+            error, chain = raised, await self.registry.chain("on_model_error", ModelResponse)
+            response = await chain.first_answer(context, request, error)
             if response is None:
                 raise
-        chain = await self.registry.chain("after_model")
+        chain = await self.registry.chain("after_model", ModelResponse)
         for link in chain:
-            facts = (context, request, response, handled)
-            response = await answer_of(chain, link, "after_model", (ModelResponse,), *facts) or response
+            response = await chain.ask(link, context, request, response, error) or response
         return response
 
-    async def _run_wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
-        wrap = await self.registry.chain("wrap_model")
+    def _forget(self) -> None:
+        self.words.clear()
+        self.shown = False
+
+    async def _retry(self, request: ModelRequest) -> Any:
+        def emit(attempt: int, error: BaseException, pause: float) -> None:
+            self.events.emit(ModelRetried(attempt, pause, str(error)))
+
+        return await retry(partial(self._respond, request), self.limits.retries, self._may_retry, on_retry=emit)
+
+    def _may_retry(self, error: BaseException) -> bool:
+        if not isinstance(error, ModelError) or not error.retryable or self.shown:
+            return False
+        longest = self.limits.longest_pause
+        return longest is None or error.retry_after is None or error.retry_after <= longest
+
+    async def _respond(self, request: ModelRequest) -> ModelResponse:
+        """The model's own answer; whatever it raises is a `ModelError`."""
+        model = self.model
         try:
-            response = await wrap.around_all(partial(self._try, request), context, request)
-        except ChainError as error:
-            raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
-        if not isinstance(response, ModelResponse):  # the model's own has been checked
-            owner = wrap.links[0].owner
-            wrong = f"{owner} returned {type(response).__name__}; it must return a ModelResponse"
-            raise CallbackError(wrong, stage="wrap_model", owner=owner)
+            if self.streams and isinstance(model, StreamingModel):
+                return await self._stream(model.stream(request))
+            return self._check(await maybe_await(model.respond(request)))
+        except ModelError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
+            text, code = f"{type(error).__name__}: {error}", type(error).__name__
+            raise ModelError(text, provider=model.provider, code=code) from error.__cause__
+
+    async def _stream(self, pieces: AsyncIterator[Delta | ModelResponse]) -> ModelResponse:
+        self._forget()
+        response: ModelResponse | None = None
+        try:
+            async for piece in pieces:
+                if isinstance(piece, Delta):
+                    self.shown = self.shown or not isinstance(piece, ReasoningDelta)
+                    self.words += [piece.text] if isinstance(piece, TextDelta) else []
+                    await self.events.emit_delta(piece)
+                elif not getattr(piece, "partial", False):
+                    response = self._check(piece)
+                elif self.on_partial is not None and response is None:
+                    self.shown = True
+                    await self.on_partial(piece)
+        finally:
+            if hasattr(pieces, "aclose"):
+                await pieces.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        if response is None:
+            raise ModelError("the stream ended without a response", provider=self.model.provider)
         return response
 
     def _check(self, response: object) -> ModelResponse:
@@ -102,92 +139,6 @@ class ModelCaller:
         else:
             return response
         raise ModelError(f"model {self.model.name!r} {wrong}", provider=self.model.provider)
-
-    async def _try(self, request: ModelRequest) -> Any:
-        model = self.model
-        if self.emit is not None and isinstance(model, StreamingModel):
-            attempt = partial(self._stream, model.stream, request, self.emit)
-        else:
-            attempt = partial(self._respond, request)
-        return await retry(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
-
-    def _forget(self) -> None:
-        self.words.clear()
-        self.shown = False
-
-    async def _respond(self, request: ModelRequest) -> Any:
-        try:
-            return self._check(await maybe_await(self.model.respond(request)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
-            raise _as_model_error(error, self.model) from error.__cause__
-
-    async def _stream(
-        self,
-        stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]],
-        request: ModelRequest,
-        emit: Callable[[Delta], Awaitable[None]],
-    ) -> Any:
-        self._forget()
-        response: ModelResponse | None = None
-        pieces = stream(request)
-        try:
-            async for piece in pieces:
-                if isinstance(piece, Delta):
-                    self.shown = self.shown or not isinstance(piece, ReasoningDelta)
-                    self.words += [piece.text] if isinstance(piece, TextDelta) else []
-                    await emit(piece)
-                elif not getattr(piece, "partial", False):
-                    response = self._check(piece)
-                elif self.on_partial is not None and response is None:
-                    self.shown = True
-                    await self.on_partial(piece)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
-            raise _as_model_error(error, self.model) from error.__cause__
-        finally:
-            if hasattr(pieces, "aclose"):
-                await pieces.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        if response is None:
-            raise ModelError("the stream ended without a response", provider=self.model.provider)
-        return response
-
-    def _may_retry(self, error: BaseException) -> bool:
-        if not isinstance(error, ModelError) or not error.retryable or self.shown:
-            return False
-        longest = self.limits.longest_pause
-        return longest is None or error.retry_after is None or error.retry_after <= longest
-
-
-def _as_model_error(error: BaseException, model: Model) -> ModelError:
-    """Wraps an exception of a model in a `ModelError`, whose context it stays."""
-    if isinstance(error, ModelError):
-        return error
-    return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
-
-
-async def answer_of(chain: Chain, link: Callback, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
-    """The answer of one callback of a stage, or `None`.
-
-    Raises:
-        CallbackError: It failed, or its answer is of another type.
-    """
-    try:
-        answer = await chain.ask(link, *facts)
-    except ChainError as error:
-        raise CallbackError(str(error), stage=stage, owner=link.owner) from error.__cause__
-    if answer is None or isinstance(answer, kinds):
-        return answer
-    wanted = "messages, a text" if str in kinds else " or ".join(kind.__name__ for kind in kinds)
-    wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
-    raise CallbackError(wrong, stage=stage, owner=link.owner)
-
-
-async def first_answer_of(registry: ToolRegistry, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
-    """The first answer of a stage's callbacks that isn't `None`; later ones aren't called. Raises as `answer_of`."""
-    chain = await registry.chain(stage)
-    for link in chain:
-        if (answer := await answer_of(chain, link, stage, kinds, *facts)) is not None:
-            return answer
-    return None
 
 
 @define(eq=False)
