@@ -31,6 +31,7 @@ from typing import Any, get_args
 from pegboard import Limits, Message, Once, Reject, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
 from pegboard.errors import FatalToolError
 from pegboard.plugins.cache import CachedManifests
+from pegboard.plugins.manifest import PluginManifest
 from pegboard.testing import discover
 from pegboard.tools import ErrorKind
 from pegboard_chat.conversation import read_conversation, write_conversation
@@ -86,12 +87,14 @@ class CacheWrites:
         )
 
     def write(self, name: str) -> None:
-        if not CachedManifests(self.folder).put(self.found, {"name": name}, f"cause {name}"):
+        failed = PluginManifest(self.found.name, failure=f"cause {name}")
+        if not CachedManifests(self.folder).put(self.found, {"name": name}, failed):
             raise OSError("the cache isn't written")
 
     def missing(self, names: list[str]) -> set[str]:
         cache = CachedManifests(self.folder)
-        return {name for name in names[-5:] if cache.get(self.found, {"name": name}) != f"cause {name}"}
+        known = {name: cache.get(self.found, {"name": name}) for name in names[-5:]}
+        return {name for name, failed in known.items() if failed is None or failed.failure != f"cause {name}"}
 
 
 class ConversationWrites:

@@ -151,7 +151,8 @@ def test_a_failure_is_cached_for_an_hour_while_sys_path_is_unchanged(cache, foun
     monkeypatch.setattr("sys.path", ["", tmp_path / "site", b"/x"])
     monkeypatch.chdir(write(tmp_path / "gone/file").parent)
     shutil.rmtree(tmp_path / "gone")
-    assert (cache.put(found, {}, "it failed"), cache.get(found, {})) == (True, "it failed")
+    failed = PluginManifest("demo", "demo", "1.0", hooks=("pegboard_guards_calls",), failure="it failed")
+    assert (cache.put(found, {}, failed), cache.get(found, {})) == (True, failed)
     later = time.time() + 3_601
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: later)

@@ -73,6 +73,32 @@ def test_a_guard_held_back_by_a_name_conflict_denies_calls(guard) -> None:
     assert not registry.call_sync("greet_other").is_error
 
 
+REFUSES = """
+from pegboard import hookimpl
+
+class Guard:
+    def __init__(self, settings):
+        raise ValueError(settings["limit"])
+
+    @hookimpl
+    def pegboard_guards_calls(self): ...
+
+import sys
+sys.modules[__name__] = Guard
+"""
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["listed", "live"])
+def test_a_guard_without_a_manifest_that_refuses_its_settings_denies_calls(site, live) -> None:
+    """Also where the failure is cached."""
+    site("guard", REFUSES)
+    site("other")
+    for _ in range(2):
+        result = pegboard.load(settings=SETTINGS, live=live).call_sync("greet_other")
+        assert (result.kind, "ValueError: 1" in result.detail) == ("denied", True)
+    assert not pegboard.load(live=live).call_sync("greet_other").is_error
+
+
 async def test_an_unloaded_guard_denies_nothing() -> None:
     class Guard:
         def __init__(self, settings):

@@ -11,8 +11,8 @@ from itertools import count
 import pytest
 
 from installed import GREETER, SECONDS
-from pegboard.plugins import discovery, probe as probe_module
-from pegboard.programs import tree
+from pegboard.plugins import discovery
+from pegboard.programs import RunningProgram, tree
 from pegboard.testing import probe_plugins
 
 
@@ -61,7 +61,7 @@ def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypa
     assert len(killed) == len({*killed}) == len(entries)  # not twice: the number may be another process's by then
     assert progress == [(number, len(entries), entry.name) for number, entry in enumerate(entries)]
     by_name = {found.name: known for found, known in found}
-    causes = {name: known for name, known in by_name.items() if isinstance(known, str)}
+    causes = {name: manifest.failure for name, manifest in by_name.items() if manifest.failure}
     assert [causes[name] for name in "abe"] == ["ValueError: no", "SystemExit: bye", "X"]
     assert causes["c"] == "ended the process (exit code 9) while it was loaded"
     assert causes["d"].startswith("SyntaxError")
@@ -81,7 +81,7 @@ def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypa
 def test_a_hanging_plugin_is_killed(site) -> None:
     """Its child process is killed."""
     site("a", "import threading; threading.Event().wait()")
-    assert probed(site, seconds=3) == {"a": "took longer than 3 s while it was loaded"}
+    assert probed(site, seconds=3)["a"].failure == "took longer than 3 s while it was loaded"
 
 
 ASKED = """
@@ -114,11 +114,13 @@ def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, tm
     os.mkfifo(tmp_path / "asked")
     asked = os.open(tmp_path / "asked", os.O_RDWR)
 
-    def done(child, seconds, real=probe_module._Child.done):
-        assert select.select([asked], [], [], seconds)[0]
-        return real(child, 0 if "sleep" in code else seconds)  # the limit is reached once the toolset was asked
+    def join(program, seconds, real=RunningProgram.join):
+        assert select.select([asked], [], [], SECONDS)[0]
+        if "sleep" in code:
+            program.end()  # as at the limit, once the toolset was asked
+        real(program, seconds)
 
-    monkeypatch.setattr(probe_module._Child, "done", done)
+    monkeypatch.setattr(RunningProgram, "join", join)
     site("a", ASKED.format(code=f"import os, time; open({str(tmp_path / 'asked')!r}, 'w').write('x'); {code}"))
     manifest = probed(site, SECONDS)["a"]
     os.close(asked)
@@ -186,13 +188,10 @@ os.read(ready, 1)
 
 def test_memory_is_bounded(site) -> None:
     site("a", "much = bytearray(5 << 30)")
-    assert probed(site, seconds=SECONDS)["a"] == "MemoryError"
+    assert probed(site, seconds=SECONDS)["a"].failure == "MemoryError"
 
 
-def test_without_a_temporary_folder_each_plugin_fails_by_itself(site, monkeypatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_without_a_process_each_plugin_fails_by_itself(site, monkeypatch) -> None:
     site("a")
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
-    assert "can't be loaded in a child process: [Errno 28] No space left" in probed(site, seconds=SECONDS)["a"]
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert "can't be loaded in a child process: [Errno 2] No such file" in probed(site, seconds=SECONDS)["a"].failure

@@ -356,10 +356,10 @@ class Session:
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """The plugin's manifest, its own or cached; `None` if there is neither."""
         from pegboard.plugins.cache import CachedManifests
-        from pegboard.plugins.load import brought_by
+        from pegboard.plugins.load import known_manifest
 
-        known = brought_by(found, self.settings(found), CachedManifests(), [])
-        return None if isinstance(known, str) else known
+        known = known_manifest(found, self.settings(found), CachedManifests(), [])
+        return known if known is not None and known.failure is None else None
 
     def _brings(self, hook: str) -> bool:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())

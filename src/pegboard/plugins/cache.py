@@ -129,8 +129,8 @@ class CachedManifests:
     folder: Path = field(factory=lambda: cache_folder() / "manifests")
     _own: str | None = field(default=None, init=False)
 
-    def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | str | None:
-        """What a plugin with these settings brings, or why loading it failed less than an hour ago.
+    def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
+        """The manifest of a plugin with these settings; if loading it failed less than an hour ago, with the `failure`.
 
         A failure is void once something is installed or removed, as the cause may have been a missing package; so is
         a toolset's failure to publish. What toolsets have published is valid until the files that it was read from
@@ -148,31 +148,30 @@ class CachedManifests:
         with closing(snapshot), suppress(OSError, ValueError, RecursionError, LookupError, ManifestError):
             path, known = (json.loads(snapshot.section(name)) for name in (b"path", b"known"))
             if path in (None, _import_path()):
-                return known if isinstance(known, str) else PluginManifest.from_json(known, found)
+                return PluginManifest.from_json(known, found)
         return None
 
-    def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
-        """Stores what a plugin with these settings brings, or why loading it failed; returns whether it was stored.
+    def put(self, found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest) -> bool:
+        """Stores the manifest of a plugin with these settings; returns whether it was stored.
 
         It isn't while the settings refer to a missing secret: with it, the plugin may bring more.
         """
-        key, stamps = self._key(found, settings), Stamps()
+        key, stamps, has_failed = self._key(found, settings), Stamps(), manifest.failure is not None
         stamps.add_plugin(found)
         if key is None or lacks_secrets(settings):
             return False
-        if not stamps.complete and not (isinstance(known, str) and found.place() is None):
+        if not stamps.complete and not (has_failed and found.place() is None):
             return False  # but the failure of a module that can't be found is stored
-        published = None if isinstance(known, str) else known.published
-        if published is not None:
-            stamps.add_published(published)
-        may_pass = isinstance(known, str) or (published is not None and published.failed)
-        if may_pass:
+        if manifest.published is not None:
+            stamps.add_published(manifest.published)
+            has_failed = has_failed or manifest.published.failed
+        if has_failed:
             stamps.add(*_import_path())
-        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if may_pass else (0, None)
-        data = known if isinstance(known, str) else known.to_json()
-        sections = {b"path": json.dumps(path).encode(), b"known": json.dumps(data, separators=(",", ":")).encode()}
-        if len(sections[b"known"]) > _MOST_MANIFEST_BYTES:
+        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if has_failed else (0, None)
+        known = json.dumps(manifest.to_json(), separators=(",", ":")).encode()
+        if len(known) > _MOST_MANIFEST_BYTES:
             return False
+        sections = {b"path": json.dumps(path).encode(), b"known": known}
         return _write(self._place(found, key), sections, stamps, until, most=_MOST_FILES)
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:

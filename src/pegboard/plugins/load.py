@@ -15,7 +15,7 @@ from pegboard.contributions import Contributions
 from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
-from pegboard.plugins.manager import PluginManager
+from pegboard.plugins.manager import GUARDS, PluginManager
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
@@ -81,12 +81,12 @@ def load(
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
         for found in wanted:
-            known = loading.known(found)
-            if not loading.is_left_out(found, None if isinstance(known, str) else known):
+            if not loading.is_left_out(found, loading.known(found)):
                 manager.load(found)
     else:
         loading.list_all(wanted)
-    loading.order(discovery)
+    names = [found.name for found in discovery.entries]
+    registry.contributions.change(lambda now: now.evolve(plugins={name: now.plugins[name] for name in names}))
     return registry
 
 
@@ -129,7 +129,7 @@ class _Loading:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
                         known = self.known(found) if conflict.holder is None else None
-                        if not isinstance(known, str | None):
+                        if known is not None:
                             self.manager.claim_all(found, known)  # so that no other gets its names
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
@@ -152,58 +152,48 @@ class _Loading:
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
         known = {found: self.known(found) for found in wanted}
-        unknown = [found for found, brought in known.items() if brought is None]
-        folders = {*map(os.path.abspath, sys.path)}  # others only an import finder of this process finds, and no child
-        probed = [found for found in unknown if found.root in folders]
+        # Others only an import finder of this process finds; and Windows can't poll the pipes of a child process.
+        folders = {*map(os.path.abspath, sys.path)} if os.name == "posix" else set[str]()
+        probed = [found for found, manifest in known.items() if manifest is None and found.root in folders]
+        known |= {found: PluginManifest(found.name, failure=NOT_BEGUN) for found in probed}
         known |= self._first_load(probed)
         listed: list[tuple[FoundPlugin, PluginManifest]] = []
-        for found, brought in known.items():
-            if isinstance(brought, PluginManifest):
-                if self.is_left_out(found, brought):
-                    self.manager.claim_all(found, brought)  # so that no other gets its names
+        for found, manifest in known.items():
+            if manifest is not None and manifest.failure is None:
+                if self.is_left_out(found, manifest):
+                    self.manager.claim_all(found, manifest)  # so that no other gets its names
                 else:
-                    listed.append((found, brought))
+                    listed.append((found, manifest))
         self.manager.list_plugins(listed)
-        for found, brought in known.items():
-            if brought is None and found not in probed:
+        for found, manifest in known.items():
+            if manifest is None:
                 if not self.is_left_out(found, None):
                     self.manager.load(found)
-            elif not isinstance(brought, PluginManifest):
-                self.manager.note(found, "quarantined", brought or NOT_BEGUN)
+            elif manifest.failure is not None:
+                self.manager.note(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
-    def order(self, discovery: Discovery) -> None:
-        names = [found.name for found in discovery.entries]
-        self.manager.registry.contributions.change(
-            lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
-        )
-
-    def known(self, found: FoundPlugin) -> PluginManifest | str | None:
-        """As `brought_by`, but without failures while tracebacks are logged; reports faults of the manifest."""
+    def known(self, found: FoundPlugin) -> PluginManifest | None:
+        """As `known_manifest`, but without failures while tracebacks are logged; reports faults of the manifest."""
         if self.refresh:
             return None
         faults: list[str] = []
-        known = brought_by(found, self.settings.get(found.name, {}), self.cache, faults)
-        for fault in faults:
-            self._report(Problem.of(found.origin, fault))
-        return None if isinstance(known, str) and operator_log().isEnabledFor(_DEBUG) else known
+        manifest = known_manifest(found, self.settings.get(found.name, {}), self.cache, faults)
+        self._report(*(Problem.of(found.origin, fault) for fault in faults))
+        has_failed = manifest is not None and manifest.failure is not None
+        return None if has_failed and operator_log().isEnabledFor(_DEBUG) else manifest
 
-    def _first_load(self, unknown: list[FoundPlugin]) -> dict[FoundPlugin, PluginManifest | str | None]:
+    def _first_load(self, unknown: list[FoundPlugin]) -> dict[FoundPlugin, PluginManifest]:
         """Loads plugins in child processes; what they bring, or why they failed, is cached."""
-        brought: dict[FoundPlugin, PluginManifest | str | None] = {}
         if not unknown:
-            return brought
+            return {}
         from pegboard.plugins.probe import probe_plugins
 
-        for found, known in probe_plugins(
-            unknown,
-            self.settings,
-            seconds=self.manager.seconds,
-            seconds_for_all=FIRST_LOADS_SECONDS,
-            progress=self.progress,
-        ):
-            brought[found] = known
-            has_failed = isinstance(known, str) and not known.startswith("plugins.")
-            cached = f"{known} (cached up to 1 h; retry with --refresh)" if has_failed else known
+        limits = {"seconds": self.manager.seconds, "seconds_for_all": FIRST_LOADS_SECONDS}
+        brought = dict[FoundPlugin, PluginManifest]()
+        for found, manifest in probe_plugins(unknown, self.settings, progress=self.progress, **limits):
+            brought[found] = cached = manifest
+            if (cause := manifest.failure) is not None and not cause.startswith("plugins."):
+                cached = evolve(manifest, failure=f"{cause} (cached up to 1 h; retry with --refresh)")
             self.cache.put(found, self.settings.get(found.name, {}), cached)
         return brought
 
@@ -211,10 +201,10 @@ class _Loading:
         self.manager.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
 
-def brought_by(
+def known_manifest(
     found: FoundPlugin, settings: Mapping[str, Any], cache: CachedManifests, faults: list[str]
-) -> PluginManifest | str | None:
-    """What a plugin brings, or why it failed a short time ago, by the cache or its manifest; `None` if neither has it.
+) -> PluginManifest | None:
+    """The manifest of a plugin, its own or cached, perhaps with a `failure` of a short time ago; `None` without either.
 
     The cache comes first: it has a plugin with a manifest only where a refresh has loaded the code. A plugin with
     settings may bring something else than its manifest has.
@@ -226,7 +216,7 @@ def brought_by(
         faults: Gets what is wrong with the manifest.
     """
     known = cache.get(found, settings)
-    if settings or not isinstance(known, str | None):
+    if settings or (known is not None and known.failure is None):
         return known
     try:
         return read_manifest(found) or known

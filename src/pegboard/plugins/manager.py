@@ -9,7 +9,7 @@ from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from pegboard.callbacks import ONLY, Callback, accept_keywords, nonblocking
 from pegboard.catalogue import (
@@ -120,6 +120,11 @@ class Plugin:
     def hooks(self) -> tuple[str, ...]:
         """The hooks that it implements, sorted."""
         return tuple(sorted(self.implementations))
+
+    @property
+    def guards(self) -> bool:
+        """Whether it guards calls, by its manifest or its object."""
+        return GUARDS in self.manifest.hooks or inspect.getattr_static(self.thing, GUARDS, None) is not None
 
     def load(self) -> None:
         """Imports it, calls its register hooks and validates what it brings.
@@ -332,11 +337,23 @@ class PluginManager:
     _plugins: dict[str, Plugin] = field(factory=dict[str, Plugin], init=False)
     _denying: dict[str, Callback] = field(factory=dict[str, Callback], init=False)
 
-    def note(self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False) -> None:
-        """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: it should be loaded."""
+    def note(
+        self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False, guards: bool = False
+    ) -> None:
+        """Records a plugin that isn't loaded: blocked, disabled or quarantined.
+
+        Args:
+            found: The plugin.
+            status: Its status.
+            cause: Why it isn't loaded.
+            missing: Whether it should be loaded, whatever the status.
+            guards: Whether it guards calls, even if it has no manifest that says so.
+        """
         plugin = self._new(found.origin, found.load)
         if status == "quarantined" or missing:
             plugin.manifest = stale_manifest(found)
+            if guards:
+                plugin.manifest = evolve(plugin.manifest, hooks=(*plugin.manifest.hooks, GUARDS))
         self._exclude(plugin, status, cause)
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
@@ -393,7 +410,6 @@ class PluginManager:
     def register(self, thing: Any, origin: Origin) -> PluginRecord:
         """Registers a host's plugin, an object, a module or a class; returns its record."""
         plugin = self._new(origin, lambda: thing)
-        plugin.manifest = PluginManifest(plugin.name, hooks=(GUARDS,) if hasattr(thing, GUARDS) else ())
         self._load(plugin)
         return plugin.record
 
@@ -477,7 +493,7 @@ class PluginManager:
 
     def _exclude(self, plugin: Plugin, status: Status, cause: str) -> None:
         """Records why a plugin isn't loaded, and denies all calls if it should guard them."""
-        if GUARDS in plugin.manifest.hooks and plugin.settings:
+        if plugin.guards and plugin.settings:
             cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
             from pegboard.tools.content import ToolResult
 

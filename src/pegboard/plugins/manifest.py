@@ -162,6 +162,7 @@ class PluginManifest:
         requests: The `RequestFacts` of its static tools, by name; those with the defaults are left out.
         notes: What loading it changed in the process, a few words each; a manifest in a package has none.
         published: What its toolsets have published, or `None`; a manifest in a package has none.
+        failure: Why it couldn't be loaded, in one line, or `None`; of what it brings, only hooks are known then.
     """
 
     plugin: str
@@ -175,6 +176,7 @@ class PluginManifest:
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
     notes: tuple[str, ...] = field(default=(), eq=False)
     published: PublishedTools | None = field(default=None, eq=False)
+    failure: str | None = None
 
     @property
     def _named(self) -> dict[str, Collection[str]]:
@@ -190,7 +192,8 @@ class PluginManifest:
     @property
     def brings_only_tools(self) -> bool:
         """Whether it only offers tools, and doesn't guard, limit or record anything."""
-        return frozenset(self.hooks) <= _OF_TOOLS and not any(facts.processes for facts in self.requests.values())
+        has_others = not _OF_TOOLS.issuperset(self.hooks) or any(facts.processes for facts in self.requests.values())
+        return self.failure is None and not has_others
 
     @property
     def brings_nothing(self) -> bool:
@@ -223,6 +226,8 @@ class PluginManifest:
             names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
         if self.published is not None:
             names["published"] = _published_json(self.published)
+        if self.failure is not None:
+            names["failure"] = self.failure[:_MOST_CHARACTERS]
         return {"tools": [spec.to_json() for spec in self.tools], **names}
 
     @classmethod
@@ -313,6 +318,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "faults": _as_texts,
     "requests": _requests,
     "notes": _as_texts,
+    "failure": _as_text,
 }
 
 
@@ -432,7 +438,7 @@ def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | Non
     if found.name not in plugins:
         return None
     place = f"plugins.{found.name}"
-    for key in ("notes", "published"):
+    for key in ("notes", "published", "failure"):
         if key in _as_object(plugins[found.name], place):
             raise ManifestError(f"{place}: {key!r} is found out by loading a plugin, and isn't allowed in a package")
     return PluginManifest.from_json(plugins[found.name], found, place)

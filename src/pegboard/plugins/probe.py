@@ -1,7 +1,7 @@
 """The first load of a plugin without a manifest: in a child process, with limits on time and memory.
 
-`python -m pegboard.plugins.probe` reads one job on standard input and answers on standard output; both are files, so
-that no process which a plugin starts or forks can block the reader. What a plugin prints is discarded.
+`python -m pegboard.plugins.probe` reads one job on standard input and answers on standard output. What a plugin prints
+is discarded.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 from collections import deque
@@ -19,30 +17,31 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, suppress
 from itertools import islice
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import asdict, define, evolve, field, frozen
+from attrs import asdict, evolve, frozen
 
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError, cause_of, hide, operator_log
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import Plugin, load_within
+from pegboard.plugins.manager import GUARDS, Plugin, load_within
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
-from pegboard.programs import ProcessTree
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
 
 if TYPE_CHECKING:
     import click
 
+    from pegboard.programs import OutputBuffer, RunningProgram
     from pegboard.toolsets.toolset import OwnedToolset, ToolsetResult
 
 _AT_ONCE: Final = 4
 _TOGETHER: Final = 20
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
+_MOST_ANSWER: Final = 1 << 28  # bytes
 _SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
 MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
@@ -55,7 +54,7 @@ def probe_plugins(
     seconds: float = LOAD_SECONDS,
     seconds_for_all: float = math.inf,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Iterator[tuple[FoundPlugin, PluginManifest | str]]:
+) -> Iterator[tuple[FoundPlugin, PluginManifest]]:
     """Loads plugins in child processes, a few at a time.
 
     Args:
@@ -66,7 +65,7 @@ def probe_plugins(
         progress: Called with `(number, of how many, name)` before each is loaded.
 
     Yields:
-        What each brings, or why it failed, in order; nothing for those that weren't started.
+        The manifest of each, in order, with its `failure` if it failed; nothing for those that weren't started.
     """
     started = monotonic()
 
@@ -90,26 +89,26 @@ def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginMa
     """
     groups = [plugins[start : start + _TOGETHER] for start in range(0, len(plugins), _TOGETHER)]
     jobs = (Job(__name__, {"together": [{"found": asdict(one), "settings": {}} for one in group]}) for group in groups)
-    loaded: dict[FoundPlugin, PluginManifest | str] = {}
+    loaded: dict[FoundPlugin, PluginManifest] = {}
     with closing(run_jobs(jobs, LOAD_SECONDS)) as answers:
         for group, done in zip(groups, answers, strict=True):
             loaded |= {
                 found: _read(found, Done(answer)) for found, answer in zip(group, done.answer or (), strict=False)
             }
-    return {found: manifest for found, manifest in loaded.items() if not isinstance(manifest, str)}
+    return {found: manifest for found, manifest in loaded.items() if manifest.failure is None}
 
 
-def _read(found: FoundPlugin, done: Done) -> PluginManifest | str:
-    if done.cause is not None:
-        return f"{done.cause} while it was loaded"
+def _read(found: FoundPlugin, done: Done) -> PluginManifest:
     try:
-        if "cause" not in done.answer:
-            return PluginManifest.from_json(done.answer["manifest"], found)
-        cause = str(done.answer["cause"])
-        operator_log().debug("plugin %r failed to load: %s\n%s", found.name, cause, done.answer["trace"])
-    except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return str(error)
-    return cause
+        if done.cause is not None:
+            raise ManifestError(f"{done.cause} while it was loaded")  # noqa: TRY301  as what reading it raises
+        trace = done.answer.pop("trace", "")
+        manifest = PluginManifest.from_json(done.answer, found)
+    except (ManifestError, ValueError, TypeError, AttributeError) as error:
+        return PluginManifest(found.name, failure=str(error))
+    if manifest.failure is not None:
+        operator_log().debug("plugin %r failed to load: %s\n%s", found.name, manifest.failure, trace)
+    return manifest
 
 
 # Jobs in child processes ----------------------------------------------------------------------------------------------
@@ -154,74 +153,53 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
         jobs: The next one is taken as soon as it can be started.
         seconds: How long each may take.
     """
-    waiting, running = iter(jobs), deque[_Child | Done]()
+    waiting = iter(jobs)
+    running: deque[RunningProgram[OutputBuffer]] = deque()
     try:
         while True:
             for job in islice(waiting, _AT_ONCE - len(running)):
-                try:
-                    running.append(_Child.start(job))
-                except OSError as error:  # no temporary file, or no process
-                    running.append(Done(cause=f"can't be loaded in a child process: {error}"))
+                running.append(_program(job, seconds))
+                running[-1].start()
             if not running:
                 return
-            first = running[0]
-            done = first if isinstance(first, Done) else first.done(seconds)
-            running.popleft()
-            yield done
+            running[0].join(threading.TIMEOUT_MAX)
+            yield _done(running.popleft())
     finally:
-        for child in running:
-            if isinstance(child, _Child):
-                child.end()
+        for program in running:
+            program.end(now=True)
+        for program in running:
+            program.join(threading.TIMEOUT_MAX)
 
 
-@define(eq=False)
-class _Child:
-    """A child process that does one job. The processes started there end with it, where the system has `/proc`."""
+def _program(job: Job, seconds: float) -> RunningProgram[OutputBuffer]:
+    from pegboard.programs import OutputBuffer, RunningProgram  # asyncio, which a listing doesn't need
 
-    process: subprocess.Popen[bytes]
-    answer: IO[bytes]
-    tree: ProcessTree
-    started: float = field(factory=monotonic)
+    path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    return RunningProgram(
+        [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
+        OutputBuffer(_MOST_ANSWER, 0),
+        errors=OutputBuffer(0),
+        env={**(os.environ if job.environ is None else job.environ), "PYTHONPATH": path},
+        folder=job.folder,
+        stdin=json.dumps(job.facts, default=str).encode(),  # TOML has dates
+        limit=seconds,
+        grace=0.0,
+    )
 
-    @classmethod
-    def start(cls, job: Job) -> _Child:
-        tree, path = ProcessTree(), os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
-        answer = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
-        with tempfile.TemporaryFile() as jobs:
-            jobs.write(json.dumps(job.facts, default=str).encode())  # TOML has dates
-            jobs.seek(0)
-            process = subprocess.Popen[bytes](
-                [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
-                stdin=jobs,
-                stdout=answer,
-                stderr=subprocess.DEVNULL,
-                cwd=job.folder,
-                **tree.options({**(os.environ if job.environ is None else job.environ), "PYTHONPATH": path}),
-            )
-        tree.add(process.pid)
-        return cls(process, answer, tree)
 
-    def done(self, seconds: float) -> Done:
-        """Its result, at most so many seconds after its start: the last answer that it wrote in full."""
-        try:
-            code = self.process.wait(max(self.started + seconds - monotonic(), 0.0))
-            cause = f"ended the process (exit code {code})"
-        except subprocess.TimeoutExpired:
-            cause = f"took longer than {seconds:g} s"
-        self.answer.seek(0)
-        *_, last, _ = b"", *self.answer.read().split(b"\n")
-        left = self.end()
-        try:
-            return Done(json.loads(last), None, left) if last else Done(None, cause, left)
-        except ValueError as error:
-            return Done(None, str(error), left)
-
-    def end(self) -> int:
-        """Kills the child and the processes that its plugin has started; returns the number of those."""
-        left = self.tree.kill()
-        self.process.wait()
-        self.answer.close()
-        return left.ended + len(left.running)
+def _done(program: RunningProgram[OutputBuffer]) -> Done:
+    """The result of a child process that has ended: the last answer that it wrote in full."""
+    if program.failure is not None:
+        return Done(cause=f"can't be loaded in a child process: {program.failure}")
+    left = program.leftovers.ended + len(program.leftovers.running)
+    *_, last, _ = b"", *bytes(program.output.tail).split(b"\n")
+    if not last:
+        took = f"took longer than {program.limit:g} s"
+        return Done(None, took if program.timed_out else f"ended the process (exit code {program.code})", left)
+    try:
+        return Done(json.loads(last), None, left)
+    except ValueError as error:
+        return Done(None, str(error), left)
 
 
 # In the child process -------------------------------------------------------------------------------------------------
@@ -267,23 +245,24 @@ def manifest_of(loaded: Plugin) -> PluginManifest:
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a plugin brings; if it has tools to publish, first without them: listing them may end the process."""
     notes: list[str] = []
+    found = FoundPlugin(**job["found"])
+    origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
+    loaded = Plugin(origin, found.load, job["settings"])
     try:
         # In a thread, as where it is used: an import that works only in the main thread fails here.
-        found = FoundPlugin(**job["found"])
-        origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
-        loaded = Plugin(origin, found.load, job["settings"])
         load_within(loaded, notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
-        yield {"cause": cause_of(error), "trace": "".join(traceback.format_exception(error))}
+        failed = PluginManifest(found.name, hooks=(GUARDS,) if loaded.guards else (), failure=cause_of(error))
+        yield {**failed.to_json(), "trace": "".join(traceback.format_exception(error))}
         return
     if publishing:
         faults = (*manifest.faults, _SILENT)
-        yield {"manifest": evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()}
+        yield evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()
         published = _published(loaded, publishing, files)
         manifest = evolve(manifest, faults=tuple(loaded.faults), published=published)
-    yield {"manifest": manifest.to_json()}
+    yield manifest.to_json()
 
 
 def _answers_together(jobs: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -257,8 +257,8 @@ def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) ->
 def _check_fresh(found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
     """Loads the plugin in a new process, where sets and hashes have another order."""
     for _, again in probe_plugins([found], {found.name: settings}):
-        if isinstance(again, str):
-            findings.error(f"it doesn't load in a process of its own: {again}")
+        if again.failure is not None:
+            findings.error(f"it doesn't load in a process of its own: {again.failure}")
             continue
         for difference in again.differences(manifest):
             findings.error(

@@ -169,8 +169,8 @@ def torture(
     with tempfile.TemporaryDirectory() as folder:
         todo: list[tuple[FoundPlugin, _Fault]] = []
         for found, brought in probe_plugins(plugins, settings):
-            if isinstance(brought, str):
-                yield Tried(found.name, "import", "loads", 0, (brought,))
+            if brought.failure is not None:
+                yield Tried(found.name, "import", "loads", 0, (brought.failure,))
                 continue
             has_tools = bool(brought.tools or brought.names.get("toolsets"))
             wanted = (each for each in FAULTS.values() if not groups or each.group in groups)

@@ -99,8 +99,8 @@ def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
     """Manifests made from the plugins' code, which is loaded in a child process; a `ManifestError` if one fails."""
     manifests: list[PluginManifest] = []
     for found, manifest in probe_plugins(plugins, {}):
-        if isinstance(manifest, str):
-            raise ManifestError(f"plugin {found.name!r} failed to load: {manifest}")
+        if manifest.failure is not None:
+            raise ManifestError(f"plugin {found.name!r} failed to load: {manifest.failure}")
         manifests.append(manifest)
     return manifests
 
