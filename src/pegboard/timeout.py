@@ -12,6 +12,7 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from math import inf
+from operator import itemgetter
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType, FrameType
@@ -176,41 +177,43 @@ def _frame_of(thread: int) -> FrameType | None:
 
 
 GRACE_SECONDS: Final = 1.0  # for a coroutine, a task or an approver to end after its cancellation
+_TICK: Final = 0.005  # between two rings of an alarm
 
 
 class LimitExpiredError(Exception):
     """The coroutine was cancelled at its time limit."""
 
 
-class _SharedTimer:
-    """One timer of an event loop for the deadlines of one limit, which expire in the order of their starts.
+class _Alarm:
+    """One timer of an event loop for all its deadlines, so that starting and ending one only changes a dict."""
 
-    The last of them doesn't cancel it: it fires once and ends.
-    """
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.due: Final = dict[Deadline, float]()
+        self._loop: Final = loop
+        self._timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        self.due, self.has_ended = dict[Deadline, float](), False
-        loop.call_later(seconds, self.fire, loop)
+    def set(self, deadline: Deadline, due: float) -> None:
+        """Expires a deadline at this time, unless it is removed before."""
+        self.due[deadline] = due
+        if self._timer is None or due < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(due, self._ring)
 
-    def fire(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Expires what is due, and waits for the next."""
-        while self.due:
-            deadline, due = next(iter(self.due.items()))
-            if due > loop.time():
-                loop.call_at(due, self.fire, loop)
-                return
+    def _ring(self) -> None:
+        now, self._timer = self._loop.time(), None
+        for deadline in [each for each, due in self.due.items() if due <= now]:
             del self.due[deadline]
-            deadline.expire(1)
-        self.has_ended = True
+            deadline.expire()
+        if self.due:
+            deadline, due = min(self.due.items(), key=itemgetter(1))
+            self.set(deadline, max(due, now + _TICK))
 
 
-_timers: Final = WeakValueDictionary[tuple[int, float], _SharedTimer]()
-"""By loop and limit; they live as long as their loop has them."""
-
-_MOST_SHARED: Final = 64  # limits that differ from call to call have timers of their own
+_alarms: Final = WeakValueDictionary[int, _Alarm]()
+"""By the loop's id; one lives as long as its loop has its timer."""
 
 
-@define(eq=False)
 class Deadline:
     """Timeout of one coroutine in a task, and of the grace period after its cancellation.
 
@@ -219,152 +222,133 @@ class Deadline:
 
     Attributes:
         task: The task that the coroutine runs in.
-        seconds: The limit, after a pause the rest of it; `None` is no limit.
-        grace: Seconds to clean up after cancellation.
+        seconds: The limit, from its first suspension; `None` is no limit.
+        grace: Seconds to clean up after cancellation; by default a second, or the limit if that is less.
         watchdog: Watches each step, or `None`.
         name: Its name in the watchdog's reports.
         context: The `ToolContext` whose `deadline` each pause extends, or `None`.
         was_ignored: Whether the coroutine ignored cancellation and was closed.
     """
 
-    task: asyncio.Task[Any]
-    seconds: float | None
-    grace: float = GRACE_SECONDS
-    watchdog: Watchdog | None = None
-    name: str = ""
-    context: Any = None
-    was_ignored: bool = field(default=False, init=False)
-    _expired: int = field(default=0, init=False)  # 1: the limit; 2: the grace period
-    _cancelled: int = field(default=0, init=False)  # by the limit, or by the end of the grace period
-    _runs: bool = field(default=False, init=False)
-    _pauses: int = field(default=0, init=False)
-    _left: float | None = field(default=None, init=False)
-    _before: int = field(default=0, init=False)
-    _due: float = field(default=0.0, init=False)
-    _limit: _SharedTimer | asyncio.TimerHandle | None = field(default=None, init=False)
-    _grace: asyncio.TimerHandle | None = field(default=None, init=False)
+    was_ignored: bool = False
+    _due: float = inf
+    _grace_end: float = inf  # set by the first cancellation; -infinity once it has passed
+    _cancelled: int = 0  # by the limit, or by the end of the grace period
+    _pauses: int = 0
+    _paused_at: float = 0.0
+    _context_due: float | None = None
+    _alarm: _Alarm | None = None
 
-    def start(self) -> None:
-        """Starts the timer, or leaves that to `resume` if the deadline is paused."""
-        self._runs, self._before = True, self.task.cancelling()
-        self._expired = self._cancelled = 0
-        self._start_timer()
+    def __init__(  # noqa: PLR0913, PLR0917  what each call has
+        self,
+        task: asyncio.Task[Any],
+        seconds: float | None,
+        grace: float | None = None,
+        watchdog: Watchdog | None = None,
+        name: str = "",
+        context: Any = None,
+    ) -> None:
+        self.task, self.seconds, self.watchdog, self.name, self.context = task, seconds, watchdog, name, context
+        self.grace = min(GRACE_SECONDS if seconds is None else seconds, GRACE_SECONDS) if grace is None else grace
+
+    @types.coroutine
+    def finish(  # noqa: C901  in one frame, as each call that waits runs it
+        self, coroutine: Coroutine[Any, Any, Any], waits_for: Any
+    ) -> Generator[Any, Any, Any]:
+        """Awaits the rest of a started coroutine; cancels it at its limit, as `asyncio.timeout` does.
+
+        The caller makes the first step, `coroutine.send(None)`: a coroutine that returns there needs no timer. One
+        that still runs a grace period after its cancellation, by the limit or by the caller, is closed.
+
+        Args:
+            coroutine: Started and suspended.
+            waits_for: The value that its first step yielded.
+
+        Raises:
+            LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
+        """
+        task, watchdog, name = self.task, self.watchdog, self.name
+        before, self._cancelled = task.cancelling(), 0
+        if self.seconds is not None:
+            self._due = (self._paused_at if self._pauses else task.get_loop().time()) + self.seconds
+            self._set_alarm()
+        try:
+            while True:
+                try:
+                    sent = yield waits_for
+                except GeneratorExit:
+                    coroutine.close()
+                    raise
+                except BaseException as error:
+                    if isinstance(error, asyncio.CancelledError) and self._is_over():
+                        self.was_ignored = True
+                        with suppress(BaseException):
+                            coroutine.close()
+                        raise
+                    step, value = coroutine.throw, error
+                else:
+                    step, value = coroutine.send, sent
+                waits_for = watched(watchdog, name, step, value)
+                del step, value
+                if -inf < self._grace_end < inf and task.cancelling() <= before:
+                    self._grace_end = inf  # the cancellation was undone, such as by an inner `asyncio.timeout`
+                    self._set_alarm()
+        except BaseException as error:
+            self._due = self._grace_end = inf
+            self._set_alarm()
+            for _ in range(self._cancelled):
+                task.uncancel()
+            if isinstance(error, StopIteration):
+                return error.value
+            if isinstance(error, asyncio.CancelledError) and self._cancelled and task.cancelling() <= before:
+                raise LimitExpiredError from error
+            raise
 
     def pause(self) -> None:
-        """Stops the timer until `resume`; a limit that has expired stays expired."""
+        """Stops the limit until `resume`; one that has expired stays expired."""
         self._pauses += 1
-        if self._pauses == 1 and self.context is not None and self.context.deadline is not None:
-            self._left = self.context.deadline - time.monotonic()
-            self.context.deadline = None
-        if self._limit is not None and not self._expired:
-            self.seconds = max(self._due - self.task.get_loop().time(), 0.0)
-            self._stop_timer()
+        if self._pauses == 1:
+            self._paused_at = self.task.get_loop().time()
+            if self.context is not None:
+                self._context_due, self.context.deadline = self.context.deadline, None
+            self._set_alarm()
 
     def resume(self) -> None:
-        """Restarts the timer with the rest of the limit, once every pause has ended."""
+        """Continues with the rest of the limit, once every pause has ended."""
         self._pauses -= 1
-        if not self._pauses and self.context is not None and self._left is not None:
-            self.context.deadline = time.monotonic() + self._left
-            self._left = None
-        if self._runs:
-            self._start_timer(shares=False)  # what is left differs from call to call
+        if not self._pauses:
+            length = self.task.get_loop().time() - self._paused_at
+            self._due += length
+            if self._context_due is not None:
+                self.context.deadline = self._context_due + length
+            self._set_alarm()
 
-    def is_over(self) -> bool:
-        """Whether the grace period has ended; starts it at the first cancellation."""
-        if self._grace is None:
-            self._grace = self.task.get_loop().call_later(self.grace, self.expire, 2)
-        return self._expired == 2
-
-    def undo(self) -> None:
-        """Ends the grace period of a cancellation that was undone, such as by an `asyncio.timeout` in the coroutine."""
-        if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
-            self._grace.cancel()
-            self._grace = None
-
-    def stop(self) -> bool:
-        """Stops both timers and undoes their cancellations; returns whether there were any, and no others."""
-        self._runs = False
-        self._stop_timer()
-        if self._grace is not None:
-            self._grace.cancel()
-            self._grace = None
-        for _ in range(self._cancelled):
-            self.task.uncancel()
-        return self._cancelled > 0 and self.task.cancelling() <= self._before
-
-    def _start_timer(self, *, shares: bool = True) -> None:
-        seconds = self.seconds
-        if seconds is None or self._limit is not None or self._pauses:
-            return
-        loop = self.task.get_loop()
-        self._due = loop.time() + seconds
-        timer = _timers.get((id(loop), seconds)) if shares else None
-        if timer is None or timer.has_ended:
-            if not shares or len(_timers) >= _MOST_SHARED:
-                self._limit = loop.call_later(seconds, self.expire, 1)
-                return
-            timer = _timers[id(loop), seconds] = _SharedTimer(loop, seconds)
-        timer.due[self] = self._due
-        self._limit = timer
-
-    def _stop_timer(self) -> None:
-        timer = self._limit
-        if isinstance(timer, _SharedTimer):
-            timer.due.pop(self, None)
-        elif timer is not None:
-            timer.cancel()
-        self._limit = None
-
-    def expire(self, which: int) -> None:
-        """Cancels the coroutine at its limit (1), or at the end of the grace period (2)."""
-        self._expired = which
+    def expire(self) -> None:
+        """Cancels the coroutine at its limit, or at the end of its grace period."""
+        if self._due < self._grace_end and not self._pauses:
+            self._due = inf
+            self._set_alarm()
+        else:
+            self._grace_end = -inf
         self._cancelled += 1
         self.task.cancel()
 
+    def _is_over(self) -> bool:
+        """Whether the grace period has ended; it begins at the first cancellation."""
+        if self._grace_end == inf:
+            self._grace_end = self.task.get_loop().time() + self.grace
+            self._set_alarm()
+        return self._grace_end == -inf
 
-@types.coroutine
-def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
-    """Awaits the rest of a started coroutine; cancels it at its limit, as `asyncio.timeout` does.
-
-    The caller makes the first step, `coroutine.send(None)`: a coroutine that returns there needs no timer. One that
-    is still running a grace period after its cancellation, by the limit or by the caller, is closed.
-
-    Args:
-        deadline: The limit.
-        coroutine: Started and suspended.
-        waits_for: The value that its first step yielded.
-
-    Raises:
-        LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
-    """
-    watchdog, name = deadline.watchdog, deadline.name
-    deadline.start()
-    try:
-        while True:
-            try:
-                sent = yield waits_for
-            except GeneratorExit:
-                coroutine.close()
-                raise
-            except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and deadline.is_over():
-                    deadline.was_ignored = True
-                    with suppress(BaseException):
-                        coroutine.close()
-                    raise
-                step, value = coroutine.throw, error
-            else:
-                step, value = coroutine.send, sent
-            waits_for = watched(watchdog, name, step, value)
-            del step, value
-            deadline.undo()
-    except StopIteration as end:
-        deadline.stop()
-        return end.value
-    except BaseException as error:
-        if deadline.stop() and isinstance(error, asyncio.CancelledError):
-            raise LimitExpiredError from error
-        raise
+    def _set_alarm(self) -> None:
+        due, alarm = self._grace_end if self._pauses else min(self._due, self._grace_end), self._alarm
+        if due < inf:
+            if alarm is None:
+                loop = self.task.get_loop()
+                alarm = self._alarm = _alarms.get(id(loop)) or _alarms.setdefault(id(loop), _Alarm(loop))
+            alarm.set(self, due)
+        elif alarm is not None:
+            alarm.due.pop(self, None)
 
 
 async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *, grace: float | None = None) -> Any:
@@ -385,11 +369,8 @@ async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *,
         waits_for = watched(watchdog, name, coroutine.send, None)
     except StopIteration as end:
         return end.value
-    if not isinstance(seconds, Deadline):
-        if grace is None:
-            grace = GRACE_SECONDS if seconds is None else min(seconds, GRACE_SECONDS)
-        seconds = Deadline(running_task(), seconds, grace)
-    return await finish_within(seconds, coroutine, waits_for)
+    deadline = seconds if isinstance(seconds, Deadline) else Deadline(running_task(), seconds, grace)
+    return await deadline.finish(coroutine, waits_for)
 
 
 def running_task() -> asyncio.Task[Any]:

@@ -33,7 +33,7 @@ from pegboard.dispatch.state import CallState, needs_asking, plain, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool
-from pegboard.timeout import LimitExpiredError, as_coroutine, finish_within
+from pegboard.timeout import LimitExpiredError, as_coroutine
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -231,7 +231,7 @@ async def _finish(  # noqa: PLR0913
         if in_thread:
             deadline.watchdog = None
         try:
-            value = await finish_within(deadline, coroutine, waits_for)
+            value = await deadline.finish(coroutine, waits_for)
         except LimitExpiredError:
             give_up(state, deadline)
             raise _timeout_error(tool, state) from None
