@@ -231,19 +231,17 @@ async def test_existing_threads_are_used_if_no_further_one_starts(monkeypatch):
 
 def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
     class Slow:
-        """A queue whose job arrives just after the timeout."""
+        """A queue whose job is counted, but arrives just after the timeout; later there is none."""
 
-        answers: ClassVar = [queue.Empty, "job"]
+        spare: ClassVar = [0, 1]
 
         def get(self, timeout):
-            answer = self.answers.pop(0)
-            if answer is queue.Empty:
-                raise queue.Empty
-            return answer
+            workers.spare = self.spare.pop(0)
+            raise queue.Empty
 
-    workers = _Workers(jobs=Slow(), threads=1, spare=0)
-    assert WorkerPool()._next(workers) == "job"
-    assert workers.threads == 1
+    workers = _Workers(jobs=Slow(), threads=1)
+    WorkerPool()._serve(workers)
+    assert (Slow.spare, workers.threads) == ([], 0)
 
 
 async def test_functions_that_wait_for_others_dont_take_all_threads():

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from types import CoroutineType
@@ -53,13 +53,13 @@ if hasattr(os, "register_at_fork"):
 
 
 @define(eq=False)
-class _Share:
-    """One owner's usage of a pool."""
+class _Owner:
+    """What one owner uses of a pool."""
 
-    owner: str
+    name: str
     working: int = 0  # jobs handed to the workers, less those abandoned or waiting for nested calls
     abandoned: int = 0
-    backlog: deque[_Job] = field(factory=deque[Any])  # jobs beyond the owner's limit
+    backlog: deque[_Job] = field(factory=deque[Any])  # jobs beyond the limit
 
 
 @define(eq=False)
@@ -75,12 +75,12 @@ class _Workers:
 @define(eq=False)
 class _Job:
     pool: WorkerPool
-    share: _Share
+    owner: _Owner
     function: Callable[[], Any]
     context: contextvars.Context
     future: asyncio.Future[Any]
     workers: _Workers
-    state: str = "waiting"  # -> "working" -> "finished"; or "abandoned" from either of the first two
+    state: str = "waiting"  # -> "working" -> "ended"; or "abandoned" from either of the first two
 
 
 @define(eq=False)
@@ -105,7 +105,7 @@ class WorkerPool:
     linger: float = 30.0
     abandoned: int = field(default=0, init=False)
     _workers: _Workers = field(factory=_Workers, init=False)
-    _shares: WeakValueDictionary[str, _Share] = field(factory=WeakValueDictionary[str, Any], init=False)
+    _owners: WeakValueDictionary[str, _Owner] = field(factory=WeakValueDictionary[str, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -114,7 +114,7 @@ class WorkerPool:
     def renew(self) -> None:
         """Drops the threads, which a forked child process doesn't have."""
         self._workers, self._lock, self.abandoned = _Workers(), threading.Lock(), 0
-        self._shares = WeakValueDictionary()
+        self._owners = WeakValueDictionary()
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Calls the function in a thread, in a copy of the current context, and returns its result.
@@ -138,37 +138,41 @@ class WorkerPool:
         Args:
             owner: The owner's name.
             function: Takes no arguments.
-            not_begun: Called if the wait is cancelled before a thread has started the job; it then never runs.
+            not_begun: Called if the wait ends before a thread has started the job; it then never runs.
         """
-        loop = asyncio.get_running_loop()
-        share = self._shares.setdefault(owner, _Share(owner))
-        job = _Job(self, share, function, contextvars.copy_context(), loop.create_future(), self._workers)
-        with self._lock:
-            self._check_hanging(job)
-            if share.working < self.most:
-                self._submit(job)
-            else:
-                share.backlog.append(job)
-            is_queued = share.backlog or job.workers.spare < 0
-        if is_queued:
-            loop.call_later(STALL_SECONDS, self._check_queued, job)
+        future, known = asyncio.get_running_loop().create_future(), self._owners.setdefault(owner, _Owner(owner))
+        job = _Job(self, known, function, contextvars.copy_context(), future, self._workers)
         try:
-            return await job.future
-        except asyncio.CancelledError:
-            if not self._abandon(job) and not_begun is not None:
+            with self._lock:
+                self._check_hanging(job)
+                known.backlog.append(job)
+                self._submit(known)
+                is_queued = known.backlog or job.workers.spare < 0
+            while is_queued:
+                await asyncio.wait([future], timeout=STALL_SECONDS)
+                with self._lock:
+                    is_queued = job.state == "waiting"
+                    if is_queued:
+                        self._check_hanging(job)
+            return await future
+        except (asyncio.CancelledError, Exception):
+            future.cancel()
+            with self._lock:
+                state, job.state = job.state, "abandoned"
+                if state == "working":
+                    self.abandoned += 1
+                    known.abandoned += 1
+                    known.working -= 1
+                    self._submit(known)
+            if state == "waiting" and not_begun is not None:
                 not_begun()
             raise
 
-    @contextmanager
-    def while_waiting(self, job: _Job) -> Generator[None]:
-        """Context in which this job, blocked in its thread, doesn't count against its owner's limit."""
+    def count_working(self, owner: _Owner, change: int) -> None:
+        """Changes the number of an owner's working jobs, and starts the next that is possible."""
         with self._lock:
-            self._free(job.share)
-        try:
-            yield
-        finally:
-            with self._lock:
-                job.share.working += 1
+            owner.working += change
+            self._submit(owner)
 
     def close(self) -> None:
         """Ends idle threads, and busy ones after their job. A later call starts new ones."""
@@ -177,86 +181,51 @@ class WorkerPool:
         for _ in range(workers.threads):
             workers.jobs.put(None)
 
-    def _check_queued(self, job: _Job) -> None:
-        """Fails a job that is still queued while all threads hang; checks again later otherwise."""
-        with self._lock:
-            if job.state != "waiting":
-                return None
-            try:
-                self._check_hanging(job)
-            except HangingThreadsError as error:
-                job.state = "abandoned"
-                return settle_future(job.future, None, error)
-        job.future.get_loop().call_later(STALL_SECONDS, self._check_queued, job)
-        return None
-
     def _serve(self, workers: _Workers) -> None:
-        while (job := self._next(workers)) is not None:
-            if self._begin(job):
-                _current.job = job
-                outcome = _outcome(job)
-                self._finish(job)
-                settle_from_thread(job.future, *outcome)
-                del outcome
-            _current.job = None
-            del job  # so that an idle thread keeps no reference to its last job
-
-    def _next(self, workers: _Workers) -> _Job | None:
-        """The next job, or `None` if this thread is to end."""
         while True:
-            with suppress(queue.Empty):
-                if (job := workers.jobs.get(timeout=self.linger)) is not None:
-                    return job
+            try:
+                job = workers.jobs.get(timeout=self.linger)
+            except queue.Empty:
+                job = None
             with self._lock:
-                if workers.spare > 0:  # else a job is being enqueued
+                if job is not None:
+                    if begins := job.state == "waiting":
+                        job.state, workers.begun = "working", monotonic()
+                elif workers.spare > 0:  # else a job is being enqueued
                     workers.spare -= 1
                     workers.threads -= 1
-                    return None
-
-    def _begin(self, job: _Job) -> bool:
-        with self._lock:
-            if job.state == "waiting":
-                job.state = "working"
-                job.workers.begun = monotonic()
-                return True
-            job.workers.spare += 1
-            self._free(job.share)
-            return False
-
-    def _finish(self, job: _Job) -> None:
-        with self._lock:
-            job.workers.spare += 1
-            if job.state == "abandoned":
-                self.abandoned -= 1
-                job.share.abandoned -= 1
-            else:
-                job.state = "finished"
-                self._free(job.share)
-
-    def _abandon(self, job: _Job) -> bool:
-        """Marks a job as abandoned by its caller; returns whether a thread had started it."""
-        with self._lock:
-            has_begun = job.state != "waiting"
-            if job.state == "working":
-                self.abandoned += 1
-                job.share.abandoned += 1
-                self._free(job.share)
-            if job.state != "finished":
-                job.state = "abandoned"
-            return has_begun
+                    return
+                else:
+                    continue
+            outcome = _outcome(job) if begins else None
+            with self._lock:
+                workers.spare += 1
+                if begins and job.state == "abandoned":
+                    self.abandoned -= 1
+                    job.owner.abandoned -= 1
+                else:
+                    job.state = "ended"
+                    job.owner.working -= 1
+                    self._submit(job.owner)
+            if outcome is not None:
+                settle_from_thread(job.future, *outcome)
+            del job, outcome  # so that an idle thread keeps no reference to its last job
 
     # Under the lock --------------------------------------------------------------------------------------------------
 
     def _check_hanging(self, job: _Job) -> None:
-        share, workers = job.share, job.workers
-        if share.abandoned >= MOST_ABANDONED:
-            raise HangingThreadsError(share.owner, share.abandoned)
+        owner, workers = job.owner, job.workers
+        if owner.abandoned >= MOST_ABANDONED:
+            raise HangingThreadsError(owner.name, owner.abandoned)
         if workers.spare < 1 and workers.threads >= self.cap and monotonic() - workers.begun > STALL_SECONDS:
-            culprit = max(self._shares.values(), key=lambda each: each.working + each.abandoned)
-            raise HangingThreadsError(culprit.owner, workers.threads)
+            culprit = max(self._owners.values(), key=lambda each: each.working + each.abandoned)
+            raise HangingThreadsError(culprit.name, workers.threads)
 
-    def _submit(self, job: _Job) -> None:
-        """Enqueues a job, and starts a thread for it if none is idle and the cap allows."""
+    def _submit(self, owner: _Owner) -> None:
+        """Enqueues an owner's next job, if it may have one more, and starts a thread for it if none is idle."""
+        if not owner.backlog or owner.working >= self.most:
+            return
+        job = owner.backlog.popleft()
         workers = job.workers
         if workers.spare < 1 and workers.threads < self.cap:
             try:
@@ -267,34 +236,39 @@ class WorkerPool:
             else:
                 workers.spare += 1
                 workers.threads += 1
-        job.share.working += 1
+        owner.working += 1
         workers.spare -= 1
         workers.jobs.put(job)
-
-    def _free(self, share: _Share) -> None:
-        """Frees a place among an owner's jobs, and starts the next of its backlog."""
-        share.working -= 1
-        if share.backlog and share.working < self.most:
-            self._submit(share.backlog.popleft())
 
 
 _current: Final = threading.local()  # `job`: the job that this thread runs, of any pool
 
 
-def waiting() -> AbstractContextManager[None]:
+@contextmanager
+def waiting() -> Generator[None]:
     """Context in which the current thread waits for nested calls and doesn't count against its owner's limit.
 
     Otherwise recursive plain tools could occupy all threads and deadlock.
     """
     job: _Job | None = getattr(_current, "job", None)
-    return nullcontext() if job is None else job.pool.while_waiting(job)
+    if job is None:
+        yield
+        return
+    job.pool.count_working(job.owner, -1)
+    try:
+        yield
+    finally:
+        job.pool.count_working(job.owner, 1)
 
 
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
+    _current.job = job
     try:
         return job.context.run(job.function), None
     except BaseException as raised:  # noqa: BLE001  the caller gets it
         return None, raised
+    finally:
+        del _current.job
 
 
 def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:

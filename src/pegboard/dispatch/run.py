@@ -286,7 +286,6 @@ async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
     try:
         value = call() if threads is None else await threads.run_for(context.tool, call, not_begun)
     except HangingThreadsError as error:
-        not_begun()
         text = f"{context.tool} was not run: too many calls of {error.culprit} hang. Don't try again for now."
         raise CallError("not_executed", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # such as of a lambda that calls an async function
