@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -199,10 +199,10 @@ class LimitResults:
 
 
 def _cut(message: Message, most: int) -> Message:
-    if message.role != "tool" or not any(len(part.result.text) > most for part in message.results):
+    if message.role != "tool":
         return message
     parts = [_shortened_result(part, most) if isinstance(part, ResultPart) else part for part in message.parts]
-    return message.evolve(parts=parts)
+    return _with_parts(message, "tool", parts)
 
 
 def _shortened_result(part: ResultPart, most: int) -> ResultPart:
@@ -277,10 +277,36 @@ def _repair_history(request: ModelRequest) -> ModelRequest | None:
 
 def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages, every call with one result; messages without a fault are the same objects."""
-    history = _History(ids={each for message in messages for each in _hosted(message)})  # which can't be changed
+    taken = {call_id for message in messages for call_id in _hosted(message)}  # these can't be changed
+    counts: Counter[str] = Counter()
+    waiting: dict[str, _Waiting] = {}  # by id, as the calls had them in the last message with that id
+    rebuilt: list[Message | _Results] = []
     for message in messages:
-        history.add(message)
-    return tuple(history.messages())
+        is_answer = message.role == "assistant"
+        hosted = _hosted(message) if is_answer else set[str]()
+        parts: list[Part] = []
+        given: list[ResultPart] = []
+        answer = _Results(complete=message.metadata.get("complete") is not False)
+        new: dict[str, _Waiting] = {}
+        for part in message.parts:
+            if isinstance(part, ResultPart) and part.call_id not in hosted:
+                given.append(part)
+            elif not isinstance(part, CallPart) or (is_answer and part.call.provider_executed):
+                parts.append(part)
+            elif is_answer:
+                call = _distinct(part.call, taken, counts)
+                parts.append(part if call is part.call else CallPart(call))
+                answer.slots.append(slot := _Slot(call, answer))
+                for name in (None, part.call.name):
+                    new.setdefault(part.call.id, {}).setdefault(name, deque()).append(slot)
+        if parts:  # next to results they are the user's
+            rebuilt.append(_with_parts(message, "user" if message.role == "tool" else message.role, parts))
+        if answer.slots:
+            rebuilt.append(answer)
+        waiting.update({**{call_id: {} for call_id in hosted}, **new})
+        for part in given:
+            _give(part, waiting.get(part.call_id), message)
+    return tuple(each if isinstance(each, Message) else each.message() for each in rebuilt)
 
 
 def _hosted(message: Message) -> set[str]:
@@ -288,101 +314,36 @@ def _hosted(message: Message) -> set[str]:
     return {part.call.id for part in message.parts if isinstance(part, CallPart) and part.call.provider_executed}
 
 
-@define(eq=False)
-class _Answer:
-    """A message; for an answer with calls also these, each with its result, and the message that held the results."""
-
-    message: Message
-    slots: list[_Slot] = field(factory=list["_Slot"])
-    results: Message | None = None
+def _distinct(call: ToolCall, taken: set[str], counts: Counter[str]) -> ToolCall:
+    """The call, under an id that no earlier one has."""
+    fresh = call.id
+    while not fresh or fresh in taken:
+        counts[call.id] += 1
+        fresh = f"{call.id or 'call'}_{counts[call.id] + bool(call.id)}"
+    taken.add(fresh)
+    return call if fresh == call.id else attrs.evolve(call, id=fresh)
 
 
 @define(eq=False)
 class _Slot:
+    """A call of an answer, and its result."""
+
     call: ToolCall
-    answer: _Answer
+    answer: _Results
     result: ResultPart | None = None
 
 
-@define(eq=False)
-class _History:
-    answers: list[_Answer] = field(factory=list[_Answer])
-    # For the last message that has the id: its calls by name, and under `None` all. Calls that have their result are
-    # removed from a queue once they are at its head, except for the last one.
-    latest: dict[str, dict[str | None, deque[_Slot]]] = field(factory=dict[str, "dict[str | None, deque[_Slot]]"])
-    ids: set[str] = field(kw_only=True)
-    counts: Counter[str] = field(factory=Counter[str])
+_Waiting: TypeAlias = dict[str | None, deque[_Slot]]
+"""The calls of one id: by name, and under `None` all. At its head, one with a result goes, unless it is the last."""
 
-    def add(self, message: Message) -> None:
-        if message.role == "assistant":
-            self._add_answer(message)
-            return
-        rest: list[Part] = []
-        for part in message.parts:
-            if isinstance(part, ResultPart):
-                self._settle(part, message if message.role == "tool" else None)
-            elif not isinstance(part, CallPart):
-                rest.append(part)
-        if rest:  # next to results it is the user's
-            role = "user" if message.role == "tool" else message.role
-            unchanged = role == message.role and len(rest) == len(message.parts)
-            self.answers.append(_Answer(message if unchanged else message.evolve(role=role, parts=rest)))
 
-    def _add_answer(self, message: Message) -> None:
-        """Adds an answer with slots for its calls; results within it, which are misplaced, are given to their calls."""
-        hosted, answer = _hosted(message), _Answer(message)
-        parts: list[Part] = []
-        moved: list[ResultPart] = []
-        queues: dict[str, dict[str | None, deque[_Slot]]] = {}
-        for part in message.parts:
-            if isinstance(part, ResultPart) and part.call_id not in hosted:
-                moved.append(part)
-            elif isinstance(part, CallPart) and not part.call.provider_executed:
-                parts.append(repaired := self._distinct(part))
-                answer.slots.append(slot := _Slot(repaired.call, answer))
-                for name in (None, part.call.name):
-                    queues.setdefault(part.call.id, {}).setdefault(name, deque()).append(slot)
-            else:
-                parts.append(part)
-        for each in hosted:
-            self.latest.pop(each, None)
-        self.latest.update(queues)
-        if len(parts) < len(message.parts) or not all(map(is_, parts, message.parts)):
-            answer.message = message.evolve(parts=parts)
-        if parts:
-            self.answers.append(answer)
-        for part in moved:
-            self._settle(part, None)
-
-    def _distinct(self, part: CallPart) -> CallPart:
-        """The part, under an id that no earlier call has."""
-        name = part.call.id
-        fresh = name
-        while not fresh or fresh in self.ids:
-            self.counts[name] += 1
-            fresh = f"{name or 'call'}_{self.counts[name] + bool(name)}"
-        self.ids.add(fresh)
-        return part if fresh == name else CallPart(attrs.evolve(part.call, id=fresh))
-
-    def _settle(self, part: ResultPart, message: Message | None) -> None:
-        """Gives a result to its call, or drops it if there is none.
-
-        That is the first call with its id that has no result, preferably of the same name; else the last one.
-        """
-        if (queues := self.latest.get(part.call_id)) is None:
-            return
-        first = _head(queues[None])
-        named = _head(queues.get(part.name, queues[None]))
+def _give(part: ResultPart, waiting: _Waiting | None, message: Message) -> None:
+    """Gives a result to the first call of its id without one, preferably of its name; else to the last, if any."""
+    if waiting:
+        first, named = (_head(waiting.get(name, waiting[None])) for name in (None, part.name))
         slot = first if named.result is not None and first.result is None else named
         slot.result = part
-        slot.answer.results = slot.answer.results or message
-
-    def messages(self) -> Iterator[Message]:
-        """All messages, results after their calls."""
-        for answer in self.answers:
-            yield answer.message
-            if answer.slots:
-                yield _results(answer)
+        slot.answer.given = slot.answer.given or (message if message.role == "tool" else None)
 
 
 def _head(slots: deque[_Slot]) -> _Slot:
@@ -391,17 +352,29 @@ def _head(slots: deque[_Slot]) -> _Slot:
     return slots[0]
 
 
-def _results(answer: _Answer) -> Message:
-    """The results of an answer, each under its call's id and name."""
-    complete = answer.message.metadata.get("complete") is not False
-    parts: list[ResultPart] = []
-    for slot in answer.slots:
-        call, part = slot.call, slot.result or ResultPart.of(slot.call, _missing(slot.call, complete=complete))
-        same = (part.call_id, part.name) == (call.id, call.name)
-        parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
-    known = answer.results or Message("tool")
-    same = len(known.parts) == len(parts) and all(map(is_, parts, known.parts))
-    return known if same else known.evolve(parts=parts)
+@define(eq=False)
+class _Results:
+    """The results of one answer, and the message that held them."""
+
+    complete: bool
+    slots: list[_Slot] = field(factory=list[_Slot])
+    given: Message | None = None
+
+    def message(self) -> Message:
+        """The results in call order, each under its call's id and name."""
+        parts: list[ResultPart] = []
+        for slot in self.slots:
+            call = slot.call
+            part = slot.result or ResultPart.of(call, _missing(call, complete=self.complete))
+            same = (part.call_id, part.name) == (call.id, call.name)
+            parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
+        return _with_parts(self.given or Message("tool"), "tool", parts)
+
+
+def _with_parts(message: Message, role: str, parts: Sequence[Part]) -> Message:
+    """The message with this role and these parts; the same object if it has them already."""
+    same = role == message.role and len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
+    return message if same else message.evolve(role=role, parts=parts)
 
 
 def _missing(call: ToolCall, *, complete: bool) -> ToolResult:
