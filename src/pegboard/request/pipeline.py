@@ -233,16 +233,14 @@ class Pipeline:
         that the pipeline has, or that the host has removed from it, are skipped.
         """
         made = [Processor.of(*each) for each in registered]  # a list, as a processor needn't be hashable
-        kept = [each for each in self if not each.registered or each in made]
-        pipeline = self if len(kept) == len(self) else self._spliced(0, len(self), *kept)
+        pipeline = attrs.evolve(self, processors=[each for each in self if not each.registered or each in made])
         known = {*pipeline.names, *self.removed}
         waiting = [each for each in made if each.name not in known]
         while waiting:
-            ready = [each for each in waiting if (at := each.position) is None or (at.before or at.after) in pipeline]
-            ready = ready or waiting
-            for processor in ready:
-                pipeline = pipeline._with(pipeline._index_at(processor.position), processor)  # noqa: SLF001  of this class
-            waiting = [each for each in waiting if each not in ready]
+            placed = (each for each in waiting if (at := each.position) is None or (at.before or at.after) in pipeline)
+            processor = next(placed, waiting[0])
+            waiting.remove(processor)
+            pipeline = pipeline._with(pipeline._index_at(processor.position), processor)  # noqa: SLF001  of this class
         return pipeline
 
     async def process(
