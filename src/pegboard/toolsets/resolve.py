@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
@@ -161,25 +161,26 @@ def _with_found(trace: _Trace, context: ReadonlyContext) -> _Trace:
 
 @frozen(eq=False)
 class _Pass:
-    """One step: the tools that passed it, and the reason for each tool."""
+    """One step: the tools that came to it, those that passed it, and the reason for a tool."""
 
     step: str
-    tools: Sequence[Tool]
-    text: Callable[[Tool, bool], str]
+    before: Sequence[Tool]
+    after: Sequence[Tool]
+    text: Callable[[Tool], str]
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(tool.spec.name for tool in self.tools)
+    def passed(self) -> Mapping[str, bool]:
+        after = {tool.spec.name for tool in self.after}
+        return {tool.spec.name: tool.spec.name in after for tool in self.before}
 
 
 @frozen(eq=False)
 class _Trace:
-    """Trace of a resolution.
+    """What each step of a resolution did.
 
     Attributes:
         tools: Those considered, each name once: sorted, followed by those added later.
         dropped: The others: those that toolsets have but don't offer now, and those held back.
-        added: For tools added later, how many steps had been made before: name -> number.
         reads_context: Whether a predicate of a step reads the context.
     """
 
@@ -187,36 +188,27 @@ class _Trace:
     dropped: tuple[Reason, ...] = ()
     passes: Sequence[_Pass] = ()
     context: ReadonlyContext = EMPTY_CONTEXT
-    added: Mapping[str, int] = field(factory=dict[str, int])
     reads_context: bool = False
-
-    def joined_by(self, tools: Sequence[Tool]) -> _Trace:
-        """A copy with tools of new names, added after the steps so far."""
-        added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
-        return attrs.evolve(self, tools=(*self.tools, *tools), added=added)
 
     @cached_property
     def considered(self) -> frozenset[str]:
         return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
-    def reasons(self, name: str, places: Mapping[str, int]) -> Iterator[Reason]:
-        """What each step decided for the tools of this name; `places` has the positions of the offered tools."""
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        return {tool.spec.name: tool for tool in self.tools}
+
+    def reasons(self, name: str) -> Iterator[Reason]:
+        """What each step decided for the tools of this name."""
         tool = self.by_name.get(name)
         if tool is not None:
             yield Reason("offered", "in", f"by {tool.origin}")
         yield from (each for each in self.dropped if each.tool == name)
         if tool is None:
             return
-        for each in self.passes[self.added.get(name, 0) :]:
-            passed = name in each.names
-            yield Reason(each.step, "in" if passed else "out", each.text(tool, passed))
-            if not passed:
-                return
-        yield Reason("order", "in", f"{places[name]} of {len(places)}")
-
-    @cached_property
-    def by_name(self) -> Mapping[str, Tool]:
-        return {tool.spec.name: tool for tool in self.tools}
+        for each in self.passes:
+            if (passed := each.passed.get(name)) is not None:
+                yield Reason(each.step, "in" if passed else "out", each.text(tool))
 
 
 @frozen(eq=False)
@@ -273,15 +265,12 @@ class ResolvedTools:
 
     def get(self, name: str) -> Tool | None:
         """The offered tool of this name, or `None`."""
-        return self._by_name.get(name)
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, Tool]:
-        return {tool.spec.name: tool for tool in self.tools}
+        place = self._places.get(name)
+        return None if place is None else self.tools[place]
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
-        return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
+        return {tool.spec.name: place for place, tool in enumerate(self.tools)}
 
     def evolve(self, **changes: Any) -> ResolvedTools:
         """A copy with some attributes changed; explanations name the `tools` that this adds and leaves out."""
@@ -289,9 +278,11 @@ class ResolvedTools:
             return attrs.evolve(self, **changes)
         tools: tuple[Tool, ...] = tuple(changes["tools"])
         names = {tool.spec.name for tool in tools}
-        kept = self.without("evolve", dict.fromkeys(set(self.names) - names, "left out by evolve(tools=...)"))
-        trace = kept.trace.joined_by([tool for tool in tools if tool.spec.name not in self.trace.by_name])
-        return attrs.evolve(kept, **{**changes, "tools": tools, "trace": trace})
+        out = dict.fromkeys(set(self.names) - names, "left out by evolve(tools=...)")
+        added = [tool for tool in tools if tool.spec.name not in self.trace.by_name]
+        trace = self.without("evolve", out).trace
+        trace = attrs.evolve(trace, tools=(*trace.tools, *added))
+        return attrs.evolve(self, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
         """A copy without some tools.
@@ -304,8 +295,8 @@ class ResolvedTools:
         if not out:
             return self
         tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
-        step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "not removed"))
-        return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, step_made)))
+        last = _Pass(step, self.tools, tools, lambda tool: out.get(tool.spec.name, "not removed"))
+        return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, last)))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """A copy with more tools, after the others.
@@ -313,7 +304,7 @@ class ResolvedTools:
         A tool whose name is taken, even by one that is left out, is held back, as is one whose schemas are refused;
         a problem names it.
         """
-        taken = {**self.trace.by_name, **self._by_name}
+        taken = {**self.trace.by_name, **{tool.spec.name: tool for tool in self.tools}}
         new: list[Tool] = []
         held: list[_Held] = []
         refused: list[Problem] = []
@@ -324,7 +315,9 @@ class ResolvedTools:
                 refused.append(problem)
             else:
                 new.append(taken.setdefault(tool.spec.name, tool))
-        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
+        grown = attrs.evolve(
+            self, tools=(*self.tools, *new), trace=attrs.evolve(self.trace, tools=(*self.trace.tools, *new))
+        )
         return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
@@ -349,8 +342,7 @@ class ResolvedTools:
         tools, findable, considered = (
             tuple(new.get(tool, tool) for tool in each) for each in (self.tools, self.findable, self.trace.tools)
         )
-        trace = attrs.evolve(self.trace, tools=considered)
-        return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
+        return attrs.evolve(self, tools=tools, findable=findable, trace=attrs.evolve(self.trace, tools=considered))
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
         """A copy with more tools that a search may find."""
@@ -362,10 +354,11 @@ class ResolvedTools:
 
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
-        reasons = tuple(self.trace.reasons(name, self._places))
+        reasons = tuple(self.trace.reasons(name))
         held = tuple(why for held, why in self.held_back if held == name)
-        if name in self:
-            return Explanation(name, offered=True, reasons=reasons, notes=held)
+        if (place := self._places.get(name)) is not None:
+            order = Reason("order", "in", f"{place + 1} of {len(self)}")
+            return Explanation(name, offered=True, reasons=(*reasons, order), notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)
         notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool is None)
         return Explanation(name, offered=False, reasons=reasons, near=near, notes=(*notes, *held))
@@ -375,7 +368,7 @@ class ResolvedTools:
         return tools_html(self.tools)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
+        return isinstance(name, str) and name in self._places
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
@@ -490,29 +483,30 @@ def _resolved(
     order: Sequence[str] | None = None,
 ) -> ResolvedTools:
     """The tools of a trace that have passed the filters, and pass the other steps."""
-    tools = trace.tools
-    passes: list[_Pass] = []
-    problems = list(found)
-    for step, predicate, tools, faults in filters:
-        passes.append(_Pass(step, tools, _text_of(predicate, faults, trace.context)))
+    tools, passes, problems = trace.tools, list[_Pass](), list(found)
+    for step, predicate, passed, faults in filters:
+        explain = partial(explain_filter, predicate, context=trace.context, faults=faults)
+        passes.append(_Pass(step, tools, passed, explain))
+        tools = passed
         if faults:
             name, cause = next(iter(faults.items()))
             others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-            text = f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"
-            problems.append(Problem(text))
+            problems.append(Problem(f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"))
     if active is not None:
-        tools = _picked(tools, active, "active")
-        passes.append(_Pass("active", tools, lambda _, passed: f"{'' if passed else 'not '}among the active names"))
+        picked = _picked(tools, active, "active")
+        among = "among the active names"
+        passes.append(
+            _Pass("active", tools, picked, lambda tool: among if tool.spec.name in active else f"not {among}")
+        )
+        tools = picked
+        unknown = [name for name in dict.fromkeys(active) if name not in trace.considered]
+        problems += first_problems([Problem(f"active: {why}") for why in unknown_names(unknown, trace.considered)])
     if order is not None:
-        first = _picked(tools, order, "order")
-        tools = list(dict.fromkeys((*first, *tools)))
-    trace = attrs.evolve(trace, passes=passes, reads_context=any(each[1].reads_context for each in filters))
-    if unknown := [name for name in dict.fromkeys(active or ()) if name not in trace.considered]:
-        missing = [Problem(f"active: {text}") for text in unknown_names(unknown, trace.considered)]
-        problems.extend(first_problems(missing))
+        tools = list(dict.fromkeys((*_picked(tools, order, "order"), *tools)))
     for first, second in _look_alikes(tuple([tool.spec.name for tool in trace.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
         problems.append(Problem(text, second, note=True))
+    trace = attrs.evolve(trace, passes=passes, reads_context=any(each[1].reads_context for each in filters))
     return ResolvedTools(tuple(tools), tuple(problems), trace)
 
 
@@ -522,10 +516,6 @@ def _look_alikes(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     first: dict[str, str] = {}
     pairs = ((first.setdefault(alike(name), name), name) for name in names)
     return tuple(islice((pair for pair in pairs if pair[0] != pair[1]), MOST_PROBLEMS))
-
-
-def _text_of(predicate: Predicate, faults: Faults, context: ReadonlyContext) -> Callable[[Tool, bool], str]:
-    return lambda tool, _: explain_filter(predicate, tool, context, faults)
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
