@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     PluginError,
     RegistrationError,
-    UnknownToolError,
     checked,
     did_you_mean,
     first_party,
@@ -24,14 +23,12 @@ from pegboard.errors import (
 )
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.predicates import Custom, Where, all_of
+from pegboard.toolsets.predicates import Where
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.services import Services
-    from pegboard.tools.spec import Limits
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.toolset import Toolset
@@ -166,13 +163,6 @@ class Contributions:
                 except Exception as error:  # noqa: BLE001  the other subscribers are still called
                     log_failure("a subscriber to changes of the tools", error)
 
-    def get(self, name: str) -> Tool:
-        """The static tool of this name; an `UnknownToolError` with near misses if there is none."""
-        tools = self.catalogue.tools
-        if name not in tools:
-            raise UnknownToolError(name, suggest(name, tools))
-        return tools[name]
-
     def find_tool(self, name: str, resolved: ResolvedTools | None = None) -> Tool:
         """The tool that a call of this name runs: a resolved one, or any static one."""
         static = self.catalogue
@@ -182,42 +172,6 @@ class Contributions:
             among = static.ordered if resolved is None else resolved
             raise refusal(name, among, exists=tool is not None or is_left_out)
         return tool
-
-    async def resolve(
-        self,
-        toolsets: Sequence[Toolset],
-        context: ReadonlyContext,
-        always: Iterable[Where],
-        permissions: Permissions | None,
-        limits: Limits,
-        **options: Any,
-    ) -> ResolvedTools:
-        """`resolve_tools` of the static tools and these toolsets.
-
-        Args:
-            toolsets: The toolsets to query.
-            context: The user, session and model.
-            always: What a tool has to match first; parsed each time, as plugins may have added predicates.
-            permissions: Those that may hide tools.
-            limits: Of the time for toolsets and predicates.
-            options: The others of `resolve_tools`.
-        """
-        from pegboard.toolsets.resolve import resolve_tools
-
-        catalogue = self.catalogue
-        parts = [catalogue.predicate(each) for each in always if each is not None]
-        if permissions is not None:
-            parts.append(Custom(lambda tool, _: not permissions.hides(tool), "permitted", reads_context=False))
-        return await resolve_tools(
-            catalogue.ordered,
-            toolsets,
-            context,
-            default=all_of(*parts) if parts else None,
-            conflicting=catalogue.conflicting,
-            toolset_timeout=limits.toolset_timeout,
-            predicate_timeout=limits.predicate_timeout,
-            **options,
-        )
 
     def check_rules(self, permissions: Permissions | None) -> None:
         """Logs likely mistakes in rules, once."""

@@ -15,9 +15,11 @@ from pegboard.errors import (
     ExportError,
     ModelError,
     RunningLoopError,
+    UnknownToolError,
     checked,
     log_failure,
     not_provided,
+    suggest,
     tuple_of,
 )
 from pegboard.tools.call import ToolCall
@@ -25,7 +27,7 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin, Problem
 from pegboard.tools.tool import Tool, tools_html
-from pegboard.toolsets.predicates import Where
+from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class ToolRegistry:
         self._approver = approver
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
-        self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
+        self._where = tuple(each for each in every if each is not None)
         self._prepared: tuple[Catalogue, Dispatcher, CallSnapshot, Settings] | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
@@ -173,7 +175,10 @@ class ToolRegistry:
         Raises:
             UnknownToolError: There is none; with near misses.
         """
-        return self.contributions.get(name)
+        tools = self.contributions.catalogue.tools
+        if name not in tools:
+            raise UnknownToolError(name, suggest(name, tools))
+        return tools[name]
 
     def plugins(self) -> tuple[PluginRecord, ...]:
         """Every known plugin, in load order."""
@@ -638,6 +643,19 @@ class ToolRegistry:
 
     async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
         """`resolve_tools` of what is registered now, by what this registry always requires, within its limits."""
-        return await self.contributions.resolve(
-            toolsets, context, self._where, self._permissions, self.limits, **options
+        from pegboard.toolsets.resolve import resolve_tools
+
+        catalogue, permissions = self.contributions.catalogue, self._permissions
+        always = [catalogue.predicate(each) for each in self._where]  # each time, as plugins may have added some
+        if permissions is not None:
+            always.append(Custom(lambda tool, _: not permissions.hides(tool), "permitted", reads_context=False))
+        return await resolve_tools(
+            catalogue.ordered,
+            toolsets,
+            context,
+            default=all_of(*always) if always else None,
+            conflicting=catalogue.conflicting,
+            toolset_timeout=self.limits.toolset_timeout,
+            predicate_timeout=self.limits.predicate_timeout,
+            **options,
         )
