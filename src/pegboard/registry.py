@@ -321,12 +321,16 @@ class ToolRegistry:
             ExportError: There is none, with the package to install or near misses; or it isn't a valid exporter.
             PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.model_request import checked_exporter
+        from pegboard.request.model_request import Exporter
 
         found = self.contributions.find("exporters", checked("an exporter's name", name, str))
         if found is None:
             raise ExportError(not_provided("exporters", name, self.contributions.names("exporters")))
-        return checked_exporter(name, found)
+        if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
+            found = found()
+        if not isinstance(found, Exporter):
+            raise ExportError(f"an exporter must be registered under this name, got {found!r:.100}", exporter=name)
+        return found
 
     def model(self, name: str, **options: Any) -> Model:
         """The model of this name: from a registered provider, else from the installed plugin whose manifest offers it.
@@ -340,14 +344,22 @@ class ToolRegistry:
                 made.
             PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.model_request import made_model
-
-        provider, _, _ = checked("a model's name", name, str).partition("/")
+        provider, _, own_name = checked("a model's name", name, str).partition("/")
         make = self.contributions.find("models", provider)
         if make is None:
             why = not_provided("models", provider, self.contributions.names("models"))
             raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
-        return made_model(name, make, options)
+        if not own_name:
+            raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
+        try:
+            model = make(own_name, **options)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
+        if not all(hasattr(model, part) for part in ("name", "provider", "respond")):
+            raise ModelError(f"its factory must return a model, got {model!r:.100}", provider=provider)
+        return model
 
     async def call(  # noqa: PLR0913  all but two by name
         self,

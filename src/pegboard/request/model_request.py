@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_check
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import ExportError, ModelError, tuple_of, with_name
+from pegboard.errors import tuple_of, with_name
 from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools.content import encodable_text
@@ -220,26 +220,6 @@ class StreamingModel(Protocol):
         ...
 
 
-def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:
-    """Makes the model of a name, such as `"openai/gpt-5"`, by the factory that the provider has registered.
-
-    Raises:
-        ModelError: The name contains no model, or the client can't be made.
-    """
-    provider, _, model = name.partition("/")
-    if not model:
-        raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
-    try:
-        made = make(model, **options)
-    except ModelError:
-        raise
-    except Exception as error:
-        raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
-    if not all(hasattr(made, part) for part in ("name", "provider", "respond")):
-        raise ModelError(f"its factory must return a model, got {made!r:.100}", provider=provider)
-    return cast("Model", made)
-
-
 @frozen
 class Loss(JsonRecord):
     """One thing that an export drops, changes, or can't do at all.
@@ -363,16 +343,3 @@ class Exporter(Protocol):
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:
         """A parser for one streamed answer."""
         ...
-
-
-def checked_exporter(name: str, found: Any) -> Exporter:
-    """The exporter that was registered under a name, made if that was a factory.
-
-    Raises:
-        ExportError: It is not an exporter and doesn't make one.
-    """
-    if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
-        found = found()
-    if not isinstance(found, Exporter):
-        raise ExportError(f"an exporter must be registered under this name, got {found!r:.100}", exporter=name)
-    return found
