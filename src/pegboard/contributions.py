@@ -1,11 +1,11 @@
-"""`Contributions`: what hosts and plugins have registered in a registry."""
+"""`Contributions`: what hosts and plugins have registered in a registry; `Registrar`: the methods to register it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
@@ -14,6 +14,7 @@ from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     PluginError,
     RegistrationError,
+    UnknownToolError,
     checked,
     did_you_mean,
     first_party,
@@ -22,14 +23,16 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
+from pegboard.tools.tool import Tool, tools_html
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Where
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:
+    from pegboard.catalogue import PluginRecord
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.services import Services
-    from pegboard.tools.tool import Tool
+    from pegboard.tools.services import Services, ServiceScope
+    from pegboard.tools.spec import Problem
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -43,85 +46,14 @@ class Contributions:
         catalogue: Everything that is registered now.
         manager: Loads plugins into this registry; set by `pegboard.plugins`, `None` without plugins.
         lock: Held while the catalogue changes.
-
-    Args:
-        registry: The registry, which is a service, too.
-        on_conflict: What happens when the host registers a name that it has registered already.
     """
 
-    def __init__(self, registry: object, on_conflict: ConflictPolicy = "error") -> None:
+    def __init__(self) -> None:
         self.catalogue = EMPTY
         self.manager: object = None
         self.lock = threading.RLock()
-        self._registry = registry
-        self._services: Services | None = None
-        self._on_conflict: ConflictPolicy = on_conflict
         self._subscribers: tuple[Callable[[], object], ...] = ()
         self._checked_permissions: Permissions | None = None
-
-    @property
-    def services(self) -> Services:
-        """The services provided to tools and toolsets, by type."""
-        if self._services is None:
-            from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
-
-            with self.lock:
-                own, of_plugins = {type(self._registry): self._registry}, partial(self.find_own, "services")
-                made = self._services or Services(own, of_plugins=of_plugins, packages=_packages_with_service)
-                self._services = made
-        return self._services
-
-    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
-        """Registers tools and toolsets, all or none; see `ToolRegistry.register`."""
-        from pegboard.tools.typed import tools_from
-
-        toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in tools_from(thing, foreign=origin != HOST)]
-        if origin != HOST:
-            tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
-        with self.lock:
-            before = self.catalogue
-            after, brought = before.with_tools(tools, on_conflict or self._on_conflict)
-            self._swap(after.with_toolsets(toolsets))
-        added = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return Handle(lambda: self._remove(brought, toolsets), added)
-
-    def unregister(self, name: str) -> bool:
-        """Removes the static tool of this name, or else the toolset; returns whether there was one."""
-        with self.lock:
-            tool = self.catalogue.tools.get(name)
-            toolsets = [toolset for toolset in self.catalogue.toolsets if toolset.name == name and tool is None]
-            self._remove([] if tool is None else [tool], toolsets)
-            return tool is not None or bool(toolsets)
-
-    def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Registers what isn't a tool or toolset, by kind and name; see `ToolRegistry.add`."""
-        if kind not in EXTRAS or kind == "services":
-            fix = "use registry.provide" if kind == "services" else f"use one of {', '.join(EXTRAS[:-1])}"
-            raise RegistrationError(f"{kind!r} can't be registered by add; {fix}")
-        with self.lock:
-            try:
-                self._swap(self.catalogue.with_extra(kind, name, thing, origin))
-            except ValueError as error:
-                raise RegistrationError(str(error)) from None
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_extra(kind, name)))
-
-    def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
-        """Adds a callback of the host; see `ToolRegistry.add_callback`."""
-        names = CALLBACK_STAGES.get(stage)
-        if names is None:
-            near = did_you_mean(suggest(stage, CALLBACK_STAGES))
-            raise RegistrationError(f"unknown stage {stage!r}.{near} Known stages: {', '.join(CALLBACK_STAGES)}")
-        try:
-            limit = limit_of(stage, where, self.catalogue.extras.get("predicates"))
-            link = Callback(accept_keywords(function, names), where=limit)
-        except TypeError as error:
-            raise RegistrationError(f"callback for {stage}: {error}") from None
-        self._change_callbacks(stage, lambda own: (*own, link))
-        return Handle(
-            lambda: self._change_callbacks(stage, lambda own: tuple(each for each in own if each is not link))
-        )
 
     def names(self, kind: str) -> tuple[str, ...]:
         """The names of a kind, registered or offered by an installed plugin, sorted; imports no plugin.
@@ -209,14 +141,17 @@ class Contributions:
         wanted = {f"pegboard_{hook}" for hook in hooks}
         return [each.load for each in self.catalogue.lazy_plugins if each.load and not wanted.isdisjoint(each.hooks)]
 
-    def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
+    def change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
+        """Changes the host's callbacks of a stage."""
+
         def changed(now: Catalogue) -> Catalogue:
             own = change(now.host_callbacks.get(stage, ()))
             return now.evolve(host_callbacks={**now.host_callbacks, stage: own})
 
         self.change(changed)
 
-    def _remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
+    def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
+        """Removes exactly these tools and toolsets."""
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
 
     def find(self, kind: str, name: str) -> Any:
@@ -253,6 +188,153 @@ class Contributions:
             if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
+
+
+class Registrar:
+    """Base of a registry: the methods that register tools, toolsets and the rest, and list them."""
+
+    def __init__(self, on_conflict: ConflictPolicy = "error") -> None:
+        self.contributions: Final = Contributions()
+        self._services: Services | None = None
+        self._on_conflict: ConflictPolicy = on_conflict
+
+    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
+        """Registers tools and toolsets: all of them, or none if one can't be registered.
+
+        Args:
+            things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
+                or toolsets.
+            origin: Where they come from.
+            on_conflict: What happens when a name is taken; the registry's policy by default.
+
+        Returns:
+            A handle whose `dispose()` removes them.
+
+        Raises:
+            DefinitionError: A function can't become a tool.
+            DuplicateToolError: A name is taken.
+        """
+        from pegboard.tools.typed import tools_from
+
+        toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
+        others = (thing for thing in things if not is_toolset(thing))
+        tools = [tool for thing in others for tool in tools_from(thing, foreign=origin != HOST)]
+        if origin != HOST:
+            tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
+        with self.contributions.lock:
+            after, brought = self.contributions.catalogue.with_tools(tools, on_conflict or self._on_conflict)
+            self.contributions.change(lambda _: after.with_toolsets(toolsets))
+        added = [tool for tool in brought if after.tools.get(tool.name) is tool]
+        return Handle(lambda: self.contributions.remove(brought, toolsets), added)
+
+    def unregister(self, name: str) -> bool:
+        """Removes the static tool of this name, or else the toolset; returns whether there was one."""
+        with self.contributions.lock:
+            catalogue = self.contributions.catalogue
+            tools = [catalogue.tools[name]] if name in catalogue.tools else []
+            toolsets = [] if tools else [toolset for toolset in catalogue.toolsets if toolset.name == name]
+            self.contributions.remove(tools, toolsets)
+        return bool(tools or toolsets)
+
+    def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
+        """Registers a predicate, processor, exporter, executor or provider of models.
+
+        Args:
+            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
+            name: Its name.
+            thing: The predicate function, processor, exporter or executor, or a function that makes models by name.
+            origin: Where it comes from.
+
+        Raises:
+            RegistrationError: The kind is unknown, or the name is taken.
+        """
+        if kind not in EXTRAS or kind == "services":
+            fix = "use registry.provide" if kind == "services" else f"use one of {', '.join(EXTRAS[:-1])}"
+            raise RegistrationError(f"{kind!r} can't be registered by add; {fix}")
+        try:
+            self.contributions.change(lambda catalogue: catalogue.with_extra(kind, name, thing, origin))
+        except ValueError as error:
+            raise RegistrationError(str(error)) from None
+        return Handle(lambda: self.contributions.change(lambda catalogue: catalogue.without_extra(kind, name)))
+
+    def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
+        """Adds a callback of the host, called after those of plugins and earlier ones.
+
+        Args:
+            stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
+                `"approve_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`;
+                around a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
+            function: Plain or async; takes some or all arguments of the hook of that name, by name.
+            where: A predicate on tools, or its text: the function is called for calls of these tools only.
+
+        Raises:
+            RegistrationError: There is no such stage, `where` is given and the stage has no tool, or the function
+                takes other arguments.
+        """
+        names = CALLBACK_STAGES.get(stage)
+        if names is None:
+            near = did_you_mean(suggest(stage, CALLBACK_STAGES))
+            raise RegistrationError(f"unknown stage {stage!r}.{near} Known stages: {', '.join(CALLBACK_STAGES)}")
+        try:
+            limit = limit_of(stage, where, self.contributions.catalogue.extras.get("predicates"))
+            link = Callback(accept_keywords(function, names), where=limit)
+        except TypeError as error:
+            raise RegistrationError(f"callback for {stage}: {error}") from None
+        change = partial(self.contributions.change_callbacks, stage)
+        change(lambda own: (*own, link))
+        return Handle(lambda: change(lambda own: tuple(each for each in own if each is not link)))
+
+    def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
+        """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.
+
+        Args:
+            service: A class or protocol.
+            value: A value of it, or a factory: plain, async, a generator that yields the value and then closes it, or
+                a function that returns a context manager. See `services.provide`.
+            scope: How long a factory's value is cached: `"call"`, by default, or `"registry"`.
+        """
+        given = self.services.provide(service, value, scope=scope)
+        return Handle(lambda: self.services.withdraw(given))
+
+    @property
+    def services(self) -> Services:
+        """The services provided to tools and toolsets, by type; the registry itself is one."""
+        if self._services is None:
+            from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
+
+            contributions = self.contributions
+            with contributions.lock:
+                own, of_plugins = {type(self): self}, partial(contributions.find_own, "services")
+                made = self._services or Services(own, of_plugins=of_plugins, packages=_packages_with_service)
+                self._services = made
+        return self._services
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The static tools, sorted by name."""
+        return self.contributions.catalogue.ordered
+
+    def get(self, name: str) -> Tool:
+        """The static tool of this name.
+
+        Raises:
+            UnknownToolError: There is none; with near misses.
+        """
+        tools = self.contributions.catalogue.tools
+        if name not in tools:
+            raise UnknownToolError(name, suggest(name, tools))
+        return tools[name]
+
+    def plugins(self) -> tuple[PluginRecord, ...]:
+        """Every known plugin, in load order."""
+        return tuple(self.contributions.catalogue.plugins.values())
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What went wrong with plugins."""
+        return self.contributions.catalogue.problems
+
+    def _repr_html_(self) -> str:
+        """A table of the static tools, for notebooks."""
+        return tools_html(self.tools())
 
 
 def _packages_with_service(path: str) -> Sequence[str]:

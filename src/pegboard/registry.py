@@ -9,31 +9,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pegboard.catalogue import TOOL_STAGES, Handle
-from pegboard.contributions import Contributions
+from pegboard.catalogue import TOOL_STAGES
+from pegboard.contributions import Registrar
 from pegboard.errors import (
     ExportError,
     ModelError,
     RunningLoopError,
-    UnknownToolError,
     checked,
     log_failure,
     not_provided,
-    suggest,
     tuple_of,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, HOST, ConflictPolicy, Limits, Origin, Problem
-from pegboard.tools.tool import Tool, tools_html
+from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
-    from pegboard.catalogue import Catalogue, PluginRecord
+    from pegboard.catalogue import Catalogue
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.model_request import Exporter, Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -56,7 +52,7 @@ _MOST_UNDER_WAY: Final = 256
 _NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
 
 
-class ToolRegistry:
+class ToolRegistry(Registrar):
     """Registry of tools, toolsets and what else hosts and plugins contribute; resolves tools and runs calls.
 
     Readers see one consistent catalogue, before or after a change; only writers take a lock. It may be used from any
@@ -83,7 +79,7 @@ class ToolRegistry:
         approver: AnyApprover | None = None,
         grants: Grants | None = None,
     ) -> None:
-        self.contributions: Final = Contributions(self, on_conflict)
+        super().__init__(on_conflict)
         self._lock = self.contributions.lock
         self.limits: Final[Limits] = checked("limits", limits, Limits)
         self._permissions = permissions
@@ -95,102 +91,6 @@ class ToolRegistry:
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._under_way: Final[list[str]] = []
-
-    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
-        """Registers tools and toolsets: all of them, or none if one can't be registered.
-
-        Args:
-            things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
-                or toolsets.
-            origin: Where they come from.
-            on_conflict: What happens when a name is taken; the registry's policy by default.
-
-        Returns:
-            A handle whose `dispose()` removes them.
-
-        Raises:
-            DefinitionError: A function can't become a tool.
-            DuplicateToolError: A name is taken.
-        """
-        return self.contributions.register(*things, origin=origin, on_conflict=on_conflict)
-
-    def unregister(self, name: str) -> bool:
-        """Removes the static tool of this name, or else the toolset; returns whether there was one."""
-        return self.contributions.unregister(name)
-
-    def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Registers a predicate, processor, exporter, executor or provider of models.
-
-        Args:
-            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
-            name: Its name.
-            thing: The predicate function, processor, exporter or executor, or a function that makes models by name.
-            origin: Where it comes from.
-
-        Raises:
-            RegistrationError: The kind is unknown, or the name is taken.
-        """
-        return self.contributions.add(kind, name, thing, origin=origin)
-
-    def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
-        """Adds a callback of the host, called after those of plugins and earlier ones.
-
-        Args:
-            stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
-                `"approve_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`;
-                around a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
-            function: Plain or async; takes some or all arguments of the hook of that name, by name.
-            where: A predicate on tools, or its text: the function is called for calls of these tools only.
-
-        Raises:
-            RegistrationError: There is no such stage, `where` is given and the stage has no tool, or the function
-                takes other arguments.
-        """
-        return self.contributions.add_callback(stage, function, where=where)
-
-    def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
-        """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.
-
-        Args:
-            service: A class or protocol.
-            value: A value of it, or a factory: plain, async, a generator that yields the value and then closes it, or
-                a function that returns a context manager. See `services.provide`.
-            scope: How long a factory's value is cached: `"call"`, by default, or `"registry"`.
-        """
-        given = self.services.provide(service, value, scope=scope)
-        return Handle(lambda: self.services.withdraw(given))
-
-    @property
-    def services(self) -> Services:
-        """The services provided to tools and toolsets, by type; the registry itself is one."""
-        return self.contributions.services
-
-    def tools(self) -> tuple[Tool, ...]:
-        """The static tools, sorted by name."""
-        return self.contributions.catalogue.ordered
-
-    def get(self, name: str) -> Tool:
-        """The static tool of this name.
-
-        Raises:
-            UnknownToolError: There is none; with near misses.
-        """
-        tools = self.contributions.catalogue.tools
-        if name not in tools:
-            raise UnknownToolError(name, suggest(name, tools))
-        return tools[name]
-
-    def plugins(self) -> tuple[PluginRecord, ...]:
-        """Every known plugin, in load order."""
-        return tuple(self.contributions.catalogue.plugins.values())
-
-    def problems(self) -> tuple[Problem, ...]:
-        """What went wrong with plugins."""
-        return self.contributions.catalogue.problems
-
-    def _repr_html_(self) -> str:
-        """A table of the static tools, for notebooks."""
-        return tools_html(self.tools())
 
     async def chain(self, stage: str, *kinds: type) -> Chain:
         """The callbacks of a stage, plugins' first, ready to be called; imports the plugins that have some.
