@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from pegboard.errors import SchemaError
 from pegboard.json import short_json
 from pegboard.schema import Validator, check_schema, compiled, validator_of
-from pegboard.schema.validator import is_pattern, lint_schema, second_opinion
+from pegboard.schema.validator import is_pattern, lint_schema
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
@@ -117,12 +117,12 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
         ({**OPEN, "properties": {"a": {"$ref": "#"}}}, {"a": {"b": 1}}, "a: Unevaluated properties are not allowed"),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "(root): Unevaluated items are not allowed"),
-        ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): [] should be non-empty"),
-        ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): 1 is less than or equal to"),
-        ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): 1.0 is not of type 'integer'"),
+        ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): [] has less than 1 item"),
+        ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): must be more than 1, got 1"),
+        ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): must be an integer, got number 1.0"),
     ],
 )
-def test_keywords_without_own_messages_get_those_of_jsonschema(schema, value, message):
+def test_keywords_without_own_messages_get_those_of_jsonschema_rs(schema, value, message):
     (found,) = Validator(schema).problems(value)
     assert found.startswith(message)
 
@@ -156,7 +156,7 @@ def expression(levels):
         ),
     ],
 )
-def test_jsonschema_is_not_used_where_it_might_take_long(schema, value):
+def test_jsonschema_rs_does_not_list_errors_where_it_might_take_long(schema, value):
     assert len(Validator(schema).problems(value)) >= 1
 
 
@@ -297,7 +297,7 @@ def deep(levels):
         ("{", "it isn't JSON"),
         ({**OBJECT, "default": float("nan")}, "it isn't JSON"),
         ({**OBJECT, "default": {1, 2}}, "it isn't JSON"),
-        ({**OBJECT, "properties": {"a": {"type": "strin"}}}, "properties.a.type: 'strin' is not valid"),
+        ({**OBJECT, "properties": {"a": {"type": "strin"}}}, 'properties.a.type: "strin" is not valid'),
         ({**OBJECT, "properties": {"a": {"pattern": "(y"}}}, '"(y" is not a "regex" that can be run here'),
         ({**OBJECT, "patternProperties": {"(": {}}}, ' is not a "regex" that can be run here'),
         ({**OBJECT, "properties": {"a": {"$ref": "https://a.example/x"}}}, "points to nothing in it"),
@@ -338,7 +338,7 @@ def test_other_schemas_may_have_any_root():
 
 
 def test_a_string_with_a_dollar_is_not_a_schema():
-    with pytest.raises(SchemaError, match="is not of type 'object', 'boolean'"):
+    with pytest.raises(SchemaError, match='is not of types "boolean", "object"'):
         check_schema('"$ref"', tool="t", what="schema")
 
 
@@ -358,13 +358,6 @@ def test_nothing_is_ever_fetched():
         assert Validator({"properties": {"a": inner}}).accepts({})
         with pytest.raises(BlockingIOError):
             server.accept()
-
-
-def test_the_second_opinion_names_the_nearest_fault_or_the_example():
-    assert second_opinion(SEARCH, [{"query": "q"}, {"limit": 5}]) is None
-    assert second_opinion({"properties": {"a": {"type": "strin"}}}).startswith("properties.a.type: 'strin' is not")
-    assert second_opinion({"multipleOf": 0.1}, [0.3]) == "jsonschema rejects example 1, jsonschema-rs disagrees"
-    assert second_opinion({"pattern": r"^\p{L}+$"}, ["é"]) is None
 
 
 LINEAR = ["", "a+", r"^(?P<month>Jan|Feb)\s+\d{1,2}$", r"(?i)select .{1,500}"]
@@ -431,7 +424,7 @@ def test_a_recursive_pattern_is_not_taken_for_a_flag(text, runs):
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "object", "patternProperties": 5}, "patternProperties: 5 is not of type 'object'"),
+        ({"type": "object", "patternProperties": 5}, 'patternProperties: 5 is not of type "object"'),
         ({"type": "object", "description": "\ud800"}, "description: must not hold lone surrogates"),
         ({"type": "object", "properties": {"\udfff": {}}}, "properties: keys must not hold lone surrogates"),
         ({"type": "object", "properties": {"a": {"pattern": "\ud800"}}}, "properties.a.pattern: must not hold lone"),
@@ -516,10 +509,9 @@ def test_an_endless_schema_is_bounded_too():
     assert Validator({"allOf": [{"$ref": "#"}], "pattern": URL}).bounds[1] < 200_000
 
 
-def test_the_search_in_long_enums_is_bounded():
+def test_the_place_in_a_long_enum_does_not_matter():
     validator = Validator({"items": {"enum": list(range(10_000))}})
-    assert validator.problems([9_999] * 5 + ["x"])[0].startswith("[5]: must be one of 0, 1, 2")
-    assert validator.problems([*range(9_900, 9_950), "x"]) == ("(root): doesn't fit the schema",)
+    assert validator.problems([*range(9_900, 9_950), "x"])[0].startswith("[50]: must be one of 0, 1, 2")
 
 
 @pytest.mark.parametrize(

@@ -316,14 +316,6 @@ def of(properties: dict, **more) -> dict:
     return {"type": "object", "properties": properties, **more}
 
 
-def test_an_example_that_only_one_validator_refuses_is_found() -> None:
-    """One divides decimals, the other floats."""
-    schema = of({"n": {"type": "number", "description": "A price.", "multipleOf": 0.1}})
-    (found,) = read(input_schema=schema, examples=[{"n": 0.5}, {"n": 0.3}]).warnings
-    assert found.startswith("tool 'demo': its input schema: jsonschema rejects example 2")
-    assert read(input_schema=schema, examples=[{"n": 0.5}]).warnings == []
-
-
 def test_misspelt_keywords_and_defaults_that_do_not_fit_are_found() -> None:
     schema = of({"n": {"type": "integer", "description": "A count.", "minimum": 1, "default": 0}}, requierd=["n"])
     assert read(input_schema=schema, output_schema=of({}, propertis={})).warnings == [

@@ -144,7 +144,7 @@ def approval_questions(request: ApprovalRequest) -> Generator[str, str, Answer]:
 
 def _form_dialogue(form: SchemaType) -> Generator[str, str, Answer]:
     """Asks for the fields of a form; invalid input becomes a rejection with the user's words."""
-    from pegboard.schema.validator import validator_of  # which loads jsonschema
+    from pegboard.schema.validator import validator_of  # which loads jsonschema-rs
 
     answers, words = dict[str, Any](), list[str]()
     for name, field in form.properties.items():

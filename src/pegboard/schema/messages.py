@@ -1,16 +1,18 @@
 """Error messages for values that don't fit a schema, each with its path; and coercion of such values.
 
-jsonschema-rs validates; this only describes why it refused. jsonschema-rs could list its errors too, but does so for
-every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
-would take a minute. Here each pair of schema and value is visited once, and the whole search has a budget.
+jsonschema-rs judges the keywords about a value itself; the search applies the schemas of its parts, and of a union
+selects the alternative that was meant. jsonschema-rs could list all errors, but does so for every branch of every union
+at every level: for a recursive union of four, six levels of nesting take it half a second, ten would take minutes. Here
+each pair of schema and value is visited once, and the whole search has a budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import islice
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from attrs import define, field
 
@@ -29,15 +31,17 @@ from pegboard.json import (
     short_json_with_kind,
     strict_json,
 )
-from pegboard.schema.references import REFERENCES, References, compiled
+from pegboard.schema.references import REFERENCES, References, compiled, matcher
 from pegboard.typing import JsonObject, JsonSchema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 MOST_STEPS: Final = 100_000
 """The budget of one search in steps: pairs of schema and value, and the parts of each rule. About 100 ms."""
 _MOST_KEYS: Final = 20
 _MOST_OPTIONS: Final = 50_000
 _MOST_WANTED: Final = 20
-_Kind: TypeAlias = Literal["type", "value", "missing", "other"]
 _Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -45,34 +49,38 @@ class _SpentError(Exception):
     """The budget is exhausted: it isn't known whether a value fits."""
 
 
-def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]] | None:
-    """The reasons why a schema refused a value, at most 20, each as path and reason.
-
-    Returns:
-        Empty for keywords without messages here; `None` if the budget ended before anything was found.
-    """
-    search = SchemaSearch(References(root), steps)
-    try:
-        return [(each.path, each.reason) for each in search.problems(root, value)]
-    except (_SpentError, RecursionError):
-        return None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return ()  # a keyword that its draft doesn't define may have any value
-
-
-# The search -----------------------------------------------------------------------------------------------------------
-
-
 class _Problem(NamedTuple):
     """One problem of a value."""
 
     path: _Path  # from the value
     reason: str  # for the model
-    kind: _Kind = "other"  # "type" or "value" if the whole value is of another type, or not among the listed ones
-    wanted: str = ""  # for those two: the expected values, to be joined by "or"
+    wanted: str = ""  # if the whole value is of another type, or not among the listed ones: what to join by "or"
 
 
 _Found: TypeAlias = Iterator[_Problem]
+_MISSING: Final = "required, missing"
+
+
+def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
+    """The reasons why a schema (as JSON text) refused a value, at most 20, each as path and reason.
+
+    Returns:
+        Empty for keywords without messages here, and if the budget ended before anything was found.
+    """
+    references, judges = _prepared(schema)
+    try:
+        found = SchemaSearch(references, steps, judges).problems(references.root, value)
+    except (_SpentError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
+        return ()  # a keyword that its draft doesn't define may have any value
+    return [(each.path, each.reason) for each in dict.fromkeys(found)]
+
+
+@lru_cache(maxsize=32)
+def _prepared(schema: str) -> tuple[References, dict[int, Validator]]:
+    return References(json.loads(schema)), {}
+
+
+# The search -----------------------------------------------------------------------------------------------------------
 
 
 @define
@@ -81,6 +89,8 @@ class SchemaSearch:
 
     references: References
     left: int = MOST_STEPS
+    _judges: dict[int, Validator] = field(factory=dict[int, "Validator"])
+    """By the id of a schema: a validator of its keywords about a value itself."""
     _seen: dict[tuple[int, int], Sequence[_Problem]] = field(
         factory=dict[tuple[int, int], Sequence[_Problem]], init=False
     )
@@ -93,10 +103,14 @@ class SchemaSearch:
         if (known := self._seen.get(pair)) is not None:
             return known
         self.pay(1)
+        judge = self._judges.get(id(schema)) or self._judge(schema)
+        applied = _APPLIED[type(value)]
+        if applied.keys().isdisjoint(schema) and judge.is_valid(value):
+            return ()
         self._seen[pair] = ()
         found: list[_Problem] = []
         try:
-            for each in islice(self._search(schema, value), MOST_PROBLEMS):
+            for each in islice(self._search(judge, applied, schema, value), MOST_PROBLEMS):
                 found.append(each)  # noqa: PERF402  (those found before the budget ends are used)
         except (_SpentError, RecursionError):
             if not found:
@@ -120,41 +134,51 @@ class SchemaSearch:
 
     def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
         """The problems of a part of the value, with paths from the whole."""
-        for path, reason, kind, wanted in self.problems(schema, value):
-            yield _Problem((step, *path), reason, kind, wanted)
+        for path, reason, wanted in self.problems(schema, value):
+            yield _Problem((step, *path), reason, wanted)
 
-    def _search(self, schema: JsonSchema, value: Any) -> _Found:
-        if self.references.legacy and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
-        if "enum" in schema and not isinstance(value, str):
-            self.pay(_parts(schema["enum"]))
-        if (wrong := _type_problem(schema, value)) is not None:
-            yield wrong
-            return
-        checks = _CHECKS[cast("type", type(value))]
-        for keyword, rule in schema.items():
-            if check := checks.get(keyword):
-                self.pay(_parts(rule))
-                yield from check(self, rule, schema, value)
+    def _judge(self, schema: JsonSchema) -> Validator:
+        own = {} if self._is_hidden(schema) else {name: schema[name] for name in OWN_KEYWORDS.keys() & schema.keys()}
+        if (draft := self.references.root.get("$schema")) is not None:
+            own["$schema"] = draft
+        judge = self._judges[id(schema)] = compiled(json_text(own))
+        return judge
 
+    def _is_hidden(self, schema: JsonSchema) -> bool:
+        """Whether a reference disables the keywords beside it."""
+        return self.references.legacy and "$ref" in schema
 
-def _parts(rule: Any) -> int:
-    return len(rule) if is_object(rule) or is_array(rule) else 1
-
-
-def _type_problem(schema: JsonSchema, value: Any) -> _Problem | None:
-    """The problem of a value that isn't among the listed ones, or not of the type."""
-    for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
-        if options is not None and not (value in options if isinstance(value, str) else holds("enum", options, value)):
-            return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
-    wanted = schema.get("type")
-    names: list[str] = [wanted] if isinstance(wanted, str) else wanted or []
-    if not names or is_of(value, names):
-        return None
-    meant = [name for name in names if name != "null"] or names
-    return _mismatch(" or ".join(_TYPES[name][0] for name in meant), value)
+    def _search(
+        self, judge: Validator, applied: Mapping[str, Callable[..., _Found]], schema: JsonSchema, value: Any
+    ) -> _Found:
+        wrong = {} if judge.is_valid(value) else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
+        for keyword in ("const", "enum", "type"):
+            if keyword in wrong:
+                yield _mismatch(keyword, schema[keyword], value)
+                return
+        for keyword, rule in [("$ref", schema["$ref"])] if self._is_hidden(schema) else schema.items():
+            if keyword in wrong:
+                yield _Problem((), _own_reason(keyword, wrong[keyword], value))
+            elif apply := applied.get(keyword):
+                self.pay(len(rule) if is_object(rule) or is_array(rule) else 1)
+                yield from apply(self, rule, schema, value)
 
 
+# Keywords about a value itself ----------------------------------------------------------------------------------------
+
+OWN_KEYWORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("const", "enum", "type"), ""),
+    "minimum": "must be at least {}, got {}",
+    "maximum": "must be at most {}, got {}",
+    "exclusiveMinimum": "must be more than {}, got {}",
+    "exclusiveMaximum": "must be less than {}, got {}",
+    "multipleOf": "must be a multiple of {}, got {}",
+    "pattern": "must match the pattern {}, got {}",
+    "uniqueItems": "must not hold the same item twice",
+    **{f"min{noun}": "must have at least {}, got {}" for noun in ("Length", "Items", "Properties")},
+    **{f"max{noun}": "must have at most {}, got {}" for noun in ("Length", "Items", "Properties")},
+}
+_NOUNS: Final = {"Length": "character", "Items": "item", "Properties": "key"}
 _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "integer": ("an integer", lambda value: type(value) is int or (type(value) is float and value.is_integer())),
@@ -164,6 +188,31 @@ _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "object": ("an object", lambda value: isinstance(value, dict)),
     "null": ("null", lambda value: value is None),
 }
+
+
+def _own_reason(keyword: str, rule: Any, value: Any) -> str:
+    if noun := _NOUNS.get(keyword[3:]):
+        return OWN_KEYWORDS[keyword].format(count_text(rule, noun), len(value))
+    return OWN_KEYWORDS[keyword].format(short_json(rule), short_json(value))
+
+
+def _mismatch(keyword: str, rule: Any, value: Any) -> _Problem:
+    """The problem of a value that isn't among the listed ones, or of another type."""
+    if keyword != "type":
+        wanted = _one_of([rule] if keyword == "const" else rule)
+        return _Problem((), f"must be {wanted}", wanted)
+    names: list[str] = [rule] if isinstance(rule, str) else [name for name in rule if name != "null"] or rule
+    return _not_wanted(" or ".join(_TYPES[name][0] for name in names), value)
+
+
+def _not_wanted(wanted: str, value: Any) -> _Problem:
+    return _Problem((), f"must be {wanted}, got {short_json_with_kind(value)}", wanted)
+
+
+def _one_of(options: Iterable[Any]) -> str:
+    """`"a"`, or `one of "a", "b"`."""
+    values = list(options)
+    return list_text(values) if len(values) == 1 else f"one of {list_text(values)}"
 
 
 def is_of(value: Any, types: Iterable[str]) -> bool:
@@ -176,16 +225,6 @@ def type_of(value: Any) -> str:
     return next(name for name in _TYPES if is_of(value, [name]))
 
 
-def _mismatch(wanted: str, value: Any) -> _Problem:
-    return _Problem((), f"must be {wanted}, got {short_json_with_kind(value)}", "type", wanted)
-
-
-def _one_of(options: Iterable[Any]) -> str:
-    """`"a"`, or `one of "a", "b"`."""
-    values = list(options)
-    return list_text(values) if len(values) == 1 else f"one of {list_text(values)}"
-
-
 # Alternatives: the message for a value that fits none -----------------------------------------------------------------
 
 
@@ -195,14 +234,6 @@ class _Alternative(NamedTuple):
     tags: Mapping[str, Sequence[Any]]  # the properties restricted to certain values, which distinguish it
     problems: Sequence[_Problem]  # why the value doesn't fit it; never empty
 
-    def is_of_other_type(self) -> bool:
-        """Whether the whole value is of another type, so that its parts don't matter."""
-        return all(not each.path and each.kind in ("type", "value") for each in self.problems)
-
-    def lacks(self, name: str, kind: _Kind) -> bool:
-        """Whether it has a problem of this kind directly at the property `name`."""
-        return any(each.kind == kind and each.path == (name,) for each in self.problems)
-
 
 def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
     """The problems of the alternative that `value` was most likely meant for.
@@ -210,63 +241,35 @@ def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Prob
     Selects by type, then by tag, then by the number of problems; several with one problem each at the same path are
     joined.
     """
-    inside = [each for each in alternatives if not each.is_of_other_type()]
+    inside = [each for each in alternatives if any(found.path or not found.wanted for found in each.problems)]
     if not inside:
         wanted = list(dict.fromkeys(each.problems[0].wanted for each in alternatives))
         wanted = [each for each in wanted if each != "null"] or wanted  # a given value was hardly meant to be null
         more = len(wanted) - _MOST_WANTED
-        return (_mismatch(" or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"]), value),)
-    if is_object(value) and len(inside) > 1:
-        inside, wrong = _by_tag(inside, value)
-        if wrong is not None:
-            return (wrong,)
-    fewest = min(len(each.problems) for each in inside)
-    return _joined([each.problems for each in inside if len(each.problems) == fewest])
-
-
-def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[Sequence[_Alternative], _Problem | None]:
-    """The alternatives with the value's tags, or the problem if none has them."""
-    for name in inside[0].tags:
+        return (_not_wanted(" or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"]), value),)
+    for name in inside[0].tags if is_object(value) and len(inside) > 1 else ():
         if not all(name in each.tags for each in inside):
             continue
-        every = (option for each in inside for option in each.tags[name])
         # Only the first 50,000 (about 20 ms): alternatives may share a long list.
-        options = _one_of({repr(option): option for option in islice(every, _MOST_OPTIONS)}.values())
-        if name in value:
-            meant = [each for each in inside if not each.lacks(name, "value")]
-            if not meant:
-                return inside, _Problem((name,), f"must be {options}", "value", options)
-            inside = meant
-        elif all(each.lacks(name, "missing") for each in inside):
-            return inside, _Problem((name,), f"required, missing ({options})", "missing")
-    return inside, None
-
-
-def _joined(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
-    """The first alternative's problems, or all in one if each has a single problem at the same path."""
-    first = best[0]
-    if len(best) == 1 or len(first) != 1 or any(each[0].path != first[0].path for each in best):
-        return first
+        every = islice(chain.from_iterable(each.tags[name] for each in inside), _MOST_OPTIONS)
+        options = _one_of({repr(option): option for option in every}.values())
+        if name not in value:
+            if all(((name,), _MISSING, "") in each.problems for each in inside):
+                return (_Problem((name,), f"{_MISSING} ({options})"),)
+            continue
+        inside = [each for each in inside if not any(p.path == (name,) and p.wanted for p in each.problems)]
+        if not inside:
+            return (_Problem((name,), f"must be {options}", options),)
+    fewest = min(len(each.problems) for each in inside)
+    best = [each.problems for each in inside if len(each.problems) == fewest]
+    if fewest > 1 or any(each[0].path != best[0][0].path for each in best):
+        return best[0]
     reasons = list(dict.fromkeys(each[0].reason for each in best))
-    return (first[0]._replace(reason="; or ".join(reasons[:3])),)
+    return (best[0][0]._replace(reason="; or ".join(reasons[:3])),)
 
 
-# Keywords -------------------------------------------------------------------------------------------------------------
-# Each check gets the search, the keyword's rule, the schema that contains it, and a value of a type that it applies to.
-
-
-def holds(keyword: str, rule: Any, value: Any) -> bool:
-    """The verdict of jsonschema-rs on one keyword that Python compares differently (patterns, equality, decimals)."""
-    return _single(json_text({keyword: rule}))(value)
-
-
-def _unless(keyword: str) -> Callable[[Any, Any], bool]:
-    return lambda value, rule: not holds(keyword, rule, value)
-
-
-@lru_cache(maxsize=64)
-def _single(schema: str) -> Callable[[Any], bool]:
-    return compiled(schema).is_valid
+# Keywords that apply other schemas ------------------------------------------------------------------------------------
+# Each gets the search, the keyword's rule, the schema that contains it, and a value of a type that it applies to.
 
 
 def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> _Found:
@@ -276,12 +279,7 @@ def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> 
 
 
 def _all_of(search: SchemaSearch, rule: Iterable[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
-    seen: set[_Problem] = set()
-    for part in rule:
-        for found in search.problems(part, value):
-            if found not in seen:
-                seen.add(found)
-                yield found
+    yield from dict.fromkeys(chain.from_iterable(search.problems(part, value) for part in rule))
 
 
 def _any_of(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
@@ -317,31 +315,8 @@ def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) 
     yield from search.problems(schema.get("else" if search.problems(rule, value) else "then", True), value)
 
 
-def _rule(
-    text: str,
-    is_wrong: Callable[[Any, Any], bool],
-    rule_shown: Callable[[Any], object] = short_json,
-    value_shown: Callable[[Any], object] = short_json,
-) -> Callable[..., _Found]:
-    """A check that compares the value with the rule; the message shows both."""
-
-    def check(_search: SchemaSearch, rule: Any, _schema: JsonSchema, value: Any) -> _Found:
-        if is_wrong(value, rule):
-            yield _Problem((), text.format(rule_shown(rule), value_shown(value)))
-
-    return check
-
-
-def _sizes(keyword: str, noun: str) -> dict[str, Callable[..., _Found]]:
-    shows = partial(count_text, noun=noun), len
-    return {
-        f"min{keyword}": _rule("must have at least {}, got {}", lambda value, rule: len(value) < rule, *shows),
-        f"max{keyword}": _rule("must have at most {}, got {}", lambda value, rule: len(value) > rule, *shows),
-    }
-
-
 def _required(_search: SchemaSearch, rule: Iterable[str], _schema: JsonSchema, value: JsonObject) -> _Found:
-    return (_Problem((name,), "required, missing", "missing") for name in rule if name not in value)
+    return (_Problem((name,), _MISSING) for name in rule if name not in value)
 
 
 def _properties(search: SchemaSearch, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> _Found:
@@ -361,28 +336,27 @@ def _others(search: SchemaSearch, rule: JsonSchema | bool, schema: JsonSchema, v
     known: JsonObject = schema.get("properties", {})
     patterns: JsonObject = schema.get("patternProperties", {})
     search.pay(len(value) * (1 + len(patterns)))
-    matching = _matching(patterns, value)
-    for name, item in value.items():
-        if name in known or name in matching:
-            continue
+    named = {*known, *_matching(patterns, value)}
+    for name in (name for name in value if name not in named):
         if rule is False:
             yield _Problem((name,), _unknown_key(list(known)))
         else:
-            yield from search.below(rule, item, name)
+            yield from search.below(rule, value[name], name)
 
 
-def _matching(patterns: Iterable[str], names: Iterable[str]) -> Mapping[str, None]:
-    matches = [_single(json_text({"pattern": pattern})) for pattern in patterns]
-    return {name: None for name in names if any(match(name) for match in matches)} if matches else {}
+def _matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    matches = [each for each in map(_matcher, patterns) if each is not None]
+    return [name for name in names if any(match(name) for match in matches)] if matches else []
+
+
+_matcher: Final = lru_cache(maxsize=64)(matcher)
 
 
 def _unknown_key(known: Sequence[str]) -> str:
+    if not known:
+        return "unknown key (no keys are known here)"
     more = f" and {len(known) - _MOST_KEYS} more" if len(known) > _MOST_KEYS else ""
-    return (
-        f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
-        if known
-        else "unknown key (no keys are known here)"
-    )
+    return f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
 
 
 def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:
@@ -396,7 +370,7 @@ def _dependent(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchem
     for name, part in rule.items():
         if name in value and is_array(part):
             words = f"required together with {short_json(name)}, missing"
-            yield from (_Problem((other,), words, "missing") for other in part if other not in value)
+            yield from (_Problem((other,), words) for other in part if other not in value)
         elif name in value:
             yield from search.problems(part, value)
 
@@ -424,9 +398,8 @@ def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value:
     fitting = sum(not search.problems(rule, item) for item in value)
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= fitting <= most:
-        limit = ("at least", least) if fitting < least else ("at most", most)
-        words = f"must contain {limit[0]} {count_text(limit[1], 'matching item')}, got {fitting}"
-        yield _Problem((), words)
+        limit, count = ("at least", least) if fitting < least else ("at most", most)
+        yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
 
 
 _ANY: Final[Mapping[str, Callable[..., _Found]]] = {
@@ -437,23 +410,6 @@ _ANY: Final[Mapping[str, Callable[..., _Found]]] = {
     "not": _not,
     "if": _if,
 }
-_NUMBER: Final[Mapping[str, Callable[..., _Found]]] = {
-    **_ANY,
-    "minimum": _rule("must be at least {}, got {}", lambda value, rule: value < rule),
-    "maximum": _rule("must be at most {}, got {}", lambda value, rule: value > rule),
-    "exclusiveMinimum": _rule(
-        "must be more than {}, got {}", lambda value, rule: type(rule) is not bool and value <= rule
-    ),
-    "exclusiveMaximum": _rule(
-        "must be less than {}, got {}", lambda value, rule: type(rule) is not bool and value >= rule
-    ),
-    "multipleOf": _rule("must be a multiple of {}, got {}", _unless("multipleOf")),
-}
-_TEXT: Final = {
-    **_ANY,
-    **_sizes("Length", "character"),
-    "pattern": _rule("must match the pattern {}, got {}", _unless("pattern")),
-}
 _OBJECT: Final = {
     **_ANY,
     "required": _required,
@@ -462,7 +418,6 @@ _OBJECT: Final = {
     "additionalProperties": _others,
     "propertyNames": _names,
     **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _dependent),
-    **_sizes("Properties", "key"),
 }
 _ARRAY: Final = {
     **_ANY,
@@ -470,15 +425,11 @@ _ARRAY: Final = {
     "items": _items,
     "additionalItems": _more_items,
     "contains": _contains,
-    "uniqueItems": _rule("must not hold the same item twice", _unless("uniqueItems")),
-    **_sizes("Items", "item"),
 }
-_CHECKS: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
+_APPLIED: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
+    **dict.fromkeys((int, float, bool, type(None), str), _ANY),
     **dict.fromkeys((list, tuple), _ARRAY),
-    **dict.fromkeys((int, float), _NUMBER),
-    **dict.fromkeys((bool, type(None)), _ANY),
     dict: _OBJECT,
-    str: _TEXT,
 }
 
 
@@ -496,12 +447,16 @@ _CHECKS: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
 # several alternatives (`anyOf`), the one with the fewest changes is used; with a tie, none.
 
 
-class _Fitted(NamedTuple):
+class _Fit(NamedTuple):
     """The best fit of a value, the changes made, and its distance from the given value."""
 
     value: Any
     changes: tuple[str, ...] = ()
     cost: int = 0
+
+    def then(self, other: _Fit) -> _Fit:
+        """`other`, with the changes and cost of this one before it."""
+        return _Fit(other.value, self.changes + other.changes, self.cost + other.cost)
 
 
 def coerced(value: Any, schema: JsonSchema, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
@@ -510,7 +465,7 @@ def coerced(value: Any, schema: JsonSchema, *, only_nulls: bool = False) -> tupl
     With `only_nulls`, nulls are left out, and nothing else.
     """
     try:
-        return _Coercion(SchemaSearch(References(schema)), only_nulls).fitted(schema, value, ())[:2]
+        return _Coercion(SchemaSearch(References(schema)), only_nulls).fit(schema, value, ())[:2]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return value, ()  # a keyword that its draft doesn't define may have any value
 
@@ -519,67 +474,62 @@ def coerced(value: Any, schema: JsonSchema, *, only_nulls: bool = False) -> tupl
 class _Coercion:
     search: SchemaSearch
     only_nulls: bool
-    _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
+    _known: dict[tuple[int, int, _Path], _Fit] = field(factory=dict[tuple[int, int, _Path], _Fit], init=False)
     _alive: list[Any] = field(factory=list[Any], init=False)
     """Every intermediate value: the search caches by `id`, which must not be reused for another value."""
 
-    def fitted(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fitted:
+    def fit(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fit:
         """The best fit of a part of the value for its own schema."""
         if not isinstance(schema, dict) or self.search.fits(schema, value):
-            return _Fitted(value)
+            return _Fit(value)
         self.search.left -= 1
         if len(path) > MAX_DEPTH or self.search.left < 0:
-            return _Fitted(value)
+            return _Fit(value)
         key = (id(schema), id(value), path)
         if (known := self._known.get(key)) is None:
-            self._known[key] = _Fitted(value)  # for a recursive schema
-            known = self._known[key] = self._made_to_fit(schema, value, path)
+            self._known[key] = _Fit(value)  # for a recursive schema
+            known = self._known[key] = self._search(schema, value, path)
             self._alive.append(known.value)
         return known
 
-    def _made_to_fit(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
-        best = _Fitted(value)
-        parts = schema.get("allOf")
-        for part in (*self.search.references.targets(schema), *(parts if is_array(parts) else ())):
-            best = _after(best, self.fitted(part, best.value, path))
+    def _search(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
+        best = _Fit(value)
+        for part in (*self.search.references.targets(schema), *_list(schema, "allOf")):
+            best = best.then(self.fit(part, best.value, path))
         if self.search.references.legacy and "$ref" in schema:
             return best
         for keyword in ("anyOf", "oneOf"):
-            if is_array(branches := schema.get(keyword)):
-                best = _after(best, self._branch(branches, best.value, path))
+            best = best.then(self._branch(_list(schema, keyword), best.value, path))
         if "if" in schema:
             way = "then" if self.search.fits(schema["if"], best.value) else "else"
-            best = _after(best, self.fitted(schema.get(way, True), best.value, path))
+            best = best.then(self.fit(schema.get(way, True), best.value, path))
         if not self.only_nulls:
-            best = _after(best, self._converted(schema, best.value, path))
-        return _after(best, self._inside(schema, best.value, path))
+            best = best.then(self._converted(schema, best.value, path))
+        return best.then(self._inside(schema, best.value, path))
 
-    def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fitted:
+    def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fit:
         """The fit for the alternative with the fewest changes; unchanged if one fits already, or on a tie."""
         if any(self.search.fits(branch, value) for branch in branches):
-            return _Fitted(value)
-        found = [(branch, self.fitted(branch, value, path)) for branch in branches]
+            return _Fit(value)
+        found = [(branch, self.fit(branch, value, path)) for branch in branches]
         return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
 
-    def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+    def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
         """The value converted to another type, or to a listed word."""
-        found: list[_Fitted] = []
+        found: list[_Fit] = []
         for candidate, cost in self._candidates(schema, value):
-            self._alive.append(candidate)
             change = f"{path_text(path)}: {short_json_with_kind(value)} -> {short_json_with_kind(candidate)}"
-            best = _after(_Fitted(candidate, (change,), cost), self._inside(schema, candidate, path))
+            best = _Fit(candidate, (change,), cost).then(self._inside(schema, candidate, path))
+            self._alive += (candidate, best.value)
             if self.search.fits(schema, best.value):
                 found.append(best)
         return _cheapest(found, value)
 
     def _candidates(self, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, int]]:
         """The conversions of the value to try, each with its cost."""
-        words: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
-        if "const" in schema:
-            words = [schema["const"]]
+        words = [schema["const"]] if "const" in schema else _list(schema, "enum")
         types = schema.get("type", [])
-        wanted = {types} if isinstance(types, str) else set(types)
-        wanted = wanted or set(map(type_of, words))
+        wanted = ({types} if isinstance(types, str) else set(types)) or set(map(type_of, words))
         if isinstance(value, str):
             yield from ((word, 1) for word in words if isinstance(word, str) and word.casefold() == value.casefold())
         if is_of(value, wanted) and not words:
@@ -599,52 +549,48 @@ class _Coercion:
         except (_SpentError, ValueError):
             return ()
 
-    def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+    def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
         """The value with its items or members coerced."""
-        if is_array(value):
-            return self._items(schema, value, path)
-        if not is_object(value):
-            return _Fitted(value)
-        properties: dict[str, Any] = schema.get("properties") or {}
-        others = schema.get("additionalProperties", True)
-        members, best = dict(value), _Fitted(value)
-        for name, item in value.items():
-            part = properties.get(name, others)
-            may_go = name in properties and name not in (schema.get("required") or ())
-            if item is None and may_go and not self.search.fits(part, None):
-                del members[name]
-                each = _Fitted(None, (f"{path_text((*path, name))}: null -> left out",), 1)
+        if not is_array(value) and not is_object(value):
+            return _Fit(value)
+        parts, rest, optional = _parts_of(schema, value)
+        items, best = dict[Any, Any](), _Fit(value)
+        for step, item in value.items() if is_object(value) else enumerate(value):
+            part = parts.get(step, rest)
+            if item is None and step in optional and not self.search.fits(part, None):
+                each = _Fit(None, (f"{path_text((*path, step))}: null -> left out",), 1)
             else:
-                each = self.fitted(part, item, (*path, name))
-                members[name] = each.value
-            best = _after(best, each)
-        return best._replace(value=members if best.changes else value)
-
-    def _items(self, schema: JsonSchema, value: list[Any], path: _Path) -> _Fitted:
-        first: list[Any] = schema.get("prefixItems") or []
-        rest = schema.get("items", True)
-        if is_array(rest):  # before draft 2020-12
-            first, rest = rest, schema.get("additionalItems", True)
-        items, best = list[Any](), _Fitted(value)
-        for place, item in enumerate(value):
-            each = self.fitted(first[place] if place < len(first) else rest, item, (*path, place))
-            items.append(each.value)
-            best = _after(best, each)
-        return best._replace(value=items if best.changes else value)
+                each = self.fit(part, item, (*path, step))
+                items[step] = each.value
+            best = best.then(each)
+        if not best.changes:
+            return _Fit(value)
+        return best._replace(value=items if is_object(value) else list(items.values()))
 
 
-def _after(one: _Fitted, other: _Fitted) -> _Fitted:
-    """`other`, with the changes and cost of `one` before it."""
-    return _Fitted(other.value, one.changes + other.changes, one.cost + other.cost)
+def _list(schema: JsonSchema, keyword: str) -> list[Any]:
+    return rule if is_array(rule := schema.get(keyword)) else []
 
 
-def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
+def _parts_of(schema: JsonSchema, value: Any) -> tuple[Mapping[Any, Any], Any, Collection[Any]]:
+    """The schemas of the parts of a value by key or position, that of all others, and the keys that are optional."""
+    if is_object(value):
+        properties: JsonObject = schema.get("properties") or {}
+        optional = properties.keys() - (schema.get("required") or ())
+        return properties, schema.get("additionalProperties", True), optional
+    first, rest = _list(schema, "prefixItems"), schema.get("items", True)
+    if is_array(rest):  # before draft 2020-12
+        first, rest = rest, schema.get("additionalItems", True)
+    return dict(enumerate(first)), rest, ()
+
+
+def _cheapest(found: Sequence[_Fit], value: Any) -> _Fit:
     """The fit with the lowest cost; the unchanged value if several different ones have it."""
     least = min((each.cost for each in found), default=0)
     best = [each for each in found if each.cost == least]
     if best and all(canonical_json(each.value) == canonical_json(best[0].value) for each in best):
         return best[0]
-    return _Fitted(value)
+    return _Fit(value)
 
 
 def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject:

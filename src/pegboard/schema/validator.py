@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from attrs import Factory, field
@@ -34,6 +34,7 @@ from pegboard.schema.references import (
     ONE,
     PATTERN_BYTES,
     REFERENCES,
+    SOME,
     EndlessSchemaError,
     References,
     bare,
@@ -43,7 +44,6 @@ from pegboard.schema.references import (
     parts_of,
     patterns_of,
     runnable,
-    schemas,
 )
 from pegboard.typing import JsonSchema, frozen
 
@@ -57,35 +57,33 @@ MOST_PATTERN_MEMORY: Final = 10 << 20
 """The maximum bytes of the compiled pattern of a grammar, which is compiled once to check it, and dropped."""
 
 _MOST_MESSAGE: Final = 200  # characters of an error message, and of a compared keyword
-_MOST_CHECKS: Final = 20_000  # keywords that jsonschema may evaluate for one message
-_MOST_CHECKED: Final = 64 * 1024  # characters of a schema that jsonschema may check for a better message
 _MOST_LINTED: Final = 2_000  # subschemas that are linted, and keywords of each
+_NOT_JSON: Final = (TypeError, ValueError, RecursionError)
 _NO_PATTERN: Final = 'is not a "regex"'
 _MOST_STEPS: Final = 20_000_000  # about 200 ms
-_MOST_LIGHT_RULES: Final = 50  # a schema with no more has no bounds: it validates 100,000 values in time
-_MOST_LIGHT_PLACES: Final = 5  # the same for the places of its patterns
-_LIGHT_PATTERN: Final = 1024  # bytes; a compiled pattern of at most this size counts as one place
+_MOST_LIGHT: Final = 50  # a schema with no more schemas has no bounds: it validates 100,000 values in time
+_LIGHT_PATTERN: Final = 4096  # bytes of a compiled pattern that needs no bounds: it searches 100,000 characters in time
 _PLACE: Final = 72  # bytes of one place of a compiled pattern
-_BACKTRACKING: Final = 200  # places that a pattern of the second, backtracking engine counts as
-_SLOW: Final = 60  # rules that a `multipleOf` counts as
-_CONST: Final = 20  # rules that a `const` counts as, whose value may be large
 _ONE: Final = r"(?:\\[dDwWsS\W]|\[(?:\\.|[^\[\]\\])+\]|[^\\\[\](){}|*+?^$.]|\.)"
 _STRAIGHT: Final = re.compile(rf"\^(?:{_ONE}(?:\{{\d+\}})?)*(?:{_ONE}(?:[*+]|\{{\d+,\d*\}}))?\$?", re.DOTALL)
-_HEAVY: Final = ('"$', '"pattern', '"multipleOf', '"unevaluated')
+"""Patterns such as `^[a-z]{1,64}$`, which start at `^`, and of which only the end varies in length: always light."""
 
 
 def _text(schema: JsonSchema | str) -> JsonText:
     """A schema as text without needless escapes, which could hide a keyword."""
-    if type(schema) is JsonText:
-        return schema
-    return json_text(json.loads(schema) if isinstance(schema, str) else schema)
+    return json_text(json.loads(schema) if type(schema) is str else schema)
 
 
 def _usable(schema: JsonSchema | str) -> JsonText:
     try:
         return _text(schema)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise SchemaError(f"the schema isn't JSON ({error})") from None
+    except _NOT_JSON as error:
+        raise SchemaError(_json_fault(error)) from None
+
+
+def _json_fault(error: Exception) -> str:
+    too_deep = isinstance(error, RecursionError)
+    return f"it is nested more than {MAX_LEVELS} levels deep" if too_deep else f"it isn't JSON ({error})"
 
 
 @frozen(eq=False)
@@ -137,15 +135,7 @@ class Validator:
             return (((), f"too large for its schema; send at most {values:,} values and {characters:,} characters"),)
         from pegboard.schema.messages import explained  # only for refusals
 
-        root = json.loads(self.schema)
-        found = explained(root, value)
-        if found is not None and not found:
-            found = _jsonschema_messages(root, value)
-        return found or (((), "doesn't fit the schema"),)
-
-
-# Cost -----------------------------------------------------------------------------------------------------------------
-# jsonschema-rs doesn't release the GIL while it validates.
+        return explained(self.schema, value) or _own_messages(self.schema, value) or (((), "doesn't fit the schema"),)
 
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
@@ -156,45 +146,45 @@ def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], 
     return fits if bounds is None else lambda value: is_small(value, *bounds) and fits(value)
 
 
+def _own_messages(schema: str, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
+    """The messages of jsonschema-rs, for rare keywords (`unevaluatedProperties`); with unions it might take long."""
+    if not is_small(value) or 'Of":' in schema:
+        return ()
+    errors = islice(compiled(schema).iter_errors(value), MOST_PROBLEMS)
+    return [(each.instance_path, each.message[:_MOST_MESSAGE]) for each in errors]
+
+
 def _bounds(schema: str) -> tuple[int, int] | None:
     """The values and characters that a schema validates in time, if every rule and pattern applies to each of them.
 
-    Most schemas are light, as their text shows: 50 rules on 100,000 values are within the time. jsonschema-rs takes
-    about 10 ns for each value and rule, and for each character and place of a pattern.
+    jsonschema-rs doesn't release the GIL while it validates. It takes about 10 ns for each value and rule, and for each
+    character and place (NFA state) of a pattern without a small automaton, such as `a[ab]{300}d`.
     """
-    rules = schema.count("{") + _CONST * schema.count('"const"')
-    if '"enum"' in schema or '"depend' in schema:
-        rules += schema.count(",")
-    if rules <= _MOST_LIGHT_RULES and not any(start in schema for start in _HEAVY):
+    if schema.count("{") + schema.count(",") <= _MOST_LIGHT and '"$' not in schema and '"pattern' not in schema:
         return None
     if not is_object(root := json.loads(schema)):
         return None
     try:
         rules, reached = expanded(References(root))
-        rules += _SLOW * schema.count('"multipleOf"')
     except EndlessSchemaError:  # which is refused at registration
-        reached = schemas(root)
+        return _MOST_STEPS // MAX_EXPANDED, _MOST_STEPS // MAX_EXPANDED
     places = sum(_places(pattern) for each in reached for pattern in patterns_of(each))
-    if rules <= _MOST_LIGHT_RULES and places <= _MOST_LIGHT_PLACES:
+    if rules <= _MOST_LIGHT and not places:
         return None
     return _MOST_STEPS // max(rules, 1), _MOST_STEPS // max(places, 1)
 
 
 @lru_cache(maxsize=256)
 def _places(pattern: str) -> int:
-    """The places (NFA states) at which a search may be at once, from the compiled size.
-
-    A pattern with many places and no small automaton, such as `a[ab]{300}d`, tries each character at each place. A
-    straight one, such as `^[a-z]{1,64}$`, starts at `^` and only its end varies in length: it counts as one place.
-    """
+    """The places at which a search may be at once, from the compiled size; 0 for a light pattern."""
     if _STRAIGHT.fullmatch(pattern):
-        return 1
+        return 0
     size = _LIGHT_PATTERN
-    while matcher(pattern, pattern_bytes=size, linear=True) is None:
+    while size <= PATTERN_BYTES and matcher(pattern, pattern_bytes=size, linear=True) is None:
         size *= 2
-        if size > PATTERN_BYTES:  # the second engine runs it, if any
-            return _BACKTRACKING
-    return size // _PLACE if size > _LIGHT_PATTERN else 1
+    if size > PATTERN_BYTES:  # the second engine runs it, if any
+        return 200
+    return size // _PLACE if size > _LIGHT_PATTERN else 0
 
 
 def validator_of(schema: str) -> Validator:
@@ -222,6 +212,9 @@ def validator_of(schema: str) -> Validator:
 _validators: Final[WeakValueDictionary[str, Validator]] = WeakValueDictionary()
 
 
+# Checks of schemas ----------------------------------------------------------------------------------------------------
+
+
 def check_schema(
     schema: JsonSchema | str, *, tool: str, what: str = "input_schema", skip_patterns: bool = False
 ) -> None:
@@ -238,11 +231,15 @@ def check_schema(
             run, or is too large or too deep, as written or expanded.
     """
     object_wanted = what in ("input_schema", "output_schema")
-    fault, skipped = _schema_fault(schema, object_wanted=object_wanted), ()
-    if fault is not None and skip_patterns and _NO_PATTERN in fault:
-        with suppress(ValueError):
-            rest, skipped = runnable(_text(schema))
-            fault = _schema_fault(rest, object_wanted=object_wanted)
+    try:
+        text, skipped = _text(schema), ()
+        fault = _schema_fault(text, object_wanted=object_wanted)
+        if fault is not None and skip_patterns and _NO_PATTERN in fault:
+            with suppress(ValueError):
+                text, skipped = runnable(text)
+                fault = _schema_fault(text, object_wanted=object_wanted)
+    except _NOT_JSON as error:
+        fault, skipped = _json_fault(error), ()
     if fault is not None:
         raise SchemaError(f"{what} is refused: {fault}", tool=tool)
     for pattern in skipped:
@@ -258,40 +255,37 @@ def _warn_of_skipped(tool: str, pattern: str) -> None:
     logging.getLogger("pegboard").warning(text, tool, pattern)
 
 
-def _schema_fault(schema: JsonSchema | str, *, object_wanted: bool) -> str | None:
-    try:
-        text = _text(schema)
-        if len(text) > MAX_CHARACTERS:
-            return f"it has more than {MAX_CHARACTERS} characters"
-        root: Any = json.loads(text) if isinstance(schema, str) else schema
-    except (TypeError, ValueError) as error:
-        return f"it isn't JSON ({error})"
-    except RecursionError:
-        return f"it is nested more than {MAX_LEVELS} levels deep"
+def _schema_fault(text: str, *, object_wanted: bool) -> str | None:  # noqa: PLR0911  (one for each fault)
+    """The fault of a schema, if any. Most have neither references nor patterns: a fast path."""
+    import jsonschema_rs
+
+    if len(text) > MAX_CHARACTERS:
+        return f"it has more than {MAX_CHARACTERS} characters"
+    root: Any = json.loads(text)
     if object_wanted and not (is_object(root) and root.get("type") == "object"):
         return 'its root must be a JSON object with "type": "object"'
     if text.count("{") + text.count("[") > MAX_LEVELS and _is_deep(root):
         return f"it is nested more than {MAX_LEVELS} levels deep"
-    return _fault_by_meaning(root, text)
-
-
-def _fault_by_meaning(root: Any, text: str) -> str | None:
-    """The fault of a schema of bounded size, if any. Most have neither references nor patterns: a fast path."""
-    import jsonschema_rs
-
     if (fault := surrogate_fault(text)) is not None:
         return fault
-    plain = '"$' not in text and '"pattern' not in text
     try:
         # The meta validator alone checks neither patterns nor references, and would fetch an unknown $schema.
-        if plain and jsonschema_rs.meta.is_valid(root):
+        if '"$' not in text and '"pattern' not in text and jsonschema_rs.meta.is_valid(root):
             return None
-        if not plain and is_object(root) and (fault := _fault_of_cost(root)) is not None:
+        if is_object(root) and (fault := _fault_of_cost(root)) is not None:
             return fault
         compiled(text)
     except ValueError as error:
-        return (second_opinion(root) if len(text) <= _MOST_CHECKED else None) or _reason(error)
+        return _reason(error)
     return None
+
+
+def _is_deep(value: Any) -> bool:
+    row, levels = [value], 0
+    while row and levels <= MAX_LEVELS:
+        row = [part for each in row for part in (each.values() if is_object(each) else each if is_array(each) else ())]
+        levels += 1
+    return bool(row)
 
 
 def _fault_of_cost(root: JsonSchema) -> str | None:
@@ -313,19 +307,6 @@ def _fault_of_cost(root: JsonSchema) -> str | None:
     return None
 
 
-def is_pattern(text: str) -> bool:
-    """Whether `text` is a regular expression that runs in linear time: no lookaround, no backreferences."""
-    return matcher(text, pattern_bytes=MOST_PATTERN_MEMORY, linear=True) is not None
-
-
-def _is_deep(value: Any) -> bool:
-    row, levels = [value], 0
-    while row and levels <= MAX_LEVELS:
-        row = [part for each in row for part in (each.values() if is_object(each) else each if is_array(each) else ())]
-        levels += 1
-    return bool(row)
-
-
 def _reason(error: ValueError) -> str:
     """The message of jsonschema_rs on one line, with the path in the schema."""
     place = getattr(error, "instance_path", ())
@@ -335,55 +316,28 @@ def _reason(error: ValueError) -> str:
     return problem(place, text) if place else text
 
 
-# jsonschema, on cold paths --------------------------------------------------------------------------------------------
-
-
-def _class_of_jsonschema(schema: Any) -> Any:
-    """The validator class of jsonschema for the draft of a schema."""
-    from jsonschema import Draft202012Validator, validators
-
-    return validators.validator_for(schema, default=Draft202012Validator)
-
-
-def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
-    """The error that jsonschema finds in a schema, or the example on which it disagrees; else `None`.
-
-    For cold paths: takes milliseconds, and 130 to import. The schema must be at most 100 levels deep.
-    """
-    from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
-    from referencing import Registry
-
-    cls = _class_of_jsonschema(schema)
-    error: Any = cast("Any", best_match)(cls(cls.META_SCHEMA).iter_errors(schema))
-    if error is not None:
-        return problem(error.absolute_path, error.message[:_MOST_MESSAGE])
-    for number, example in enumerate(examples, 1):
-        with suppress(Exception):  # such as for a pattern that only a linear-time engine can run
-            fits: bool = cls(schema, registry=cast("Any", Registry)()).is_valid(example)
-            if fits != compiled(json_text(schema)).is_valid(example):
-                return f"jsonschema {'accepts' if fits else 'rejects'} example {number}, jsonschema-rs disagrees"
-    return None
+def is_pattern(text: str) -> bool:
+    """Whether `text` is a regular expression that runs in linear time: no lookaround, no backreferences."""
+    return matcher(text, pattern_bytes=MOST_PATTERN_MEMORY, linear=True) is not None
 
 
 _MORE_KEYWORDS: Final = frozenset(
     {"$anchor", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary", "contentEncoding"}
-    | {"contentMediaType", "example", "id", "maxContains", "minContains"}  # `example` is OpenAPI's
-)
+    | {"contentMediaType", "dependentRequired", "example", "format", "id", "maxContains", "minContains", "required"}
+)  # `example` is OpenAPI's
 
 
 def lint_schema(root: JsonSchema) -> Iterator[str]:
     """Linter: misspelt keywords, and defaults that don't fit their own schema, each as `"path: what"`.
 
-    For cold paths, as `second_opinion`. A keyword that resembles no other is an extension, and fine.
+    For cold paths. A keyword that resembles no other is an extension, and fine.
     """
     import difflib
 
-    from jsonschema import Draft7Validator, Draft202012Validator
+    from pegboard.schema.messages import OWN_KEYWORDS, SchemaSearch  # only here and for refusals
 
-    from pegboard.schema.messages import SchemaSearch  # as above
-
-    checked: Any = {**Draft7Validator.VALIDATORS, **Draft202012Validator.VALIDATORS}
-    known = {each.lower(): each for each in (*checked, *NOTES, *NAMED, *ONE, *_MORE_KEYWORDS)}
+    names = (*OWN_KEYWORDS, *NOTES, *NAMED, *ONE, *SOME, *REFERENCES, *_MORE_KEYWORDS)
+    known = {each.lower(): each for each in names}
     search = SchemaSearch(References(root))
     waiting: list[tuple[tuple[str | int, ...], JsonSchema]] = [((), root)]
     for path, schema in islice(waiting, _MOST_LINTED):  # grows as subschemas are found
@@ -396,30 +350,3 @@ def lint_schema(root: JsonSchema) -> Iterator[str]:
             for found in search.problems(schema, schema["default"])[:1] if "default" in schema else ():
                 yield problem((*path, "default", *found.path), f"doesn't fit its own schema: {found.reason}")
         waiting += [((*path, *steps), part) for steps, part in parts_of(schema)]
-
-
-def _jsonschema_messages(root: Any, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
-    """Messages of jsonschema for other keywords; not for large values, nor for patterns, which `re` would run."""
-    text = json_text(root)
-    if not is_small(value) or '"pattern' in text or text.count('"$schema"') > 1:
-        return ()
-    from jsonschema import validators
-    from referencing import Registry
-
-    left = iter(range(_MOST_CHECKS))  # recursive unions would take exponential time
-
-    def bounded(check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-        def check_bounded(*given: Any) -> Iterator[Any]:
-            next(left)
-            yield from check(*given) or ()
-
-        return check_bounded
-
-    cls = _class_of_jsonschema(root)
-    checks = {name: bounded(check) for name, check in cls.VALIDATORS.items()}
-    validator: Any = cast("Any", validators).extend(cls, checks)(root, registry=cast("Any", Registry)())
-    try:
-        errors: list[Any] = list(islice(validator.iter_errors(value), MOST_PROBLEMS))
-    except Exception:  # noqa: BLE001  (too many checks; or a keyword that its draft doesn't define, with any value)
-        return ()
-    return [(list(error.absolute_path), error.message[:_MOST_MESSAGE]) for error in errors]

@@ -12,8 +12,8 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from pegboard.json import is_array, is_object
-from pegboard.schema.messages import SchemaSearch, holds
-from pegboard.schema.references import REFERENCES, References
+from pegboard.schema.messages import SchemaSearch
+from pegboard.schema.references import REFERENCES, References, matcher
 from pegboard.typing import JsonObject, JsonSchema
 
 _IMPLIED: Final = (
@@ -110,8 +110,8 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
     elif schema.get("contentEncoding") == "base64":
         yield from ("c2FtcGxl", "")
     elif "pattern" in schema:
-        with suppress(ValueError):  # the pattern is invalid
-            yield from islice((word for word in _COMMON if holds("pattern", schema["pattern"], word)), 1)
+        if (matches := matcher(schema["pattern"])) is not None:
+            yield from islice(filter(matches, _COMMON), 1)
     elif least <= MOST_CHARACTERS:
         yield _ORDINARY_TEXT[:most].ljust(least, "a")
         yield from ("a" * length for length in (least, max(least, most)) if length <= MOST_CHARACTERS)

@@ -109,15 +109,13 @@ def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
     assert "[prefix]" in run("doctor")[1]
 
 
-def test_misspelt_and_invalid_schema_keywords_are_reported(run, registry, monkeypatch):
+def test_misspelt_schema_keywords_are_reported(run, registry):
     from pegboard import Tool, ToolSpec
-    from pegboard.testing import check
 
     given = {"type": "object", "requierd": ["a"]}
-    monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
     misspelt = "its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?"
-    assert found(run) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
+    assert found(run) == {"tool 'odd'": [misspelt]}
 
 
 HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
