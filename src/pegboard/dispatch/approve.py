@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NoReturn, cast
 
@@ -27,7 +28,7 @@ from pegboard.dispatch.approval.pending import (
     digest_of_call,
     rejected,
 )
-from pegboard.dispatch.approval.request import ApprovalRequest, Later, Reject, RequestKind
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
@@ -35,7 +36,6 @@ from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
     MOST_AT_ONCE,
     Permissions,
-    ToolPolicy,
     policy_of,
 )
 from pegboard.dispatch.permissions.rule import Rule
@@ -115,8 +115,6 @@ class Asking(Asked):
         """The current permissions."""
         return self.state.settings.current.permissions or DEFAULT_PERMISSIONS
 
-    # Decide --------------------------------------------------------------------------------------------------------
-
     async def decide(self) -> None:
         """Decides by the permission rules; sets `request` if the user has to be asked.
 
@@ -124,74 +122,23 @@ class Asking(Asked):
             CallError: `denied`.
         """
         state, tool = self.state, self.tool
-        threads, permissions = state.runtime.threads, self.permissions
-        policy = policy_of(permissions, tool)
+        policy = policy_of(self.permissions, tool)
         self.request = self.evaluation = None
         if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request)):
             return
-        if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
+        calls_tool = tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None)
+        if calls_tool or _are_large(state.arguments):
             try:  # in a thread and within a time limit, as the tool's own functions are called
                 async with asyncio.timeout(state.settings.limits.callback_timeout):
-                    await threads.run(self._decide, permissions, policy)
+                    judged = await state.runtime.threads.run(self._judge_call)
             except TimeoutError:
-                text = f"{policy.spec.name} was not run: checking whether it needs confirmation took too long."
+                text = f"{tool.name} was not run: checking whether it needs confirmation took too long."
                 raise CallError("denied", text) from None
-        elif _are_large(state.arguments):
-            await threads.run(self._decide, permissions, policy)
         else:
-            self._decide(permissions, policy)
+            judged = self._judge_call()
+        (self.evaluation, self.request), self._access = judged, None
 
-    def _decide(self, permissions: Permissions, policy: ToolPolicy) -> None:
-        arguments, context, granted = self.state.arguments, self.state.request, self.grants()
-        self.evaluation, self._access = policy.evaluation(arguments, context, granted), None
-        decision = policy.decide(arguments, context, granted, self.evaluation)
-        if decision.action == "deny":
-            raise denial(permissions, self.tool, decision)
-        requests = [each for asked in self.demands if (each := self._request_for(asked, "call")) is not None]
-        if decision.action == "ask":
-            facts = policy.request(self.evaluation, arguments, context, granted)
-            requests.append(self._request(reason=decision.reason, **facts))
-        if len(requests) > 1:  # named by the first, so that a grant for the call's own permission doesn't cover both
-            self.request = attrs.evolve(
-                requests[0],
-                patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
-                always=(),
-                wider=(),
-                reason=", ".join(dict.fromkeys(each.reason for each in requests)),
-                metadata={name: value for each in requests for name, value in each.metadata.items()},
-            )
-        elif requests:
-            self.request = requests[0]
-
-    def allows(self, permission: str, subject: str | None) -> bool:
-        """Whether the rules let the running call access something; see `ToolContext.allows`."""
-        state, permissions = self.state, self.permissions
-        if self._access is None or self._access[0] is not permissions:
-            policy, granted, judged = policy_of(permissions, self.tool), self.grants(), self.evaluation
-            if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
-                judged = policy.evaluation(state.arguments, state.request, granted)
-            self._access = permissions, policy.access(state.arguments, state.request, granted, judged)
-        return self._access[1](permission, subject)
-
-    def grants(self) -> tuple[Rule, ...]:
-        """The grants of this call's session, as rules."""
-        return self.state.runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
-
-    def _decide_asked(self, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
-        """The rules' decision on an `Ask` of the call or its callback; and the text of exactly this for a grant."""
-        policy = policy_of(self.permissions, self.tool)
-        folders = policy.folders(self.state.arguments, self.state.request)
-        return policy.asked(asked.permission, asked.patterns, folders, granted)
-
-    def _decide_call(self, arguments: Mapping[str, Any], granted: tuple[Rule, ...]) -> Decision:
-        permissions = self.permissions
-        own = permissions.decide(self.tool, arguments, grants=granted, context=self.state.request)
-        demanded = (self._decide_asked(each, granted)[0] for each in self.demands)
-        return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
-
-    # Ask -----------------------------------------------------------------------------------------------------------
-
-    async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> None:
+    async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> Confirmation | None:
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
 
         Args:
@@ -200,199 +147,61 @@ class Asking(Asked):
             asked: The permission or question; `None` for the call.
             facts: The other attributes of a question's request.
 
+        Returns:
+            The answer, also in the context's `confirmation`; `None` if none was needed, or a mere yes to the call.
+
         Raises:
             RefusedError: `denied` or `rejected`; a `ToolError`, so that a running tool may continue without it.
             CallError: `confirmation_required`: the answer comes later.
         """
-        if asked is None:
-            request = self.request
-            if request is None or self.approval is not None:
-                return
-            decide = partial(self._decide_call, request.arguments)
-        else:
-            request = self._request_for(asked, kind, **facts)
-            if request is None or (kind == "permission" and self._was_allowed(asked)):
-                return
-
-            def decide(granted: tuple[Rule, ...]) -> Decision:
-                return self._decide_asked(asked, granted)[0]
-
-        await self._ask(request, decide)
-        if asked is None:
-            self.approval = Approval(request)
-
-    async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
-        """The user's answer to a question of the running call, yes or no.
-
-        If the call was resumed with a later answer, that answer is returned.
-
-        Args:
-            hint: The question; different for each question of a call.
-            payload: JSON data for the user.
-
-        Raises:
-            RefusedError: `denied`, as by a rule or without an approver.
-            CallError: `confirmation_required`: the answer comes later.
-            ValueError: An empty or very long hint, or a payload that isn't JSON.
-            TypeError: A hint that isn't a string.
-        """
-        hint, context = _checked_question(hint, payload), self.state.context
-        if known := context.confirmation and context.confirmation.to_question(hint):
-            return known
-        before = context.confirmation
-        await self.ask("question", Ask(QUESTION, (self.tool.name,)), hint=hint, payload=payload)
-        if context.confirmation is before or context.confirmation is None:  # the rules allow it
-            return Confirmation(hint, confirmed=True, payload=payload)
-        return context.confirmation
-
-    def suspend(self, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
-        """Suspends the running call until a question is answered, without asking it now; see `ToolContext.suspend`.
-
-        Raises:
-            CallError: `confirmation_required`, always.
-            ValueError, TypeError: As `confirm`.
-        """
-        hint = _checked_question(hint, {"payload": payload, "stored": stored})
-        facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
-        asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
-        raise self._suspended(asked, stored)
-
-    def _request(self, **facts: Any) -> ApprovalRequest:
-        """An approval request for this call; it holds the arguments as JSON text, so that they can't change."""
-        state, tool = self.state, self.tool
-        text = str(json_text(dict(state.arguments)))
-        return ApprovalRequest(
-            attrs.evolve(state.call, name=tool.name, arguments=text),
-            digest_of_call(tool_key(tool), json.loads(text)),
-            presets=tool.presets_of(state.arguments),
-            tool=tool,
-            user=state.request.user,
-            session=state.request.session,
-            **facts,
-        )
-
-    def _request_for(self, asked: Ask, subject: RequestKind, **facts: Any) -> ApprovalRequest | None:
-        """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
-
-        Raises:
-            RefusedError: `denied`.
-        """
-        granted = self.grants()
-        decision, exact = self._decide_asked(asked, granted)
-        if decision.action == "deny":
-            raise denial(self.permissions, self.tool, decision, asked.permission)
-        if decision.action == "allow":
+        state, limits, context = self.state, self.state.settings.limits, self.state.context
+        judge = (lambda: self._judge_call()[1]) if asked is None else partial(self._judge, asked, kind, **facts)
+        request = judge() if asked is not None else self.request if self.approval is None else None
+        if request is None or (asked is not None and kind == "permission" and self._was_allowed(asked)):
             return None
-        allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
-        is_enough = self._decide_asked(asked, allowed)[0].action == "allow"
-        return self._request(
-            permission=asked.permission,
-            patterns=asked.patterns,
-            always=() if exact is None or subject == "question" else (exact,),
-            wider=asked.always if is_enough else (),
-            reason=decision.reason,
-            metadata=asked.metadata,
-            subject=subject,
-            **facts,
-        )
-
-    async def _ask(self, request: ApprovalRequest, decide: Callable[[tuple[Rule, ...]], Decision]) -> None:
-        """Asks the user; sets the context's `confirmation`, or `pending` and why the turn ends.
-
-        Args:
-            request: The request.
-            decide: Gives the rules' decision under the session's grants.
-
-        Raises:
-            CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, if the answer
-                comes later.
-        """
-        state, settings, runtime = self.state, self.state.settings, self.state.runtime
         if (hold_until := state.position.hold_until) is not None:
             await hold_until.wait()
+        answer, shown = await self._answer_of(request, judge)
+        if isinstance(answer, Later):
+            raise self._suspended(shown)
+        if isinstance(answer, Reject) and kind != "question":
+            if limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
+                state.end_turn("rejected")
+            raise rejected(request.call.name, answer)
+        if not isinstance(answer, Reject):
+            await state.runtime.threads.run(judge)  # rules and symbolic links may have changed since
+        confirmation = confirmation_of(shown, answer, self._history(), self._stored())
+        context.confirmation = confirmation or context.confirmation
+        if asked is None:
+            self.approval = Approval(request)
+        return confirmation
+
+    async def _answer_of(
+        self, request: ApprovalRequest, judge: Callable[[], ApprovalRequest | None]
+    ) -> tuple[Answer, ApprovalRequest]:
+        """The user's answer, and the request as shown; `Once` if rules or grants that are added meanwhile allow it."""
+        state, settings, before = self.state, self.state.settings, (self.grants(), self.permissions)
+
+        def covered() -> bool:
+            with suppress(RefusedError):
+                return (self.grants(), self.permissions) != before and judge() is None
+            return False
+
         own = settings.approver
         approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
-        before = self.grants(), self.permissions
-
-        def covered() -> bool:  # by rules or grants added since the request
-            granted = self.grants()
-            return (granted, self.permissions) != before and decide(granted).action == "allow"
-
         facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
         emit(state, ApprovalRequested, request=request.id, **facts)
         with paused_deadlines(state):
-            answer, shown = await runtime.approvals.ask(
+            answer, shown = await state.runtime.approvals.ask(
                 request,
                 state.context,
                 (*(link.function for link in state.snapshot.callbacks.get("approve_call", ())), *approvers),
                 covered=covered,
-                grants=runtime.grants,
+                grants=state.runtime.grants,
                 seconds=settings.limits.approval_timeout,
             )
         emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
-        if isinstance(answer, Later):
-            raise self._suspended(shown)
-        if isinstance(answer, Reject) and request.subject != "question":
-            if settings.limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
-                state.end_turn("rejected")
-            raise rejected(request.call.name, answer)
-        if not isinstance(answer, Reject):  # rules and symbolic links may have changed since
-            decision = await runtime.threads.run(decide, self.grants())
-            if decision.action == "deny":
-                raise denial(self.permissions, self.tool, decision, request.permission)
-        state.context.confirmation = (
-            confirmation_of(shown, answer, self._history(), self._stored()) or state.context.confirmation
-        )
-
-    def _suspended(self, request: ApprovalRequest, stored: Any = None) -> CallError:
-        """Sets `pending`, as the answer to this request comes later.
-
-        The error isn't a `ToolError`, which tools may catch to continue without the permission.
-        """
-        self.pending = PendingCall.of(
-            request,
-            tool_key(self.tool),
-            created=time.time(),
-            approved=self.approval is not None,
-            earlier=self._history(),
-            question_key=self._question_key(request),
-            has_own_permissions=self.state.settings.current.are_own,
-            stored=self._stored() if stored is None else stored,
-        )
-        text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
-        return CallError("confirmation_required", text)
-
-    def _stored(self) -> Any:
-        """The value that the call stored when it was suspended; it stays until the call stores another."""
-        confirmation = self.state.context.confirmation
-        return None if confirmation is None else confirmation.stored
-
-    def _history(self) -> tuple[Confirmation, ...]:
-        """The answers to this call so far, the latest first."""
-        confirmation = self.state.context.confirmation
-        return () if confirmation is None else confirmation.history()
-
-    def _question_key(self, request: ApprovalRequest) -> str:
-        """See `PendingCall.question_key`: `""` if the call can't be identified: generated ids repeat in each message.
-
-        A call without an id is identified by its place in its message.
-        """
-        state, context = self.state, self.state.request
-        message = None if (context.message or "").startswith(BATCH) else context.message
-        if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
-            return ""
-        place = [
-            context.user,
-            context.session,
-            context.invocation,
-            message,
-            state.id or state.position.index,
-            request.digest,
-        ]
-        asked = [request.subject, request.permission, list(request.patterns), request.hint]
-        return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
-
-    # Consume -------------------------------------------------------------------------------------------------------
+        return answer, shown
 
     def consume(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Consumes the approval right before the call runs; returns the arguments, as they were approved.
@@ -425,6 +234,156 @@ class Asking(Asked):
             text = f"{name} was not run: its target has changed since the approval. Ask again."
             raise CallError("denied", text)
 
+    def grants(self) -> tuple[Rule, ...]:
+        """The grants of this call's session, as rules."""
+        return self.state.runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
+
+    def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
+        """The rules' evaluation of the call, and the request if the user has to be asked; changes nothing.
+
+        Raises:
+            RefusedError: `denied`.
+        """
+        arguments, context, granted, permissions = (
+            self.state.arguments,
+            self.state.request,
+            self.grants(),
+            self.permissions,
+        )
+        policy = policy_of(permissions, self.tool)
+        evaluation = policy.evaluation(arguments, context, granted)
+        decision = policy.decide(arguments, context, granted, evaluation)
+        if decision.action == "deny":
+            raise denial(permissions, self.tool, decision)
+        requests = [each for asked in self.demands if (each := self._judge(asked, "call")) is not None]
+        if decision.action == "ask":
+            facts = policy.request(evaluation, arguments, context, granted)
+            requests.append(self._request(reason=decision.reason, **facts))
+        if len(requests) < 2:
+            return evaluation, requests[0] if requests else None
+        # Named by the first, so that a grant for the call's own permission doesn't cover both.
+        return evaluation, attrs.evolve(
+            requests[0],
+            patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
+            always=(),
+            wider=(),
+            reason=", ".join(dict.fromkeys(each.reason for each in requests)),
+            metadata={name: value for each in requests for name, value in each.metadata.items()},
+        )
+
+    def _judge(self, asked: Ask, subject: RequestKind, **facts: Any) -> ApprovalRequest | None:
+        """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
+
+        Raises:
+            RefusedError: `denied`.
+        """
+        policy, granted = policy_of(self.permissions, self.tool), self.grants()
+        decide = partial(
+            policy.asked, asked.permission, asked.patterns, policy.folders(self.state.arguments, self.state.request)
+        )
+        decision, exact = decide(granted)
+        if decision.action == "deny":
+            raise denial(self.permissions, self.tool, decision, asked.permission)
+        if decision.action == "allow":
+            return None
+        allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
+        return self._request(
+            permission=asked.permission,
+            patterns=asked.patterns,
+            always=() if exact is None or subject == "question" else (exact,),
+            wider=asked.always if decide(allowed)[0].action == "allow" else (),
+            reason=decision.reason,
+            metadata=asked.metadata,
+            subject=subject,
+            **facts,
+        )
+
+    def _request(self, **facts: Any) -> ApprovalRequest:
+        """An approval request for this call; it holds the arguments as JSON text, so that they can't change."""
+        state, tool = self.state, self.tool
+        text = str(json_text(dict(state.arguments)))
+        return ApprovalRequest(
+            attrs.evolve(state.call, name=tool.name, arguments=text),
+            digest_of_call(tool_key(tool), json.loads(text)),
+            presets=tool.presets_of(state.arguments),
+            tool=tool,
+            user=state.request.user,
+            session=state.request.session,
+            **facts,
+        )
+
+    def allows(self, permission: str, subject: str | None) -> bool:
+        """Whether the rules let the running call access something; see `ToolContext.allows`."""
+        state, permissions = self.state, self.permissions
+        if self._access is None or self._access[0] is not permissions:
+            policy, granted, judged = policy_of(permissions, self.tool), self.grants(), self.evaluation
+            if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
+                judged = policy.evaluation(state.arguments, state.request, granted)
+            self._access = permissions, policy.access(state.arguments, state.request, granted, judged)
+        return self._access[1](permission, subject)
+
+    async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
+        """The user's answer to a question of the running call, yes or no.
+
+        If the call was resumed with a later answer, that answer is returned.
+
+        Args:
+            hint: The question; different for each question of a call.
+            payload: JSON data for the user.
+
+        Raises:
+            RefusedError: `denied`, as by a rule or without an approver.
+            CallError: `confirmation_required`: the answer comes later.
+            ValueError: An empty or very long hint, or a payload that isn't JSON.
+            TypeError: A hint that isn't a string.
+        """
+        hint, before = _checked_question(hint, payload), self.state.context.confirmation
+        return (
+            (before and before.to_question(hint))
+            or await self.ask("question", Ask(QUESTION, (self.tool.name,)), hint=hint, payload=payload)
+            or Confirmation(hint, confirmed=True, payload=payload)  # the rules allow it
+        )
+
+    def suspend(self, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
+        """Suspends the running call until a question is answered, without asking it now; see `ToolContext.suspend`.
+
+        Raises:
+            CallError: `confirmation_required`, always.
+            ValueError, TypeError: As `confirm`.
+        """
+        hint = _checked_question(hint, {"payload": payload, "stored": stored})
+        facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
+        asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
+        raise self._suspended(asked, stored)
+
+    def _suspended(self, request: ApprovalRequest, stored: Any = None) -> CallError:
+        """Sets `pending`, as the answer to this request comes later.
+
+        The error isn't a `ToolError`, which tools may catch to continue without the permission.
+        """
+        self.pending = PendingCall.of(
+            request,
+            tool_key(self.tool),
+            created=time.time(),
+            approved=self.approval is not None,
+            earlier=self._history(),
+            question_key=self._question_key(request),
+            has_own_permissions=self.state.settings.current.are_own,
+            stored=self._stored() if stored is None else stored,
+        )
+        text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
+        return CallError("confirmation_required", text)
+
+    def _stored(self) -> Any:
+        """The value that the call stored when it was suspended; it stays until the call stores another."""
+        confirmation = self.state.context.confirmation
+        return None if confirmation is None else confirmation.stored
+
+    def _history(self) -> tuple[Confirmation, ...]:
+        """The answers to this call so far, the latest first."""
+        confirmation = self.state.context.confirmation
+        return () if confirmation is None else confirmation.history()
+
     def _was_allowed(self, asked: Ask) -> bool:
         """Whether an answer that the call was resumed with allows this; each is used once."""
         if self._answers is None:
@@ -435,7 +394,25 @@ class Asking(Asked):
                 return True
         return False
 
-    # Afterwards ----------------------------------------------------------------------------------------------------
+    def _question_key(self, request: ApprovalRequest) -> str:
+        """See `PendingCall.question_key`: `""` if the call can't be identified: generated ids repeat in each message.
+
+        A call without an id is identified by its place in its message.
+        """
+        state, context = self.state, self.state.request
+        message = None if (context.message or "").startswith(BATCH) else context.message
+        if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
+            return ""
+        place = [
+            context.user,
+            context.session,
+            context.invocation,
+            message,
+            state.id or state.position.index,
+            request.digest,
+        ]
+        asked = [request.subject, request.permission, list(request.patterns), request.hint]
+        return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
 
     def close(self) -> None:
         """Drops the ended call, which refers to this, so that no cycle is left."""
