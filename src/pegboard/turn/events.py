@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import PendingCalls, SignedRecord
 from pegboard.dispatch.events import CallEvent
-from pegboard.errors import PendingError, log_failure
-from pegboard.json import is_object
+from pegboard.errors import log_failure
 from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
-from pegboard.schema.converter import ALWAYS, Count, JsonRecord, json_key, read_by, read_record
+from pegboard.schema.converter import ALWAYS, Count, JsonRecord, json_key, read_by
 from pegboard.tools.call import Actions, ToolCall
 from pegboard.typing import JsonObject
 
-_VERSION: Final = 2
-_KNOWN: Final = (1, _VERSION)  # version 1 had its keys in snake_case
 Ended: TypeAlias = Literal[
     "answered",
     "results",
@@ -95,26 +92,14 @@ class TurnOutcome(SignedRecord):
         """The messages that the turn added to the conversation."""
         return self.messages[self.began :]
 
-    def to_json(self) -> JsonObject:
-        """All attributes as JSON, for another process; see `from_json`."""
-        return {"version": _VERSION, **super().to_json()}
-
     @classmethod
-    def from_json(cls, data: object) -> TurnOutcome:
+    def from_json(cls, data: Any) -> Self:
         """Reads the JSON of `to_json`, from an untrusted source; unknown keys are ignored.
 
         Raises:
             PendingError: It is not the outcome of a turn, or has an unknown version.
         """
-        wrong = "not the outcome of a turn"
-        if not is_object(data):
-            raise PendingError(f"{wrong}: it must be an object, got {type(data).__name__}")
-        if data.get("version") not in _KNOWN:
-            raise PendingError(f"{wrong}: version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-        try:
-            outcome = read_record(cls, data, "outcome")
-        except ValueError as error:
-            raise PendingError(f"{wrong}: {error}") from None
+        outcome = super().from_json(data)
         return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 

@@ -25,7 +25,7 @@ from pegboard.dispatch.approval.request import (
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError, tuple_of
 from pegboard.json import canonical_json, digest_of, is_object, json_problems, json_text
-from pegboard.schema.converter import JsonRecord, json_key, known_keys, read_by, read_record
+from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, known_keys, read_by, read_record
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -34,13 +34,10 @@ from pegboard.typing import JsonMapping, JsonObject
 
 
 def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
-    """`"sha256:..."` over a tool, as `tool_key` gives it, and over the arguments as JSON.
-
-    The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
+    """`"sha256:..."` over a tool, as `tool_key` gives it, and over the arguments as JSON, however that is written.
 
     Raises:
-        ValueError: The arguments contain NaN, an infinity or a cycle.
-        TypeError: They contain something that isn't JSON.
+        ValueError, TypeError: The arguments aren't JSON.
     """
     return digest_of({"tool": tool, "arguments": dict(arguments)})
 
@@ -49,22 +46,8 @@ SHORTEST_KEY: Final = 16
 _PURPOSE: Final = b"pegboard pending calls\n"
 """Prefix of what is signed, so that nothing else signed with the same key is valid here."""
 
-
-def hmac_of(data: JsonMapping, key: str | bytes) -> str:
-    """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count.
-
-    Raises:
-        ValueError: The key has fewer than 16 bytes.
-    """
-    import hashlib
-    import hmac
-
-    secret = key.encode() if isinstance(key, str) else key
-    if len(secret) < SHORTEST_KEY:
-        raise ValueError(f"a key must have at least {SHORTEST_KEY} bytes; take 32 random ones")
-    signed = {name: value for name, value in data.items() if name != "signature"}
-    text = canonical_json(signed).encode("utf-8", "surrogatepass")
-    return f"hmac-sha256:{hmac.new(secret, _PURPOSE + text, hashlib.sha256).hexdigest()}"
+VERSION: Final = 2
+_KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
 
 
 class SignedRecord(JsonRecord):
@@ -73,6 +56,25 @@ class SignedRecord(JsonRecord):
     __slots__ = ()
     called: ClassVar[str]
     most_bytes: ClassVar[int]
+
+    def to_json(self) -> JsonObject:
+        """All attributes as JSON, for another process, and the `version` of the format; see `from_json`."""
+        return {"version": VERSION, **super().to_json()}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Reads what `to_json` writes, from an untrusted source; a signature isn't looked at, unknown keys are ignored.
+
+        Raises:
+            PendingError: It isn't that, or is of an unknown version.
+        """
+        version = data.get("version") if is_object(data) else None
+        if type(version) is not int or version not in _KNOWN:
+            raise PendingError(f"not {cls.called}: version {version!r:.40}; this pegboard knows version {VERSION}")
+        try:
+            return read_record(cls, data, cls.called)
+        except ValueError as error:
+            raise PendingError(f"not {cls.called}: {error}") from None
 
     def dumps(self, key: str | bytes | None = None) -> str:
         """Its JSON as text, for a file, a database or a client.
@@ -86,7 +88,7 @@ class SignedRecord(JsonRecord):
         try:
             data = self.to_json()
             if key is not None:
-                data["signature"] = hmac_of(data, key)
+                data["signature"] = _signature(data, key)
             text = json.dumps(data, allow_nan=False)
         except RecursionError:
             raise ValueError(f"something in {self.called} is nested too deep to be written") from None
@@ -112,20 +114,29 @@ class SignedRecord(JsonRecord):
 
             signed: dict[str, Any] = data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType]
             given = str(signed.get("signature")).encode("utf-8", "surrogatepass")
-            if not hmac.compare_digest(given, hmac_of(signed, key).encode()):
+            if not hmac.compare_digest(given, _signature(signed, key).encode()):
                 raise PendingError(f"{cls.called}: not signed with this key, or changed since")
         return cls.from_json(data)
 
 
+def _signature(data: JsonMapping, key: str | bytes) -> str:
+    """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count."""
+    import hashlib
+    import hmac
+
+    secret = key.encode() if isinstance(key, str) else key
+    if len(secret) < SHORTEST_KEY:
+        raise ValueError(f"a key must have at least {SHORTEST_KEY} bytes; take 32 random ones")
+    text = canonical_json({name: value for name, value in data.items() if name != "signature"})
+    signature = hmac.new(secret, _PURPOSE + text.encode("utf-8", "surrogatepass"), hashlib.sha256)
+    return f"hmac-sha256:{signature.hexdigest()}"
+
+
 @frozen(eq=False)
 class Approval:
-    """Single-use approval of a call, bound to the tool, its origin and the arguments.
+    """Single-use approval of a call, bound to the tool, its origin and the arguments."""
 
-    Attributes:
-        request: What was answered: whether the call runs, or what it asked once it was approved.
-    """
-
-    request: ApprovalRequest
+    request: ApprovalRequest  # what was answered: whether the call runs, or what it asked once it was approved
     _spent: Lock = field(factory=Lock, init=False, repr=False)
 
     @property
@@ -136,8 +147,7 @@ class Approval:
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Uses up the approval right before the call runs, even if it doesn't match.
 
-        Returns:
-            The arguments to run, parsed again from what was approved, so that no other reference to them exists.
+        Returns the arguments to run, parsed again from what was approved, so that no other reference to them exists.
 
         Raises:
             CallError: `denied`: another tool, other arguments, or used before.
@@ -155,8 +165,6 @@ class Approval:
             return False  # what isn't JSON any more was never approved
 
 
-VERSION: Final = 2
-_KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
 MOST_CALLS: Final = 1_000
 MOST_SECONDS: Final = 30 * 24 * 3600.0
 """How long a call may wait for its answer."""
@@ -193,13 +201,7 @@ class PendingCall(ApprovalRequest):
 
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
-        """The pending call of a request whose answer comes later.
-
-        Args:
-            request: What was asked.
-            spec_digest: As `tool_key` gives it.
-            facts: `created`, `approved`, `earlier`, `question_key`, `has_own_permissions` and `stored`.
-        """
+        """The pending call of a request whose answer comes later; `facts` are its further attributes."""
         asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in ("tool", "metadata"))
         return cls(spec_digest=spec_digest, **facts, **asked)
 
@@ -251,9 +253,7 @@ class PendingCalls(SignedRecord):
     called: ClassVar = "pending calls"
     most_bytes: ClassVar = 16 * 1024 * 1024
     calls: tuple[PendingCall, ...] = field(
-        default=(),
-        converter=tuple_of("calls", PendingCall),
-        validator=_check_unique,
+        default=(), converter=tuple_of("calls", PendingCall), validator=_check_unique, metadata=ALWAYS
     )
 
     def __iter__(self) -> Iterator[PendingCall]:
@@ -262,24 +262,17 @@ class PendingCalls(SignedRecord):
     def __len__(self) -> int:
         return len(self.calls)
 
-    def to_json(self) -> JsonObject:
-        """`{"version": 2, "calls": [...]}`."""
-        return {"version": VERSION, "calls": [call.to_json() for call in self.calls]}
-
     @classmethod
-    def from_json(cls, data: JsonMapping) -> PendingCalls:
-        """Reads what `to_json` writes, from a source that isn't trusted; a signature isn't looked at.
+    def from_json(cls, data: Any) -> Self:
+        """Reads `{"version": 2, "calls": [...]}`, from a source that isn't trusted; a signature isn't looked at.
 
         Raises:
             PendingError: It isn't that, or is of another version.
         """
-        facts: Any = data if isinstance(data, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
-        version, calls = facts.get("version"), facts.get("calls")
-        if type(version) is not int or version not in _KNOWN:
-            raise PendingError(f"pending calls of version {version!r:.40}; this pegboard knows version {VERSION}")
-        if facts.keys() - {"version", "calls", "signature"} or not isinstance(calls, list):
+        pending = super().from_json(data)
+        if data.keys() - {"version", "calls", "signature"} or not isinstance(data.get("calls"), list):
             raise PendingError("not pending calls: there must be 'version', 'calls' (a list), and nothing else")
-        return cls(PendingCall.from_json(call) for call in calls)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return pending
 
 
 @define(eq=False)
@@ -308,11 +301,9 @@ class RefusedError(CallError, ToolError):
 
 def rejected(name: str, answer: Reject) -> RefusedError:
     """The error for a person's rejection."""
-    if answer.rejected_with is None:
-        what = f"The user rejected this call of {name}"
-    else:
-        what = f"The user rejected a call of {answer.rejected_with}, and this call of {name} with it"
-    return RefusedError("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
+    other, why = answer.rejected_with, f": {answer.feedback}" if answer.feedback else "."
+    what = f"this call of {name}" if other is None else f"a call of {other}, and this call of {name} with it"
+    return RefusedError("rejected", f"The user rejected {what}{why}")
 
 
 def confirmation_of(
@@ -416,12 +407,7 @@ MOST_SHOWN: Final = 80
 
 @frozen
 class ResumedCall:
-    """Pending call with its answer.
-
-    Attributes:
-        pending: The call that waited.
-        answer: `Once`, `Always` or `Reject`.
-    """
+    """Pending call with its answer: `Once`, `Always` or `Reject`."""
 
     pending: PendingCall
     answer: Answer
@@ -436,16 +422,12 @@ class ResumedCall:
     ) -> tuple[Approval | None, Confirmation | None]:
         """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 
-        The tool runs again from its start; a question that it asked is answered by a no as well as by a yes.
-
-        Args:
-            grants: Gets the rules of an "always" answer.
-            context: Of the user and the session.
-            tool: The tool as it is now, if there is one; if its definition has changed, nothing is granted.
+        The tool runs again from its start; a question that it asked is answered by a no as well as by a yes. If its
+        definition has changed since, nothing is granted, and the approval, bound to the former one, won't fit.
 
         Returns:
-            The approval, bound to the tool as it was when the person was asked, or `None` if the call itself wasn't
-            approved; the answer for `context.confirmation`, or `None` for a mere yes to the call itself.
+            The approval, or `None` if the call itself wasn't approved; the answer for `context.confirmation`, or `None`
+            for a mere yes to the call itself.
 
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
@@ -462,8 +444,7 @@ class ResumedCall:
             raise rejected(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
-        approved = pending.approved or pending.subject == "call"
-        approval = Approval(pending) if approved else None
+        approval = Approval(pending) if pending.approved or pending.subject == "call" else None
         return approval, confirmation_of(pending, answer, pending.earlier, pending.stored)
 
 
@@ -488,11 +469,7 @@ class Resumption:
 
 
 def match_answers(
-    pending: PendingCalls,
-    answers: Answers,
-    context: ReadonlyContext,
-    *,
-    now: float | None = None,
+    pending: PendingCalls, answers: Answers, context: ReadonlyContext, *, now: float | None = None
 ) -> Resumption:
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
@@ -500,12 +477,8 @@ def match_answers(
     a client's, and can't widen what "always" allows: one with patterns is ignored, `Always(patterns)` isn't. Whether
     an answer was used in an earlier resumption is checked by `Grants.consume`.
 
-    Args:
-        pending: The calls that wait.
-        answers: By id.
-        context: Calls of another session or user are left.
-        now: Seconds since 1970; this moment by default. An answer to a call that has waited for more than 30 days is
-            ignored, and the call is left.
+    Calls of another session or user are left, and so are those that have waited for more than 30 days at the time
+    `now`, in seconds since 1970.
     """
     oldest = (time.time() if now is None else now) - MOST_SECONDS
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, RLock
 from types import MethodType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
@@ -69,6 +69,44 @@ def unanswerable(request: ApprovalRequest) -> RefusedError:
     return RefusedError("denied", f"{request.call.name} needs approval{why}, and there is no approver. {_DENIED}")
 
 
+def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
+    """Wraps the approver of an untrusted plugin: only its rejections count."""
+
+    async def rejection(given: Any) -> Reject | None:
+        answer = await maybe_await(given)
+        return answer if isinstance(answer, Reject) else None
+
+    return lambda request, context: rejection(approver(request, context))
+
+
+@frozen
+class _Approver:
+    """Approver in the queue.
+
+    Attributes:
+        function: Plain or async.
+        blocks: Whether it is plain: then it runs in a thread.
+        key: Of the lock by which it gets one request at a time; `None` if it takes several at once.
+    """
+
+    function: ApproverFunction
+    blocks: bool
+    key: str | None
+
+    @classmethod
+    def of(cls, given: Any) -> _Approver:
+        function = getattr(given, "approve", given)
+        if not callable(function):
+            wanted = "an approver must have approve(request, context), or be such a function"
+            raise TypeError(f"{wanted}, not {given!r:.80}")
+        blocks = CallableKind.of(function) is CallableKind.PLAIN
+        if not (blocks or getattr(given, "one_at_a_time", False)):
+            return cls(function, blocks, None)
+        if isinstance(given, MethodType):  # a new object on each access
+            return cls(function, blocks, f"{id(given.__self__)} {id(given.__func__)}")
+        return cls(function, blocks, str(id(given)))
+
+
 @define(eq=False)
 class _Turn:
     """Shared lock of an approver that gets one request at a time, held until its answer is applied.
@@ -80,11 +118,16 @@ class _Turn:
     _holders: int = field(default=1, init=False)
     _mutex: Lock = field(factory=Lock, init=False)
 
-    def share(self) -> bool:
-        """Adds a holder; false if the lock was released already. Thread-safe."""
+    def call(self, function: ApproverFunction, request: ApprovalRequest, context: ToolContext) -> Any:
+        """Calls the approver in this thread, unless the lock was released: then the answer isn't needed any more."""
         with self._mutex:
-            self._holders += self._holders > 0
-            return self._holders > 0
+            if not self._holders:
+                return None
+            self._holders += 1
+        try:
+            return function(request, context)
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Removes a holder. Thread-safe."""
@@ -105,11 +148,10 @@ class _Entry:
     Attributes:
         request: With its preview once that is made.
         context: That of the call.
-        approvers: Asked in order until one has an answer.
         grants: Gets the rules of an "always" answer.
         covered: Whether the rules allow it now.
         session: As `session_key` gives it.
-        lock_keys: Of each approver that gets one request at a time; else `None`.
+        keys: The locks of its approvers.
         settled: Done once the outcome is applied.
         left: Done once the call doesn't wait any more.
         since: Start of its time to answer, by `time.monotonic()`.
@@ -118,11 +160,10 @@ class _Entry:
 
     request: ApprovalRequest
     context: ToolContext
-    approvers: Sequence[OneApprover]
     grants: Grants
     covered: Callable[[], bool]
     session: str | None = field(init=False)
-    lock_keys: tuple[str | None, ...] = field(default=(), init=False)
+    keys: frozenset[str] = field(default=frozenset(), init=False)
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)
     left: asyncio.Future[None] = field(factory=_future, init=False)
@@ -133,8 +174,11 @@ class _Entry:
         self.session = session_key(self.context.request)
 
     def failed(self, error: BaseException) -> CallError:
-        """The denial if asking failed; logs the error."""
-        log_failure("approver", error)
+        """The denial if asking failed; logs the error, unless the approver has refused in its own words."""
+        if isinstance(error, RefusedError):
+            return error
+        if not cancels_the_call(error):  # as when the event loop ends
+            log_failure("approver", error)
         text = f"{self.request.call.name} needs approval and asking for it failed. {_DENIED}"
         return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
 
@@ -146,19 +190,15 @@ class _Entry:
             log_failure("the permission rules", error)
             return False
 
-    async def wait(self, asking: asyncio.Task[None], seconds: float | None) -> Answer | CallError:
-        """Waits for the outcome, until the time to answer is over or the asking task has ended without one."""
+    async def wait(self, seconds: float | None) -> Answer | CallError:
+        """Waits for the outcome, until the time to answer is over."""
         while not self.settled.done():
             remaining = None if seconds is None else self.since + seconds - time.monotonic()
             if remaining is not None and remaining <= 0:
                 name = self.request.call.name
                 text = f"{name} needs approval, and no answer came within {seconds:g} s. {_DENIED}"
                 return self.outcome or RefusedError("denied", text)
-            if asking.done() and self.outcome is None:  # the approver has ended the task itself
-                error = None if asking.cancelled() else asking.exception()
-                return self.failed(error or asyncio.CancelledError("asking was cancelled"))
-            awaited = [self.settled] if asking.done() else [self.settled, asking]
-            await asyncio.wait(awaited, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self.settled], timeout=remaining)
         assert self.outcome is not None
         return self.outcome
 
@@ -207,19 +247,14 @@ class ApprovalQueue:
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
         """
-        entry = _Entry(request, context, approvers, grants, covered)
-        try:
-            entry.lock_keys = tuple(map(_lock_key, approvers))
-        except Exception as error:  # not an approver
-            raise entry.failed(error) from error
+        entry, asking = _Entry(request, context, grants, covered), None
         with self._mutex:
             self._entries[entry] = None
-        asking: asyncio.Task[None] | None = None
         try:
             if entry.is_covered():
                 return Once(), request
-            asking = entry.loop.create_task(self._ask_all(entry))
-            outcome = await entry.wait(asking, seconds)
+            asking = entry.loop.create_task(self._ask_all(entry, approvers))
+            outcome = await entry.wait(seconds)
         finally:
             with self._mutex:  # any later answer is too late
                 del self._entries[entry]
@@ -234,23 +269,32 @@ class ApprovalQueue:
             raise outcome
         return outcome, entry.request
 
-    async def _ask_all(self, entry: _Entry) -> None:
-        """Asks each approver until one has an answer."""
-        for approver, key in zip(entry.approvers, entry.lock_keys, strict=True):
-            if entry.outcome is None:
-                await self._ask_in_turn(entry, approver, key)
-        if self._settle(entry, unanswerable(entry.request)):
+    async def _ask_all(self, entry: _Entry, approvers: Sequence[OneApprover]) -> None:
+        """Asks each approver until one has an answer; one that fails denies."""
+        try:
+            several = [_Approver.of(each) for each in approvers]
+            entry.keys = frozenset(each.key for each in several if each.key is not None)
+            for approver in several:
+                if entry.outcome is None:
+                    await self._ask_in_turn(entry, approver)
+            self._settle(entry, unanswerable(entry.request))
+        except BaseException as error:  # an approver's SystemExit costs only its request
+            if entry.loop.is_closed() and isinstance(error, GeneratorExit):
+                raise
+            if entry.outcome is None:  # else it comes too late, such as this task's cancellation
+                self._settle(entry, entry.failed(error))
+        finally:
             settle_from_thread(entry.settled)
 
-    async def _ask_in_turn(self, entry: _Entry, approver: OneApprover, key: str | None) -> None:
+    async def _ask_in_turn(self, entry: _Entry, approver: _Approver) -> None:
         """Asks under the approver's lock, held until the answer is applied: it may settle the next request."""
+        key = approver.key
         turn = None if key is None else _Turn(await self._approvers.acquire(LockRequest(key=key)))
         try:
-            outcome = None if entry.outcome is not None else await _ask_approver(entry, approver, turn)
+            answer = None if entry.outcome is not None else await _answer_of(entry, approver, turn)
             # It may come too late: an approver can ignore its cancellation.
-            if outcome is not None and self._settle(entry, outcome):
-                await self._apply(entry, outcome)
-                settle_from_thread(entry.settled)
+            if answer is not None and self._settle(entry, answer):
+                await self._apply(entry, answer)
         finally:
             if turn is not None:
                 turn.release()
@@ -263,29 +307,27 @@ class ApprovalQueue:
             entry.outcome, entry.since = outcome, time.monotonic()
             return True
 
-    async def _apply(self, entry: _Entry, outcome: Answer | CallError) -> None:
+    async def _apply(self, entry: _Entry, answer: Answer) -> None:
         """Applies the answer to others: restarts the time of those with the same approver, and settles some."""
         with self._mutex:
             for other in self._entries:
-                if {*entry.lock_keys} & {*other.lock_keys} - {None}:
+                if entry.keys & other.keys:
                     other.since = time.monotonic()
             others = [other for other in self._entries if other is not entry and other.session == entry.session]
-        if isinstance(outcome, Always):
-            await _add_grant(entry, outcome)
-            self._settle_all((other for other in others if other.is_covered()), Once())
-        elif isinstance(outcome, Reject):
-            rejected = self._settle_all(others, Reject(outcome.feedback, rejected_with=entry.request.call.name))
-            # The turn may end with this rejection: the others are rejected first, rather than skipped.
-            here = [other.left for other in rejected if other.loop is entry.loop]
-            if here:
-                await asyncio.wait(here, timeout=GRACE_SECONDS)
-
-    def _settle_all(self, others: Iterable[_Entry], outcome: Answer) -> list[_Entry]:
-        """Settles those without an outcome; returns them."""
-        settled = [other for other in others if self._settle(other, outcome)]
+        if isinstance(answer, Always):
+            await _add_grant(entry, answer)
+            settled = [other for other in others if other.is_covered() and self._settle(other, Once())]
+        elif isinstance(answer, Reject):
+            along = Reject(answer.feedback, rejected_with=entry.request.call.name)
+            settled = [other for other in others if self._settle(other, along)]
+        else:
+            return
         for other in settled:
             settle_from_thread(other.settled)
-        return settled
+        # The turn may end with this rejection: the others are rejected first, rather than skipped.
+        here = [other.left for other in settled if isinstance(answer, Reject) and other.loop is entry.loop]
+        if here:
+            await asyncio.wait(here, timeout=GRACE_SECONDS)
 
 
 async def _add_grant(entry: _Entry, answer: Always) -> None:
@@ -299,77 +341,17 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
         log_failure("storing a grant", error)
 
 
-# The approver, which may be plain or async, slow, or broken ---------------------------------------------------------
-
-
-def _function_of(approver: Any) -> ApproverFunction:
-    function = getattr(approver, "approve", approver)
-    if not callable(function):
-        raise TypeError(f"an approver must have approve(request, context), or be such a function, not {approver!r:.80}")
-    return function
-
-
-def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
-    """Wraps the approver of an untrusted plugin: only its rejections count."""
-
-    async def rejection(given: Any) -> Reject | None:
-        answer = await maybe_await(given)
-        return answer if isinstance(answer, Reject) else None
-
-    return lambda request, context: rejection(approver(request, context))
-
-
-def _may_block(function: ApproverFunction) -> bool:
-    return CallableKind.of(function) is CallableKind.PLAIN
-
-
-def _lock_key(approver: Any) -> str | None:
-    """The key of this approver's lock; `None` if it takes several requests at once.
-
-    Raises:
-        TypeError: It isn't an approver.
-    """
-    if not (getattr(approver, "one_at_a_time", False) or _may_block(_function_of(approver))):
-        return None
-    if isinstance(approver, MethodType):  # a new object on each access
-        return f"{id(approver.__self__)} {id(approver.__func__)}"
-    return str(id(approver))
-
-
-async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None) -> Answer | CallError | None:
-    """The approver's answer, or the denial if it fails; sets the preview of the request first."""
-    try:
-        request = entry.request
-        if request.tool is not None and request.tool.preview is not None and request.preview is None:
-            context = entry.context.request
-            preview = await preview_of(request.tool, request.arguments_text, context)
-            request = entry.request = request.evolve(preview=preview)
-        function: Any = _function_of(approver)
-        if turn is not None and _may_block(function):
-            answer = await _in_thread(function, request, entry.context, turn)
-        else:
-            answer = function(request, entry.context)
-        given = await maybe_await(answer)
-        if given is None or isinstance(given, Once | Always | Reject | Later):
-            return given
-        raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {given!r:.80}")  # noqa: TRY301  as what it raises
-    except RefusedError as refused:  # in the approver's own words
-        return refused
-    except BaseException as error:  # an approver's SystemExit costs only its request
-        if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
-            raise
-        return entry.failed(error)
-
-
-async def _in_thread(function: ApproverFunction, request: ApprovalRequest, context: ToolContext, turn: _Turn) -> Any:
-    """Asks in a thread of its own, which can't be ended, and so holds the lock until it returns."""
-
-    def ask() -> Any:
-        if not turn.share():  # the answer isn't needed any more
-            return None
-        try:
-            return function(request, context)
-        finally:
-            turn.release()
-
-    return await run_in_thread(ask)
+async def _answer_of(entry: _Entry, approver: _Approver, turn: _Turn | None) -> Answer | None:
+    """The approver's answer; sets the preview of the request first."""
+    request, context = entry.request, entry.context
+    if request.tool is not None and request.tool.preview is not None and request.preview is None:
+        preview = await preview_of(request.tool, request.arguments_text, context.request)
+        request = entry.request = request.evolve(preview=preview)
+    if turn is not None and approver.blocks:
+        answer = await run_in_thread(turn.call, approver.function, request, context)
+    else:
+        answer = approver.function(request, context)
+    answer = await maybe_await(answer)
+    if answer is None or isinstance(answer, Once | Always | Reject | Later):
+        return answer
+    raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {answer!r:.80}")

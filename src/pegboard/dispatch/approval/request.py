@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
-import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure, tuple_of
@@ -54,16 +53,13 @@ def _check_json(_self: object, _attribute: object, value: Any) -> None:
 
 
 def _patterns(value: Iterable[str] | str | None) -> tuple[str, ...] | None:
-    return None if value is None else (value,) if isinstance(value, str) else tuple_of("patterns", str)(value)
-
-
-def _check_patterns(_self: object, _attribute: object, value: Any) -> None:
     if value is None:
-        return
-    fitting = [each for each in value if isinstance(each, str) and 0 < len(each) <= MOST_PATTERN]
-    if not 0 < len(value) == len(fitting) <= MOST_PATTERNS:
+        return None
+    patterns = (value,) if isinstance(value, str) else tuple_of("patterns", str)(value)
+    if not (0 < len(patterns) <= MOST_PATTERNS and all(0 < len(each) <= MOST_PATTERN for each in patterns)):
         most = f"1 to {MOST_PATTERNS} texts of 1 to {MOST_PATTERN:,} characters"
         raise ValueError(f"patterns must be {most}; None takes exactly what was asked")
+    return patterns
 
 
 def _check_seconds(_self: object, _attribute: object, value: Any) -> None:
@@ -77,14 +73,12 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
         raise ValueError(f"feedback must be a string of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
 
 
-@frozen
-class _Answer:
+class _Answer(JsonRecord):
+    __slots__ = ()
+
     def to_json(self) -> JsonObject:
         """`{"answer": "once"}`, and what else is set: `payload`; `patterns` and `seconds`; `feedback`."""
-        hidden = ("rejected_with",)
-        facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name not in hidden)
-        patterns = {"patterns": [*facts["patterns"]]} if "patterns" in facts else {}
-        return {"answer": type(self).__name__.lower(), **facts, **patterns}
+        return {"answer": type(self).__name__.lower(), **super().to_json()}
 
 
 @frozen
@@ -107,7 +101,7 @@ class Always(_Answer):
         seconds: For how long; `None` for as long as the session lasts.
     """
 
-    patterns: tuple[str, ...] | None = field(default=None, converter=_patterns, validator=_check_patterns)
+    patterns: tuple[str, ...] | None = field(default=None, converter=_patterns)
     seconds: float | None = field(default=None, validator=_check_seconds)
 
 
