@@ -207,18 +207,18 @@ def settled(static, *offers):
 )
 def test_precedence_of_tools_with_one_name(static, offers, winner):
     """A host's tool takes precedence over any plugin's; then the earlier one."""
-    trace, problems = settled(static, *offers)
-    (tool,) = trace.tools
+    made = settled(static, *offers)
+    (tool,) = made.tools
     assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
     others = [other for other in (*static, *(tool for offer in offers for tool in offer)) if other is not tool]
-    assert [(each.tool, each.plugin, each.subject) for each in problems] == [
+    assert [(each.tool, each.plugin, each.subject) for each in made.problems] == [
         ("a", other.origin.plugin, other.origin.toolset and f"toolset {other.origin.toolset!r}") for other in others
     ]
-    assert all(f"{tool.origin} has the name" in problem.cause for problem in problems)
+    assert all(f"{tool.origin} has the name" in problem.cause for problem in made.problems)
 
 
 def test_the_same_tool_twice_is_no_conflict():
-    assert settled([STATIC_NAMES], [STATIC_NAMES])[1] == ()
+    assert settled([STATIC_NAMES], [STATIC_NAMES]).problems == ()
 
 
 LATE = make_tool("late", deferred=True)

@@ -69,62 +69,6 @@ class Explanation(JsonRecord):
         return "\n  ".join([head, *map(str, self.reasons), *(f"note: {note}" for note in self.notes)])
 
 
-_Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
-
-
-def resolve_names(
-    static: Sequence[Tool], offers: Sequence[ToolsetResult], conflicting: Collection[str] = ()
-) -> tuple[_Trace, Sequence[Problem]]:
-    """Merges static tools and toolsets' tools into a trace, sorted by name, each name once; and gives the problems.
-
-    A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
-    toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
-    held back: load order never decides. No plugin's toolset gets a `conflicting` name, which several plugins bring.
-    """
-    if not offers:
-        return _Trace(static), ()
-    tools = {tool.spec.name: tool for tool in static}
-    held: list[_Held] = []
-    taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
-    for later in (tool for offer in offers for tool in offer):
-        name = later.spec.name
-        if name in taken and later.origin.plugin is not None and name not in tools:
-            held.append((later, taken[name]))
-            continue
-        earlier = tools.setdefault(name, later)
-        if earlier is later:
-            continue
-        if _are_rivals(earlier, later):
-            taken[name] = tools.pop(name)
-            held += [(earlier, later), (later, earlier)]
-        elif earlier.origin.plugin is not None and later.origin.plugin is None:
-            tools[name] = later
-            held.append((earlier, later))
-        else:
-            held.append((later, earlier))
-    dropped, problems = _name_conflicts(held)
-    own_dropped = (each for offer in offers for each in offer.dropped)
-    own_problems = (problem for offer in offers for problem in offer.problems)
-    return _Trace([tools[name] for name in sorted(tools)], (*own_dropped, *dropped)), (*own_problems, *problems)
-
-
-def _are_rivals(one: Tool, other: Tool) -> bool:
-    """Whether they come from toolsets of two distributions' plugins."""
-    distributions = {one.origin.distribution, other.origin.distribution}
-    return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
-
-
-def _name_conflicts(held: Iterable[_Held]) -> tuple[list[Reason], list[Problem]]:
-    dropped: list[Reason] = []
-    problems: list[Problem] = []
-    for tool, holder in held:
-        why = "several plugins bring one" if holder is None else f"{holder.origin} has the name"
-        dropped.append(Reason("name", "out", f"the tool of {tool.origin} is held back: {why}", tool.name))
-        cause = f"tool {tool.name!r} is held back: {why}; prefix or rename one of the two"
-        problems.append(Problem.of(tool.origin, cause, tool.name))
-    return dropped, problems
-
-
 FOUND_TOOLS: Final = "pegboard:found_tools"
 """The key of a session's state for the names of the tools that search tools have found, the latest last."""
 
@@ -146,19 +90,6 @@ def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in latest if isinstance(name, str)))
 
 
-_listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
-
-
-def _with_found(trace: _Trace, context: ReadonlyContext) -> _Trace:
-    """The trace for this context, in which the deferred tools that the session has found are no longer deferred."""
-    found = set(found_names(context.state))
-    if not found:
-        return attrs.evolve(trace, context=context)
-    _listed.trim(trace.tools)
-    tools = [_listed.one(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in trace.tools]
-    return attrs.evolve(trace, tools=tools, context=context)
-
-
 @frozen(eq=False)
 class _Pass:
     """One step: the tools that came to it, those that passed it, and the reason for a tool."""
@@ -176,7 +107,7 @@ class _Pass:
 
 @frozen(eq=False)
 class _Trace:
-    """What each step of a resolution did.
+    """What each step did.
 
     Attributes:
         tools: Those considered, each name once: sorted, followed by those added later.
@@ -185,30 +116,24 @@ class _Trace:
     """
 
     tools: Sequence[Tool]
-    dropped: tuple[Reason, ...] = ()
-    passes: Sequence[_Pass] = ()
     context: ReadonlyContext = EMPTY_CONTEXT
+    dropped: Sequence[Reason] = ()
+    passes: Sequence[_Pass] = ()
     reads_context: bool = False
-
-    @cached_property
-    def considered(self) -> frozenset[str]:
-        return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
         return {tool.spec.name: tool for tool in self.tools}
 
-    def reasons(self, name: str) -> Iterator[Reason]:
-        """What each step decided for the tools of this name."""
-        tool = self.by_name.get(name)
-        if tool is not None:
-            yield Reason("offered", "in", f"by {tool.origin}")
-        yield from (each for each in self.dropped if each.tool == name)
-        if tool is None:
-            return
-        for each in self.passes:
-            if (passed := each.passed.get(name)) is not None:
-                yield Reason(each.step, "in" if passed else "out", each.text(tool))
+    @cached_property
+    def considered(self) -> frozenset[str]:
+        return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
+
+    def joined_by(self, tools: Iterable[Tool]) -> _Trace:
+        return attrs.evolve(self, tools=(*self.tools, *tools))
+
+
+_Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
 
 
 @frozen(eq=False)
@@ -277,11 +202,9 @@ class ResolvedTools:
         if "tools" not in changes:
             return attrs.evolve(self, **changes)
         tools: tuple[Tool, ...] = tuple(changes["tools"])
-        names = {tool.spec.name for tool in tools}
-        out = dict.fromkeys(set(self.names) - names, "left out by evolve(tools=...)")
-        added = [tool for tool in tools if tool.spec.name not in self.trace.by_name]
-        trace = self.without("evolve", out).trace
-        trace = attrs.evolve(trace, tools=(*trace.tools, *added))
+        out = set(self.names).difference(tool.spec.name for tool in tools)
+        trace = self.without("evolve", dict.fromkeys(out, "left out by evolve(tools=...)")).trace
+        trace = trace.joined_by(tool for tool in tools if tool.spec.name not in trace.by_name)
         return attrs.evolve(self, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
@@ -294,9 +217,8 @@ class ResolvedTools:
         out = {name: text for name, text in reasons.items() if name in self}
         if not out:
             return self
-        tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
-        last = _Pass(step, self.tools, tools, lambda tool: out.get(tool.spec.name, "not removed"))
-        return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, last)))
+        tools = [tool for tool in self.tools if tool.spec.name not in out]
+        return _passed(self, step, tools, lambda tool: out.get(tool.spec.name, "not removed"))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """A copy with more tools, after the others.
@@ -315,19 +237,15 @@ class ResolvedTools:
                 refused.append(problem)
             else:
                 new.append(taken.setdefault(tool.spec.name, tool))
-        grown = attrs.evolve(
-            self, tools=(*self.tools, *new), trace=attrs.evolve(self.trace, tools=(*self.trace.tools, *new))
-        )
+        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
         return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
         """A copy with each name once: the first tool of a name stays, and a problem names the others."""
         first: dict[str, Tool] = {}
         others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
-        if not others:
-            return self
         held = [(tool, first[tool.spec.name]) for tool in others]
-        return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
+        return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held) if held else self
 
     def provided_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
         """A copy in which each tool that is new or replaced since `before` has this owner's origin.
@@ -339,10 +257,10 @@ class ResolvedTools:
         new = {tool: owned_tool(tool, owner) for tool in (*self.tools, *self.findable) if tool not in known}
         if not new:
             return self
-        tools, findable, considered = (
+        tools, findable, every = (
             tuple(new.get(tool, tool) for tool in each) for each in (self.tools, self.findable, self.trace.tools)
         )
-        return attrs.evolve(self, tools=tools, findable=findable, trace=attrs.evolve(self.trace, tools=considered))
+        return attrs.evolve(self, tools=tools, findable=findable, trace=attrs.evolve(self.trace, tools=every))
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
         """A copy with more tools that a search may find."""
@@ -354,14 +272,22 @@ class ResolvedTools:
 
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
-        reasons = tuple(self.trace.reasons(name))
+        trace = self.trace
+        reasons = [each for each in trace.dropped if each.tool == name]
+        if (tool := trace.by_name.get(name)) is not None:
+            steps = ((each, each.passed.get(name)) for each in trace.passes)
+            reasons = [
+                Reason("offered", "in", f"by {tool.origin}"),
+                *reasons,
+                *(Reason(each.step, "in" if ok else "out", each.text(tool)) for each, ok in steps if ok is not None),
+            ]
         held = tuple(why for held, why in self.held_back if held == name)
         if (place := self._places.get(name)) is not None:
-            order = Reason("order", "in", f"{place + 1} of {len(self)}")
-            return Explanation(name, offered=True, reasons=(*reasons, order), notes=held)
+            reasons.append(Reason("order", "in", f"{place + 1} of {len(self)}"))
+            return Explanation(name, offered=True, reasons=tuple(reasons), notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)
         notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool is None)
-        return Explanation(name, offered=False, reasons=reasons, near=near, notes=(*notes, *held))
+        return Explanation(name, offered=False, reasons=tuple(reasons), near=near, notes=(*notes, *held))
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
@@ -377,11 +303,81 @@ class ResolvedTools:
         return len(self.tools)
 
 
-def _holding_back(resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[Problem] = ()) -> ResolvedTools:
+def resolve_names(
+    static: Sequence[Tool],
+    offers: Sequence[ToolsetResult] = (),
+    conflicting: Collection[str] = (),
+    context: ReadonlyContext = EMPTY_CONTEXT,
+) -> ResolvedTools:
+    """Static tools and toolsets' tools, sorted by name, each name once; those that were found are no longer deferred.
+
+    A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
+    toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
+    held back: load order never decides. No plugin's toolset gets a `conflicting` name, which several plugins bring.
+    """
+    tools = {tool.spec.name: tool for tool in static} if offers else {}
+    held: list[_Held] = []
+    taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
+    for later in (tool for offer in offers for tool in offer):
+        name, is_plugins = later.spec.name, later.origin.plugin is not None
+        earlier = tools.get(name)
+        if earlier is None and is_plugins and name in taken:
+            held.append((later, taken[name]))
+        elif earlier is None:
+            tools[name] = later
+        elif earlier is later:
+            continue
+        elif _are_rivals(earlier, later):
+            taken[name] = tools.pop(name)
+            held += [(earlier, later), (later, earlier)]
+        elif earlier.origin.plugin is not None and not is_plugins:
+            tools[name] = later
+            held.append((earlier, later))
+        else:
+            held.append((later, earlier))
+    found = set(found_names(context.state))
+    every = [tools[name] for name in sorted(tools)] if offers else static
+    if found:
+        _listed.trim(every)
+        every = [_listed.one(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in every]
+    dropped = [each for offer in offers for each in offer.dropped]
+    problems = tuple(problem for offer in offers for problem in offer.problems)
+    resolved = ResolvedTools(tuple(every), problems, _Trace(every, context, dropped))
+    return _holding_back(resolved, held) if held else resolved
+
+
+def _holding_back(resolved: ResolvedTools, held: Iterable[_Held], problems: Iterable[Problem] = ()) -> ResolvedTools:
     """A copy with more tools held back, each with a problem."""
-    dropped, own = _name_conflicts(held)
-    trace = attrs.evolve(resolved.trace, dropped=(*resolved.trace.dropped, *dropped))
-    return attrs.evolve(resolved, problems=(*resolved.problems, *problems, *own), trace=trace)
+    dropped, problems = list(resolved.trace.dropped), [*resolved.problems, *problems]
+    for tool, holder in held:
+        why = "several plugins bring one" if holder is None else f"{holder.origin} has the name"
+        dropped.append(Reason("name", "out", f"the tool of {tool.origin} is held back: {why}", tool.name))
+        cause = f"tool {tool.name!r} is held back: {why}; prefix or rename one of the two"
+        problems.append(Problem.of(tool.origin, cause, tool.name))
+    return attrs.evolve(resolved, problems=tuple(problems), trace=attrs.evolve(resolved.trace, dropped=dropped))
+
+
+def _passed(
+    resolved: ResolvedTools,
+    step: str,
+    tools: Sequence[Tool],
+    text: Callable[[Tool], str],
+    problems: Iterable[Problem] = (),
+    **of_trace: bool,
+) -> ResolvedTools:
+    """A copy with the tools that have passed one more step."""
+    passes = (*resolved.trace.passes, _Pass(step, resolved.tools, tools, text))
+    trace = attrs.evolve(resolved.trace, passes=passes, **of_trace)
+    return attrs.evolve(resolved, tools=tuple(tools), problems=(*resolved.problems, *problems), trace=trace)
+
+
+_listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
+
+
+def _are_rivals(one: Tool, other: Tool) -> bool:
+    """Whether they come from toolsets of two distributions' plugins."""
+    distributions = {one.origin.distribution, other.origin.distribution}
+    return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
@@ -429,14 +425,13 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         for toolset, offer in zip(toolsets, offers, strict=True):
             for problem in (each for each in offer.problems if not each.note):
                 raise ToolsetError(_name_of(toolset, problem), problem.cause) from problem.error
-    trace, problems = resolve_names(static, offers, conflicting)
-    trace = _with_found(trace, context)
-    tools, filters, deadline = trace.tools, list[_Filter](), time.monotonic() + predicate_timeout
+    resolved = resolve_names(static, offers, conflicting, context)
+    deadline = time.monotonic() + predicate_timeout
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
-            tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
-            filters.append((step, predicate, tools, faults))
-    resolved = _resolved(trace, problems, filters, active, order)
+            answer = await filter_tools(resolved.tools, predicate, context, deadline - time.monotonic())
+            resolved = _filtered(resolved, step, predicate, *answer)
+    resolved = _with_notes(_ordered(resolved, active, order))
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
@@ -462,52 +457,53 @@ def resolve_static(  # noqa: PLR0913  as above
 
     Functions of predicates have no time limit here.
     """
-    trace, problems = resolve_names(static, [ToolsetResult(published)] if published else (), conflicting)
-    trace = _with_found(trace, context)
-    tools, filters = trace.tools, list[_Filter]()
+    resolved = resolve_names(static, [ToolsetResult(published)] if published else (), conflicting, context)
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
-            tools, faults = filter_now(tools, predicate, context)
-            filters.append((step, predicate, tools, faults))
-    return _resolved(trace, problems, filters)
+            resolved = _filtered(resolved, step, predicate, *filter_now(resolved.tools, predicate, context))
+    return _with_notes(resolved)
 
 
-_Filter: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # the step, and which tools passed its predicate
-
-
-def _resolved(
-    trace: _Trace,
-    found: Sequence[Problem],
-    filters: Sequence[_Filter],
-    active: Sequence[str] | None = None,
-    order: Sequence[str] | None = None,
+def _filtered(
+    resolved: ResolvedTools, step: str, predicate: Predicate, tools: Sequence[Tool], faults: Faults
 ) -> ResolvedTools:
-    """The tools of a trace that have passed the filters, and pass the other steps."""
-    tools, passes, problems = trace.tools, list[_Pass](), list(found)
-    for step, predicate, passed, faults in filters:
-        explain = partial(explain_filter, predicate, context=trace.context, faults=faults)
-        passes.append(_Pass(step, tools, passed, explain))
-        tools = passed
-        if faults:
-            name, cause = next(iter(faults.items()))
-            others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-            problems.append(Problem(f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"))
+    """A copy with the tools that match a predicate, and a problem if that failed for some."""
+    problems: list[Problem] = []
+    if faults:
+        name, cause = next(iter(faults.items()))
+        others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+        problems.append(Problem(f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"))
+    explain = partial(explain_filter, predicate, context=resolved.context, faults=faults)
+    reads_context = resolved.trace.reads_context or predicate.reads_context
+    return _passed(resolved, step, tools, explain, problems, reads_context=reads_context)
+
+
+def _ordered(resolved: ResolvedTools, active: Sequence[str] | None, order: Sequence[str] | None) -> ResolvedTools:
+    """A copy with the active tools, and those first that an order names."""
     if active is not None:
-        picked = _picked(tools, active, "active")
-        among = "among the active names"
-        passes.append(
-            _Pass("active", tools, picked, lambda tool: among if tool.spec.name in active else f"not {among}")
-        )
-        tools = picked
-        unknown = [name for name in dict.fromkeys(active) if name not in trace.considered]
-        problems += first_problems([Problem(f"active: {why}") for why in unknown_names(unknown, trace.considered)])
+        names, known, text = tuple_of("active", str)(active), resolved.considered, "among the active names"
+        unknown = [name for name in dict.fromkeys(names) if name not in known]
+        problems = first_problems([Problem(f"active: {why}") for why in unknown_names(unknown, known)])
+        tools = _picked(resolved, names)
+        explain: Callable[[Tool], str] = lambda tool: text if tool.spec.name in names else f"not {text}"  # noqa: E731
+        resolved = _passed(resolved, "active", tools, explain, problems)
     if order is not None:
-        tools = list(dict.fromkeys((*_picked(tools, order, "order"), *tools)))
-    for first, second in _look_alikes(tuple([tool.spec.name for tool in trace.tools])):
+        first = _picked(resolved, tuple_of("order", str)(order))
+        resolved = attrs.evolve(resolved, tools=tuple(dict.fromkeys((*first, *resolved.tools))))
+    return resolved
+
+
+def _picked(resolved: ResolvedTools, names: Sequence[str]) -> list[Tool]:
+    return [tool for name in dict.fromkeys(names) if (tool := resolved.get(name)) is not None]
+
+
+def _with_notes(resolved: ResolvedTools) -> ResolvedTools:
+    """A copy with notes on names of tools that differ only in case or in look-alikes."""
+    notes: list[Problem] = []
+    for first, second in _look_alikes(tuple([tool.spec.name for tool in resolved.trace.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
-        problems.append(Problem(text, second, note=True))
-    trace = attrs.evolve(trace, passes=passes, reads_context=any(each[1].reads_context for each in filters))
-    return ResolvedTools(tuple(tools), tuple(problems), trace)
+        notes.append(Problem(text, second, note=True))
+    return attrs.evolve(resolved, problems=(*resolved.problems, *notes)) if notes else resolved
 
 
 @lru_cache(maxsize=8)  # among 10,000 tools it takes 9 ms, and finding the same names again 0.3
@@ -516,8 +512,3 @@ def _look_alikes(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     first: dict[str, str] = {}
     pairs = ((first.setdefault(alike(name), name), name) for name in names)
     return tuple(islice((pair for pair in pairs if pair[0] != pair[1]), MOST_PROBLEMS))
-
-
-def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
-    known = {tool.spec.name: tool for tool in tools}
-    return [known[name] for name in dict.fromkeys(tuple_of(argument, str)(names)) if name in known]
