@@ -21,19 +21,16 @@ def public_types() -> dict[Path, str]:
     return {
         path.with_suffix(".pyi"): HEAD + "".join(_imports_of(path))
         for path in sources
-        if "_MODULES" in path.read_text()
+        if "_NAMES = {" in path.read_text()
     }
 
 
 def _imports_of(path: Path) -> Iterator[str]:
     package = ".".join(path.parent.relative_to(ROOT).parts)
-    of_module: dict[str, list[str]] = {}
     if topics := _assigned(path, "_TOPICS"):
         yield _import(package, list(topics))
-    for name, module in _assigned(path, "_MODULES").items():
-        of_module.setdefault(module, []).append(name)
-    for module in sorted(of_module):
-        yield _import(f"{package}.{module}", of_module[module])
+    for module, names in sorted(_assigned(path, "_NAMES").items()):
+        yield _import(f"{package}.{module}", names.split())
 
 
 def _assigned(path: Path, variable: str) -> Any:

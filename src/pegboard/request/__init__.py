@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pegboard.lazy import lazy_names
 
-_MODULES = {
-    "DEFERRED": "processors",
-    "ResponseReader": "model_request",
-    "StreamingModel": "model_request",
-    "ToolChoice": "model_request",
+_NAMES = {
+    "model_request": "ResponseReader StreamingModel ToolChoice",
+    "processors": "DEFERRED",
 }
-"""Public name -> its module, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
+"""Module -> its public names, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
 
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)
