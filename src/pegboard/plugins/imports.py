@@ -187,7 +187,9 @@ def _public_name(name: str) -> str | None:
     """A name where it is public; `pegboard` comes first, then a package that has the private module."""
     last = name.rpartition(".")[2]
     published = re.compile(
-        rf'^(?:class |def |async def )?{last}\b(?=[(\[: =])|\b{last} as {last}\b|^    "{last}": "', re.MULTILINE
+        rf"^(?:class |def |async def )?{last}\b(?=[(\[: =])|\b{last} as {last}\b"
+        rf'|^ +(?:"[\w.]+": )?"[\w ]*\b{last}\b[\w ]*",?$',
+        re.MULTILINE,
     )
     for module in sorted(PUBLIC, key=lambda module: (module != "pegboard", not name.startswith(f"{module}."))):
         path = _CORE.joinpath(*module.split(".")[1:])
