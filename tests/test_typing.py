@@ -53,3 +53,28 @@ def test_a_decorator_that_asks_for_no_text_adds_none() -> None:
     """Then the base's stays."""
     made = typing.define(type("Made", (), {"__annotations__": {"a": int}}), repr=False)
     assert "__repr__" not in vars(made)
+
+
+@pytest.mark.parametrize("decorators", [(typing.frozen, typing.define), (attrs.frozen, attrs.define)])
+def test_objects_are_compared_and_hashed_as_by_attrs(decorators) -> None:
+    frozen, define = decorators
+
+    @frozen
+    class Frozen:
+        seen: int
+        unseen: int = field(default=0, eq=False)
+
+    @define
+    class Changeable(Frozen):
+        pass
+
+    @define(eq=False)
+    class Unique:
+        seen: int
+
+    assert {Frozen(1), Frozen(1, 2), Frozen(2)} == {Frozen(1), Frozen(2)}
+    assert Changeable(1) == Changeable(1, 2) != Changeable(2)
+    assert Changeable(1) != Frozen(1) != 1
+    assert Unique(1) != Unique(1)
+    assert len({Changeable(1), Changeable(1, 2)}) == 1
+    assert Unique.__hash__ is object.__hash__

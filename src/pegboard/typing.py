@@ -11,14 +11,16 @@ import attrs
 
 if TYPE_CHECKING:
     from attrs import define as define, frozen as frozen  # noqa: PLC0414  exported
-else:  # one `__repr__` for all: compiling one for each class would be a tenth of a first call
+else:  # common methods for all: compiling them for each class would be a fifth of a first call
 
     def define(cls: type | None = None, /, **options: Any) -> Any:
-        """`attrs.define`, with the common `__repr__` where the class has none of its own."""
+        """`attrs.define`, with a common `__repr__`, if frozen also `__eq__` and `__hash__`, unless it has its own."""
         if cls is None:
             return partial(define, **options)
         if options.get("repr", "__repr__" not in vars(cls)):
             cls.__repr__ = _attributes
+        if options.get("frozen") and options.get("eq", "__eq__" not in vars(cls)):
+            cls.__eq__, cls.__hash__ = _is_equal, _hash_of
         return attrs.define(cls, **options)
 
     frozen = partial(define, frozen=True, on_setattr=None)
@@ -46,6 +48,18 @@ def _attributes(self: Any) -> str:
             text = repr(value) if field.repr is True else field.repr(value)
             shown.append(f"{field.name}={text}")
     return f"{type(self).__qualname__.rsplit('>.', 1)[-1]}({', '.join(shown)})"
+
+
+def _is_equal(self: Any, other: object) -> bool:
+    """As attrs compares objects: of exactly the same class, attribute by attribute."""
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return all(getattr(self, field.name) == getattr(other, field.name) for field in self.__attrs_attrs__ if field.eq)
+
+
+def _hash_of(self: Any) -> int:
+    values = [getattr(self, field.name) for field in self.__attrs_attrs__ if field.eq]
+    return hash((self.__class__, *values))
 
 
 __all__ = ["JsonMapping", "JsonObject", "JsonSchema", "JsonValue"]
