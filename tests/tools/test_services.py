@@ -13,7 +13,7 @@ import pytest
 from pegboard import ReadonlyContext, ToolContext
 from pegboard.errors import MissingServiceError, PegboardError
 from pegboard.tools import services as services_module
-from pegboard.tools.services import Services, _provided, name_of_kind
+from pegboard.tools.services import ServiceEntry, Services, name_of_kind
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ def function():
     ],
 )
 def test_instances_and_objects_that_are_not_callable_are_values(kind, value):
-    found = _provided(kind, value)
+    found = ServiceEntry.of(kind, value)
     assert found.value is value
     assert found.make is None
 
@@ -195,36 +195,36 @@ def test_a_factory_gets_the_context_if_it_has_a_parameter_for_it():
         lambda *rest, context=None, **more: context,
     ]
     for factory in factories:
-        assert _provided(Database, factory).make(CONTEXT) is CONTEXT
-    assert _provided(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
+        assert ServiceEntry.of(Database, factory).make(CONTEXT) is CONTEXT
+    assert ServiceEntry.of(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
 
 
 def test_a_factory_without_a_signature_gets_no_context():
-    assert _provided(Database, dict).make(CONTEXT) == {}
+    assert ServiceEntry.of(Database, dict).make(CONTEXT) == {}
 
 
 def test_a_factory_with_other_required_parameters_is_refused():
     def factory(url, context): ...
 
     with pytest.raises(TypeError, match="the factory of Database takes url, context; only the context is passed"):
-        _provided(Database, factory)
+        ServiceEntry.of(Database, factory)
 
 
 def test_a_registry_wide_factory_gets_no_context():
     with pytest.raises(TypeError, match="the factory of Database takes context; it makes one for all calls"):
-        _provided(Database, lambda context: context, scope="registry")
-    assert _provided(Database, function, scope="registry").scope == "registry"
+        ServiceEntry.of(Database, lambda context: context, scope="registry")
+    assert ServiceEntry.of(Database, function, scope="registry").scope == "registry"
 
 
 @pytest.mark.parametrize("kind", ["Database", 5, T, None, int | str, Annotated[int, 1]])
 def test_only_types_can_be_provided(kind):
     with pytest.raises(TypeError, match="a service is provided for a class or protocol"):
-        _provided(kind, 1)
+        ServiceEntry.of(kind, 1)
 
 
 def test_an_unknown_scope_is_refused():
     with pytest.raises(TypeError, match='scope is "call" or "registry", not \'turn\''):
-        _provided(Database, function, scope="turn")
+        ServiceEntry.of(Database, function, scope="turn")
 
 
 def test_types_are_named_for_people():

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import copy
 import functools
 import inspect
 import threading
 import types
 import typing
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from inspect import isawaitable, iscoroutine
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
-from attrs import field
+from attrs import define, field, frozen
 
-from pegboard.callbacks import CallableKind
+from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import MissingServiceError, log_failure
-from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,18 +26,11 @@ T = TypeVar("T")
 Kind: TypeAlias = type[T] | Callable[..., T]
 """The type of a service, for type checkers: some refuse a protocol or an abstract class as `type[T]` alone."""
 
-_NO_CLASSES: Final = (types.UnionType, Annotated)  # classes without instances that could be services
-
-
-def class_of_kind(kind: Any) -> Any:
-    """`Repository` of `Repository[User]`; anything else unchanged."""
-    return get_origin(kind) or kind
-
 
 def is_kind(kind: Any) -> bool:
     """Whether services can be provided for it: a class or protocol, perhaps with its parameters filled in."""
-    cls = class_of_kind(kind)
-    return isinstance(cls, type) and cls not in _NO_CLASSES
+    cls = get_origin(kind) or kind
+    return isinstance(cls, type) and cls not in (types.UnionType, Annotated)
 
 
 def name_of_kind(kind: Any) -> str:
@@ -51,7 +43,6 @@ def path_of_kind(kind: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
 
 
-@frozen
 class _Marker:
     def __repr__(self) -> str:
         return "injected"
@@ -84,84 +75,80 @@ ServiceScope: TypeAlias = Literal["call", "registry"]
 """The lifetime of a factory's instances: one call, or until the registry is closed."""
 
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
-_STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @frozen(eq=False)
-class _Provided:
-    """A service as the host provides it: a value or a factory."""
+class ServiceEntry:
+    """A service as it is provided: a value or a factory."""
 
     kind: Any
     value: Any = None
     make: Callable[[_Context], Any] | None = None  # gives the value, an awaitable of it, or a context manager
     scope: ServiceScope = "call"
 
+    @classmethod
+    def of(cls, kind: Any, thing: Any, scope: ServiceScope | None = None) -> ServiceEntry:
+        """The entry of a value or a factory, as `Services.provide` takes them."""
+        if not is_kind(kind):
+            raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
+        if scope not in (None, "call", "registry"):
+            raise TypeError(f'scope is "call" or "registry", not {scope!r:.80}')
+        if not _is_factory(kind, thing):
+            return cls(kind, thing)
+        parameter = _context_parameter(thing, kind)
+        if parameter is not None and scope == "registry":
+            what = f"the factory of {name_of_kind(kind)} takes {parameter.name}"
+            raise TypeError(f"{what}; it makes one for all calls of the registry, so it gets no call's context")
+        wrap = _MANAGED.get(CallableKind.of(thing))
+        factory = wrap(thing) if wrap else thing
+        if parameter is None:
+            return cls(kind, None, lambda _context: factory(), scope or "call")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            return cls(kind, None, factory)
+        name = parameter.name
+        return cls(kind, None, lambda context: factory(**{name: context}))
+
     @property
     def name(self) -> str:
+        """The name of its type."""
         return name_of_kind(self.kind)
 
 
-def _provided(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
-    """The entry that `Services.provide` stores. An instance of the type, or anything not callable, is a value."""
-    if not is_kind(kind):
-        raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
-    if scope not in (None, "call", "registry"):
-        raise TypeError(f'scope is "call" or "registry", not {scope!r:.80}')
-    if not _is_factory(kind, thing):
-        return _Provided(kind, thing)
-    parameter = _context_parameter(thing, kind)
-    if parameter is not None and scope == "registry":
-        what = f"the factory of {name_of_kind(kind)} takes {parameter.name}"
-        raise TypeError(f"{what}; it makes one for all calls of the registry, so it gets no call's context")
-    return _Provided(kind, None, _maker(thing, parameter), scope or "call")
+_MANAGED: Final[Mapping[CallableKind, Callable[..., Any]]] = {
+    CallableKind.GENERATOR: contextlib.contextmanager,
+    CallableKind.ASYNC_GENERATOR: contextlib.asynccontextmanager,
+}
 
 
 def _is_factory(kind: Any, thing: Any) -> bool:
+    """Whether it is callable, and no instance of the type; an object of any other class may conform to a protocol."""
     if not callable(thing):
         return False
-    cls = class_of_kind(kind)
-    try:
-        is_instance = isinstance(thing, cls)
-    except TypeError:  # a protocol that isn't runtime_checkable
-        is_instance = False
-    if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
-        return not is_instance
-    # Conformance to a protocol can't be checked at run time; an object that isn't a function is taken as conforming.
-    return not (getattr(cls, "_is_protocol", False) or is_instance)
+    cls: Any = get_origin(kind) or kind
+    with contextlib.suppress(TypeError):  # a protocol that isn't runtime_checkable
+        if isinstance(thing, cls):
+            return False
+    is_function = inspect.isroutine(thing) or isinstance(thing, type | functools.partial)
+    return is_function or not getattr(cls, "_is_protocol", False)
 
 
 def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
     """The parameter that gets the context: the required one, else one called `context`."""
     try:
-        every = [*inspect.signature(factory).parameters.values()]
+        parameters = inspect.signature(factory).parameters
     except ValueError:  # some builtins have no signature
         return None
-    parameters = [each for each in every if each.kind not in _STARRED]
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {name: each for name, each in parameters.items() if each.kind not in starred}
+    required = [name for name, each in named.items() if each.default is inspect.Parameter.empty]
     if len(required) > 1:
-        names = ", ".join(each.name for each in required)
-        raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; only the context is passed")
-    return next(iter(required), None) or next((each for each in parameters if each.name == "context"), None)
-
-
-def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> Callable[[_Context], Any]:
-    """The factory as a function of the context; a generator becomes a context manager."""
-    flavour = CallableKind.of(factory)
-    if flavour is CallableKind.GENERATOR:
-        factory = contextlib.contextmanager(factory)
-    elif flavour is CallableKind.ASYNC_GENERATOR:
-        factory = contextlib.asynccontextmanager(factory)
-    if parameter is None:
-        return lambda _context: factory()
-    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        return factory
-    name = parameter.name
-    return lambda context: factory(**{name: context})
+        takes = ", ".join(required)
+        raise TypeError(f"the factory of {name_of_kind(kind)} takes {takes}; only the context is passed")
+    return named.get(required[0] if required else "context")
 
 
 @frozen(eq=False)
 class _OpenService:
-    provided: _Provided
     value: Any
     manager: Any = None  # to exit at the end
     loop: asyncio.AbstractEventLoop | None = None  # where it was opened, if that needed an event loop
@@ -178,86 +165,95 @@ def _has(thing: object, method: str) -> bool:
     return hasattr(type(thing), method)
 
 
-def _call_factory(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]:
-    """The result of a factory, entered in the same thread if that needs no event loop; and the manager to exit."""
-    assert provided.make is not None
-    made = provided.make(context)
-    waits = isawaitable(cast("object", made)) or _has(made, "__aenter__")
-    if _has(made, "__enter__") and (now or not waits):
-        return made.__enter__(), made
-    if waits and now:
-        if iscoroutine(made):
+def _make(entry: ServiceEntry, context: _Context, *, now: bool = False) -> Any:
+    """Calls the factory: the open service, or what an event loop has to await or enter, which `now` refuses."""
+    assert entry.make is not None
+    made: Any = entry.make(context)
+    needs_loop = inspect.isawaitable(cast("object", made)) or _has(made, "__aenter__")
+    if _has(made, "__enter__") and (now or not needs_loop):
+        return _OpenService(made.__enter__(), made)
+    if needs_loop and now:
+        if inspect.iscoroutine(made):
             made.close()
-        raise _not_open_error(provided)
-    return made, None
+        raise _not_open_error(entry)
+    return made if needs_loop else _OpenService(made)
 
 
-def _not_open_error(provided: _Provided) -> MissingServiceError:
-    """The error for a service that can't be opened without awaiting."""
-    name = provided.name
+def _not_open_error(entry: ServiceEntry) -> MissingServiceError:
     return MissingServiceError(
-        f"{name} isn't open yet, and opening it needs an event loop: write 'await context.use({name})', or in a plain "
-        f"function 'context.wait(context.use({name}))'",
-        kind=provided.kind,
+        f"{entry.name} isn't open yet, and opening it needs an event loop: write 'await context.use({entry.name})', or "
+        f"in a plain function 'context.wait(context.use({entry.name}))'",
+        kind=entry.kind,
     )
 
 
-_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a function with its arguments off the event loop
 CLOSE_SECONDS: Final = 10.0  # the time limit for closing one service
 # The services whose factories are running here, the innermost last:
-_opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
-
-
-class _GivenUpError(Exception):
-    """The call that was opening a service was cancelled; another may retry."""
+_opening: Final[contextvars.ContextVar[tuple[ServiceEntry, ...]]] = contextvars.ContextVar("opening", default=())
 
 
 @define(eq=False)
 class ServiceContainer:
     """Service container: the open instances of one call or of a registry.
 
+    The first user of a service opens it; the others wait for its future.
+
     Attributes:
         run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place.
         for_call: Whether it belongs to a call, after which it opens nothing.
     """
 
-    run_in_thread: _OffLoop | None = None
+    run_in_thread: Callable[..., Awaitable[Any]] | None = None
     for_call: bool = False
-    _found: dict[_Provided, Future[_OpenService]] = field(factory=dict[_Provided, "Future[_OpenService]"], init=False)
-    _order: list[_OpenService] = field(factory=list[_OpenService], init=False)
+    _futures: dict[ServiceEntry, Future[_OpenService | None]] = field(factory=dict[Any, Any], init=False)
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def use(self, provided: _Provided, context: _Context, *, now: bool = False) -> Any:
-        """The service, opened once by its first user; concurrent users wait for it.
-
-        `now`: do without an event loop, so that the coroutine ends at its first step.
+    async def use(self, entry: ServiceEntry, context: _Context) -> Any:
+        """The service.
 
         Raises:
-            MissingServiceError: Its factory needs itself, the call is over, or it has to be awaited despite `now`.
+            MissingServiceError: Its factory needs itself, or the call is over.
             BaseException: Any exception of the factory; the next use retries.
         """
-        from concurrent.futures import Future  # which imports logging
+        import asyncio  # loading it takes longer than listing tools
 
         while True:
-            with self._lock:
-                future = self._found.get(provided)
-                is_mine = future is None
-                if future is None:
-                    self._refuse_when_closed(provided)
-                    future = self._found[provided] = Future[_OpenService]()
-                    future.set_running_or_notify_cancel()  # so that a cancelled waiter can't cancel it for the others
+            future, is_mine = self._future_of(entry)
             if is_mine:
-                return await self._open(provided, context, future, now)
-            try:
-                opened = await self._opened_by_another(provided, context, future, now)
-            except _GivenUpError:
-                continue
-            if not opened.is_lost:
+                with self._as_opening(entry, future):
+                    opened = await self._open(entry, context)
+                    if not self._keep(entry, future, opened):
+                        await self._leave(opened)
+                        raise self._closed_error(entry)
+            else:
+                opened = future.result() if future.done() else await asyncio.wrap_future(future)
+            if opened is not None and not opened.is_lost:
                 return opened.value
-            self._forget(provided, future)
+            self._forget(entry, future)
 
-    async def close(self, error: BaseException | None = None, only: Collection[_Provided] | None = None) -> None:
+    def use_now(self, entry: ServiceEntry, context: _Context) -> Any:
+        """The service, opened in this thread; also raises `MissingServiceError` if it has to be awaited."""
+        from pegboard.threads import running_loop
+
+        while True:
+            future, is_mine = self._future_of(entry)
+            if is_mine:
+                with self._as_opening(entry, future):
+                    opened = _make(entry, context, now=True)
+                    if not self._keep(entry, future, opened):
+                        if opened.manager is not None:
+                            opened.manager.__exit__(None, None, None)
+                        raise self._closed_error(entry)
+            elif not future.done() and running_loop() is not None:
+                raise _not_open_error(entry)
+            else:
+                opened = future.result(None if future.done() else context.remaining)
+            if opened is not None and not opened.is_lost:
+                return opened.value
+            self._forget(entry, future)
+
+    async def close(self, error: BaseException | None = None, only: Collection[ServiceEntry] | None = None) -> None:
         """Closes the open services in reverse order; errors are logged, and don't affect the others.
 
         Args:
@@ -267,16 +263,17 @@ class ServiceContainer:
         Raises:
             asyncio.CancelledError: The caller was cancelled; all services were closed nevertheless.
         """
-        import asyncio  # loading it takes longer than listing tools
+        import asyncio
 
         with self._lock:
-            order = [opened for opened in self._order if only is None or opened.provided in only]
-            self._order = [opened for opened in self._order if opened not in order]
-            others = () if only is None else self._found.keys() - {*only}
-            self._found = {provided: self._found[provided] for provided in others}
+            entries = [entry for entry in self._futures if only is None or entry in only]
+            futures = [self._futures.pop(entry) for entry in entries]
             self._is_closed = self.for_call
         task, cancelled = asyncio.current_task(), None
-        for opened in reversed(order):
+        for entry, future in zip(reversed(entries), reversed(futures), strict=True):
+            opened = future.result() if future.done() else None  # its opener closes it itself
+            if opened is None or opened.manager is None:
+                continue
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._leave(opened, error)
@@ -285,79 +282,78 @@ class ServiceContainer:
                 if isinstance(failed, asyncio.CancelledError) and task is not None and task.cancelling():
                     cancelled = failed
                 if failed is not error:
-                    log_failure(f"closing {opened.provided.name}", failed)
+                    log_failure(f"closing {entry.name}", failed)
         if cancelled is not None:
             raise cancelled
 
-    def _forget(self, provided: _Provided, future: Future[_OpenService]) -> None:
+    def _future_of(self, entry: ServiceEntry) -> tuple[Future[_OpenService | None], bool]:
+        """The future of a service, and whether the caller has to open it."""
+        from concurrent.futures import Future  # which imports logging
+
         with self._lock:
-            if self._found.get(provided) is future:
-                del self._found[provided]
-                self._order = [each for each in self._order if each.provided is not provided]
+            future = self._futures.get(entry)
+            if future is None:
+                if self._is_closed:
+                    raise self._closed_error(entry)
+                future = self._futures[entry] = Future()
+                future.set_running_or_notify_cancel()  # so that a cancelled waiter can't cancel it for the others
+                return future, True
+        if not future.done() and entry in _opening.get():
+            chain = " -> ".join(each.name for each in (*_opening.get(), entry))
+            raise MissingServiceError(f"circular service factories: {chain}", kind=entry.kind)
+        return future, False
 
-    def _refuse_when_closed(self, provided: _Provided) -> None:
-        if self._is_closed:
-            raise MissingServiceError(f"{provided.name} isn't opened any more: the call is over", kind=provided.kind)
-
-    @staticmethod
-    async def _opened_by_another(
-        provided: _Provided, context: _Context, future: Future[_OpenService], now: bool
-    ) -> _OpenService:
-        if future.done():
-            return future.result()
-        if provided in _opening.get():
-            chain = " -> ".join(each.name for each in (*_opening.get(), provided))
-            raise MissingServiceError(f"circular service factories: {chain}", kind=provided.kind)
-        import asyncio  # loading it takes longer than listing tools
-
-        from pegboard.threads import running_loop
-
-        if not now:
-            return await asyncio.wrap_future(future)
-        if running_loop() is not None:
-            raise _not_open_error(provided)
-        return future.result(context.remaining)
-
-    async def _open(self, provided: _Provided, context: _Context, future: Future[_OpenService], now: bool) -> Any:
-        """Opens the service by its factory; its waiters get the value or the error."""
-        import asyncio
-
-        token = _opening.set((*_opening.get(), provided))
+    @contextlib.contextmanager
+    def _as_opening(self, entry: ServiceEntry, future: Future[_OpenService | None]) -> Generator[None]:
+        """Around the opening of a service: its waiters get an error, or `None` if the caller was cancelled."""
+        token = _opening.set((*_opening.get(), entry))
         try:
-            opened = await self._enter(provided, context, now)
-            with self._lock:
-                in_time = self._found.get(provided) is future
-                if in_time and opened.manager is not None:
-                    self._order.append(opened)
-            if not in_time:
-                await self._leave(opened, None, now)
-                self._refuse_when_closed(provided)
+            yield
         except BaseException as error:
-            self._forget(provided, future)
-            gave_up = isinstance(error, asyncio.CancelledError | GeneratorExit)
-            future.set_exception(_GivenUpError() if gave_up else error)
+            from asyncio import CancelledError
+
+            self._forget(entry, future)
+            if isinstance(error, CancelledError | GeneratorExit):
+                future.set_result(None)
+            else:
+                future.set_exception(error)
             raise
         finally:
             _opening.reset(token)
-        future.set_result(opened)
-        return opened.value
 
-    async def _enter(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
-        value, manager = await self._called(now, _call_factory, provided, context, now)
-        if manager is not None:
-            return _OpenService(provided, value, manager)
-        import asyncio  # loading it takes longer than listing tools
+    def _keep(self, entry: ServiceEntry, future: Future[_OpenService | None], opened: _OpenService) -> bool:
+        """Gives an open service to its waiters; `False` if the container was closed meanwhile."""
+        with self._lock:
+            in_time = self._futures.get(entry) is future
+            if in_time:
+                self._futures[entry] = self._futures.pop(entry)  # after those that its factory has opened
+                future.set_result(opened)
+        return in_time
 
-        loop = None
-        if isawaitable(value):
-            loop, value = asyncio.get_running_loop(), await value
+    def _forget(self, entry: ServiceEntry, future: Future[_OpenService | None]) -> None:
+        with self._lock:
+            if self._futures.get(entry) is future:
+                del self._futures[entry]
+
+    @staticmethod
+    def _closed_error(entry: ServiceEntry) -> MissingServiceError:
+        what = f"{entry.name} isn't opened any more: the call is over, or the registry was closed"
+        return MissingServiceError(what, kind=entry.kind)
+
+    async def _open(self, entry: ServiceEntry, context: _Context) -> _OpenService:
+        made = await self._call(_make, entry, context)
+        if isinstance(made, _OpenService):
+            return made
+        from asyncio import get_running_loop
+
+        value, loop = await maybe_await(made), get_running_loop()
         if _has(value, "__aenter__"):
-            return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
+            return _OpenService(await value.__aenter__(), value, loop, is_async=True)
         if _has(value, "__enter__"):
-            return _OpenService(provided, await self._called(now, value.__enter__), value, loop)
-        return _OpenService(provided, value, None, loop)
+            return _OpenService(await self._call(value.__enter__), value, loop)
+        return _OpenService(value, None, loop)
 
-    async def _leave(self, opened: _OpenService, error: BaseException | None, now: bool = False) -> None:
+    async def _leave(self, opened: _OpenService, error: BaseException | None = None) -> None:
         facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         if opened.is_lost:
             # A generator was closed by its loop when that ended; anything else can't be closed any more.
@@ -366,24 +362,12 @@ class ServiceContainer:
         elif opened.is_async:
             await opened.manager.__aexit__(*facts)
         elif opened.manager is not None:
-            await self._called(now, opened.manager.__exit__, *facts)
+            await self._call(opened.manager.__exit__, *facts)
 
-    async def _called(self, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function that may block, off the event loop if possible."""
-        if now or self.run_in_thread is None:
+    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self.run_in_thread is None:
             return function(*arguments)
         return await self.run_in_thread(function, *arguments)
-
-
-@define(eq=False)
-class _Shared:
-    """State that layered services share."""
-
-    of_plugins: Callable[[str], _Provided | None]
-    packages: Callable[[str], Sequence[str]]
-    lock: Any = field(factory=threading.RLock)
-    opened: ServiceContainer | None = None
-    defaults: dict[Any, Any] = field(factory=dict[Any, Any])
 
 
 class Services:
@@ -401,20 +385,23 @@ class Services:
         self,
         values: Mapping[Any, Any] | None = None,
         *,
-        run_in_thread: _OffLoop | None = None,
-        of_plugins: Callable[[str], _Provided | None] = lambda _: None,
+        run_in_thread: Callable[..., Awaitable[Any]] | None = None,
+        of_plugins: Callable[[str], ServiceEntry | None] = lambda _: None,
         packages: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
+        self.entries = {kind: ServiceEntry.of(kind, value) for kind, value in (values or {}).items()}
         self.run_in_thread = run_in_thread
-        self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
-        self._shared = _Shared(of_plugins, packages)
+        self.lock = threading.RLock()
+        self._of_plugins = of_plugins
+        self._packages = packages
+        self._shared: dict[Any, Any] = {}  # of these and those over them: the container, and defaults by type
 
     @classmethod
     def of(cls, values: Services | Mapping[Any, Any]) -> Services:
         """These values as `Services`; returns `Services` unchanged."""
         return values if isinstance(values, Services) else cls(values)
 
-    def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
+    def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> ServiceEntry:
         """Provides a value or a factory for a type; replaces an earlier one; returns the entry, for `withdraw`.
 
         Args:
@@ -427,91 +414,75 @@ class Services:
         Raises:
             TypeError: `kind` isn't a type, `scope` is unknown, or the factory requires other parameters.
         """
-        made = _provided(kind, thing, scope=scope)
-        with self._shared.lock:
-            self._provided = {**self._provided, kind: made}
-        return made
+        entry = ServiceEntry.of(kind, thing, scope)
+        with self.lock:
+            self.entries = {**self.entries, kind: entry}
+        return entry
 
-    def withdraw(self, given: _Provided) -> None:
+    def withdraw(self, entry: ServiceEntry) -> None:
         """Removes an entry of `provide`, unless it was replaced already."""
-        with self._shared.lock:
-            self._provided = {kind: each for kind, each in self._provided.items() if each is not given}
+        with self.lock:
+            self.entries = {kind: each for kind, each in self.entries.items() if each is not entry}
 
     def over(self, values: Services | Mapping[Any, Any]) -> Services:
         """These services overlaid with others, which take precedence; registry-wide instances stay shared."""
-        if not isinstance(values, Services) and not values:
-            return self
-        others = Services.of(values)
-        if not others._provided:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-            return self
-        if others._shared is self._shared:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-            return others
-        both = Services(run_in_thread=self.run_in_thread)
-        both._provided = {**self._provided, **others._provided}  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        both._shared = self._shared
+        others = values if isinstance(values, Services) else Services(values) if values else self
+        if not others.entries or others.lock is self.lock:  # none, or these already with others over them
+            return others if others.entries else self
+        both = copy.copy(self)
+        both.entries = {**self.entries, **others.entries}
         return both
 
-    def find(self, kind: Any) -> _Provided | None:
+    def find(self, kind: Any) -> ServiceEntry | None:
         """The entry for this type: for exactly this type, for its only provided subclass, or by a plugin."""
-        if (found := self._provided.get(kind)) is not None:
-            return found
-        below = [each for each in self._provided if isinstance(each, type) and kind in each.__mro__]
+        if (entry := self.entries.get(kind)) is not None:
+            return entry
+        below = [each for each in self.entries if isinstance(each, type) and kind in each.__mro__]
         if len(below) > 1:
             names = ", ".join(sorted(map(name_of_kind, below)))
             what = f"several services are a {name_of_kind(kind)}: {names}; ask for one of them"
             raise MissingServiceError(what, kind=kind)
-        return self._provided[below[0]] if below else self._shared.of_plugins(path_of_kind(kind))
+        return self.entries[below[0]] if below else self._of_plugins(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if needed; raises as its factory does."""
-        given = self._found(kind)
-        if given.make is None:
-            return given.value
-        return await self._container(given, context).use(given, context)
+        entry = self._entry(kind)
+        return entry.value if entry.make is None else await self._container(entry, context).use(entry, context)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
         """The same without an event loop; raises `MissingServiceError` if it has to be awaited."""
-        given = self._found(kind)
-        if given.make is None:
-            return given.value
-        using = self._container(given, context).use(given, context, now=True)
-        try:
-            using.send(None)
-        except StopIteration as ended:
-            return ended.value
-        raise AssertionError("a coroutine without an event loop ends at its first step")
+        entry = self._entry(kind)
+        return entry.value if entry.make is None else self._container(entry, context).use_now(entry, context)
 
     def default(self, kind: Kind[T], make: Callable[[], T]) -> T:
         """The default for a type that isn't provided, made at first use and then shared by these services."""
-        with self._shared.lock:
-            if kind not in self._shared.defaults:
-                self._shared.defaults[kind] = make()
-            return self._shared.defaults[kind]
+        with self.lock:
+            if kind not in self._shared:
+                self._shared[kind] = make()
+            return self._shared[kind]
 
-    async def aclose(self, only: Collection[_Provided] | None = None) -> None:
+    async def aclose(self, only: Collection[ServiceEntry] | None = None) -> None:
         """Closes registry-wide instances, or some of them, in reverse order; a later use opens them again."""
-        if self._shared.opened is not None:
-            await self._shared.opened.close(only=only)
+        if (container := self._shared.get(ServiceContainer)) is not None:
+            await container.close(only=only)
 
     def __contains__(self, kind: object) -> bool:
         return self.find(kind) is not None
 
-    def _found(self, kind: Any) -> _Provided:
-        given = self.find(kind)
-        if given is None:
-            name = name_of_kind(kind)
-            what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
-            if packages := self._shared.packages(path_of_kind(kind)):
-                what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
-            raise MissingServiceError(what, kind=kind)
-        return given
+    def _entry(self, kind: Any) -> ServiceEntry:
+        if (entry := self.find(kind)) is not None:
+            return entry
+        name = name_of_kind(kind)
+        what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
+        if packages := self._packages(path_of_kind(kind)):
+            what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
+        raise MissingServiceError(what, kind=kind)
 
-    def _container(self, given: _Provided, context: _Context) -> ServiceContainer:
-        shared = self._shared
-        with shared.lock:
-            if given.scope == "registry":
-                shared.opened = shared.opened or ServiceContainer(self.run_in_thread)
-                return shared.opened
+    def _container(self, entry: ServiceEntry, context: _Context) -> ServiceContainer:
+        """The container of the registry or of the call."""
+        if entry.scope == "registry":
+            return self.default(ServiceContainer, lambda: ServiceContainer(self.run_in_thread))
+        with self.lock:
             internals = context.internals
             internals.container = internals.container or ServiceContainer(self.run_in_thread, for_call=True)
             return internals.container
