@@ -185,8 +185,6 @@ class ToolContext:
     work_dir: ClassVar[str | None] = _of_request("work_dir")
     extra: ClassVar[Mapping[str, Any]] = _of_request("extra")
 
-    # State and stores --------------------------------------------------------------------------------------------
-
     @property
     def state(self) -> State:
         """The session's state, to read and change; the host gets the changes as a delta."""
@@ -215,25 +213,22 @@ class ToolContext:
 
         return CallArtifacts(self)
 
-    # Progress ----------------------------------------------------------------------------------------------------
-
     def report(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Reports the call's progress."""
-        if self.listener is not None:
-            self._emit(Progress(progress, total, message))
+        self.emit(Progress(progress, total, message))
 
     def emit(self, partial: object) -> None:
         """Emits a partial result before the call ends."""
-        if self.listener is not None:
-            self._emit(partial)
+        listener, portal = self.listener, self.internals.portal
+        if listener is not None and portal is not None:
+            portal.emit(listener, partial)
+        elif listener is not None:
+            listener(partial)
 
     def metadata(self, title: str | None = None, **facts: Any) -> None:
         """Shows a title and facts to people while the call runs; its result gets them, too."""
         self.actions.show(title, facts)
-        if self.listener is not None:
-            self._emit(DisplayUpdate(title, facts))
-
-    # Requests to the host ----------------------------------------------------------------------------------------
+        self.emit(DisplayUpdate(title, facts))
 
     async def ask(
         self,
@@ -336,8 +331,6 @@ class ToolContext:
 
         return run_in_background(work)
 
-    # Services ----------------------------------------------------------------------------------------------------
-
     def provides(self, kind: Kind[Any]) -> bool:
         """Whether the host provides a service of this type."""
         return kind in self._services()
@@ -360,8 +353,6 @@ class ToolContext:
         """The service of this type; if none is provided, a default by `make`, shared by all calls of the registry."""
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
-
-    # Time --------------------------------------------------------------------------------------------------------
 
     @property
     def remaining(self) -> float | None:
@@ -390,26 +381,9 @@ class ToolContext:
             RunningLoopError: Called in the event loop: there, write `await`.
             BaseException: Any exception of the awaitable.
         """
-        from pegboard.tools.portal import discard, refuse_in_loop, wait_without_loop
+        from pegboard.tools.portal import wait_in_thread
 
-        refuse_in_loop(awaitable)
-        try:
-            self.check()
-        except CallStoppedError:
-            discard(awaitable)
-            raise
-        if self.internals.portal is None:
-            return wait_without_loop(awaitable)
-        return self.internals.portal.wait(awaitable, lambda: self.remaining)
-
-    # Internals ---------------------------------------------------------------------------------------------------
-
-    def _emit(self, update: object) -> None:
-        assert self.listener is not None
-        if self.internals.portal is None:
-            self.listener(update)
-        else:
-            self.internals.portal.emit(self.listener, update)
+        return wait_in_thread(self, awaitable)
 
     def _services(self) -> Services:
         from pegboard.tools.services import Services

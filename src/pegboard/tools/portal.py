@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from inspect import isawaitable, iscoroutine
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pegboard.errors import CallStoppedError, RunningLoopError
 from pegboard.threads import running_loop
 from pegboard.timeout import as_coroutine
+
+if TYPE_CHECKING:
+    from pegboard.tools.context import ToolContext
 
 T = TypeVar("T")
 _STOPPED: Final = "the call was cancelled"
@@ -58,10 +61,18 @@ class LoopPortal:
             CallStoppedError: The call was cancelled or has timed out.
             BaseException: Any exception of the awaitable.
         """
-        future = self._started(awaitable)
+        with self._lock:
+            if self._is_closed or self.loop.is_closed():
+                discard(awaitable)
+                raise CallStoppedError(_STOPPED, kind="aborted")
+            future = asyncio.run_coroutine_threadsafe(as_coroutine(awaitable), self.loop)
+            self._waits.add(future)
         try:
             with self._waiting():
-                return _result(future, remaining)
+                while not wait([future], remaining()).done:
+                    if remaining() == 0.0:
+                        raise CallStoppedError("the call's time limit has passed", kind="timeout")
+                return future.result()
         except CancelledError:
             if self._is_closed:
                 raise CallStoppedError(_STOPPED, kind="aborted") from None
@@ -78,46 +89,34 @@ class LoopPortal:
         for future in waits:
             future.cancel()
 
-    def _started(self, awaitable: Awaitable[T]) -> Future[T]:
-        with self._lock:
-            if not self._is_closed and not self.loop.is_closed():
-                future = asyncio.run_coroutine_threadsafe(as_coroutine(awaitable), self.loop)
-                self._waits.add(future)
-                return future
-        discard(awaitable)
-        raise CallStoppedError(_STOPPED, kind="aborted")
 
-
-def wait_without_loop(awaitable: Awaitable[T]) -> T:
-    """The result of the awaitable, in a new event loop."""
-    return asyncio.run(as_coroutine(awaitable))
-
-
-def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
-    """Refuses to block the event loop.
-
-    Raises:
-        RunningLoopError: An event loop runs in this thread.
-    """
+def wait_in_thread(context: ToolContext, awaitable: Awaitable[T]) -> T:
+    """`context.wait(awaitable)`: by the call's portal, or in a new event loop."""
     if running_loop() is not None:
         discard(awaitable)
         raise RunningLoopError(
             "context.wait(...) is for plain functions, which run in a thread; here, write 'await ...'"
         )
+    try:
+        context.check()
+    except CallStoppedError:
+        discard(awaitable)
+        raise
+    if (portal := context.internals.portal) is None:
+        return asyncio.run(as_coroutine(awaitable))
+    return portal.wait(awaitable, lambda: context.remaining)
 
 
 def run_in_background(work: Awaitable[Any] | Callable[[], Any]) -> str:
     """Runs background work of a call without a host: a coroutine in the running event loop, else immediately."""
-    loop = running_loop()
-    if not isawaitable(work):
-        given = work()
-        return run_in_background(given) if isawaitable(given) else "background"
-    if loop is None:
-        wait_without_loop(work)
-        return "background"
-    task = loop.create_task(as_coroutine(work))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    awaitable = work if isawaitable(work) else work()
+    if isawaitable(awaitable):
+        if (loop := running_loop()) is None:
+            asyncio.run(as_coroutine(awaitable))
+        else:
+            task = loop.create_task(as_coroutine(awaitable))
+            _tasks.add(task)
+            task.add_done_callback(_tasks.discard)
     return "background"
 
 
@@ -125,16 +124,3 @@ def discard(awaitable: Awaitable[Any]) -> None:
     """Closes a coroutine that won't be awaited."""
     if iscoroutine(awaitable):
         awaitable.close()
-
-
-def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
-    seconds = remaining()
-    while True:
-        try:
-            return future.result(seconds)
-        except TimeoutError:
-            if future.done():
-                return future.result()  # it ended just now, or raised a TimeoutError itself
-            seconds = remaining()
-            if seconds == 0.0:
-                raise CallStoppedError("the call's time limit has passed", kind="timeout") from None
