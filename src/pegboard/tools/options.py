@@ -149,45 +149,36 @@ _ALL: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
 _UNCHANGED: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
-_CALLABLE: Final = (Callable, "a function")
+_POLICY: Final = attrs.fields_dict(Policy).keys()
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
-_OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
-_ARGUMENTS: Final = ("arguments",)
-_PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
+_MAY_BE_FUNCTIONS: Final = (*_BY_ARGUMENTS, "requires_confirmation")
+_MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
+_POSITIONAL: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("work_dir", "permission_values"), ("arguments", "context")),
-    "preview": _ARGUMENTS,
-    "check": _ARGUMENTS,
-    **dict.fromkeys(_OR_CALLABLE, _ARGUMENTS),
+    **dict.fromkeys(("preview", "check", *_MAY_BE_FUNCTIONS), ("arguments",)),
     "format_validation_error": ("problems",),
 }
 """Functions that are called synchronously, and their positional arguments."""
 
-_MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
-
-_OBJECT: Final = (Mapping, "a mapping")
-_OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # annotation -> class, and its description for errors
-    "str": (str, "a string"),
-    "bool": (bool, "True or False"),
-    "int": (int, "a whole number"),
-    "float": ((int, float), "a number of seconds"),
-    **dict.fromkeys(("JsonSchema", "Mapping[str, Any]", "Mapping[str, ArgumentKind]"), _OBJECT),
-    "ToolAnnotations": (ToolAnnotations, "ToolAnnotations(...)"),
-    "ResultLimits": (ResultLimits, "ResultLimits(...)"),
+_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the text for errors; others are functions
+    name: (cls, text)
+    for cls, text, names in (
+        (str, "a string", "name description title permission version executor instructions"),
+        (bool, "True or False", "idempotent open_world edit strict long_running deferred coerce skip_patterns"),
+        (bool, "True or False", "expose_errors blocking offered flatten"),
+        (bool, "True, False or a function of the arguments", "read_only destructive requires_confirmation"),
+        (int, "a whole number", "retries max_concurrency"),
+        (int, "a whole number of bytes", "memory_limit"),
+        ((int, float), "a number of seconds", "timeout"),
+        (Mapping, "a mapping", "permission_arguments provider_options meta input_schema output_schema"),
+        (Iterable, "a collection of strings", "tags"),
+        (Iterable, "a collection of mappings", "examples"),
+        (ToolAnnotations, "ToolAnnotations(...)", "annotations"),
+        (ResultLimits, "ResultLimits(...)", "result_limits"),
+        ((Concurrency, str), "'shared', 'exclusive', a Concurrency or a function of the arguments", "concurrency"),
+    )
+    for name in names.split()
 }
-_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # the same for each option; the others are functions
-    **{
-        name: _OF_TYPE[written]
-        for name, annotation in ToolOptions.__annotations__.items()
-        if (written := annotation.__forward_arg__.removesuffix(" | None")) in _OF_TYPE
-    },
-    **dict.fromkeys(_OR_CALLABLE, (bool, "True, False or a function of the arguments")),
-    "concurrency": ((Concurrency, str), "'shared', 'exclusive', a Concurrency or a function of the arguments"),
-    "tags": (Iterable, "a collection of strings"),
-    "examples": (Iterable, "a collection of mappings"),
-    "memory_limit": (int, "a whole number of bytes"),
-}
-
-_POLICY: Final = attrs.fields_dict(Policy).keys()
 OUTSIDE_SPEC: Final = (
     "work_dir",
     "permission_values",
@@ -205,49 +196,37 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
     if unknown := options.keys() - known:
         name = min(unknown)
         raise DefinitionError(f"unknown option {name!r}.{did_you_mean(suggest(name, known))}", tool=tool)
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if value is not None or name == "output_schema"
-    }
+    given = {name: value for name, value in options.items() if value is not None or name == "output_schema"}
     for name, value in given.items():
-        if not _is_fit(name, value):
-            raise DefinitionError(f"{name} must be {_TYPES.get(name, _CALLABLE)[1]}, got {value!r:.100}.", tool=tool)
-        if (
-            name in _PLAIN
-            and callable(value)
-            and CallableKind.of(value) in (CallableKind.ASYNC, CallableKind.ASYNC_GENERATOR)
-        ):
-            hint = "Write it with def; awaiting belongs in the tool itself."
-            raise DefinitionError(f"{name} must not be async: it is called synchronously.", tool=tool, hint=hint)
-        if callable(value) and (name in _PLAIN or name == "process_request"):
-            _check_parameters(name, value, tool)
+        cls, text = _TYPES.get(name, (Callable, "a function"))
+        if callable(value) and (name not in _TYPES or name in _MAY_BE_FUNCTIONS):
+            _check_function(name, value, tool)
+        elif value is not None and (not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool)):
+            raise DefinitionError(f"{name} must be {text}, got {value!r:.100}.", tool=tool)
     if "memory_limit" in given and given.get("executor") in (None, "loop", "thread"):
         hint = "Pass executor='process', too, or the name of an executor that enforces it."
         raise DefinitionError("memory_limit can't be enforced in this process.", tool=tool, hint=hint)
     return given
 
 
-def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> None:
+def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
     """Refuses a function that can't be called with its arguments; a method is bound to its instance later."""
+    positional = _POSITIONAL.get(name)
+    if positional and CallableKind.of(function) in (CallableKind.ASYNC, CallableKind.ASYNC_GENERATOR):
+        hint = "Write it with def; awaiting belongs in the tool itself."
+        raise DefinitionError(f"{name} must not be async: it is called synchronously.", tool=tool, hint=hint)
     bound = partial(function, None) if is_method(function) else function
     try:
-        if name == "process_request":
+        if positional is None:
             accept_keywords(bound, ("request", "context", "services"))
         else:
             more = {"context": None} if name in _MAY_TAKE_CONTEXT and takes_context(bound) else {}
-            inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
+            inspect.signature(bound, **lenient()).bind(*positional, **more)
     except TypeError as error:
-        takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"
+        takes = " and ".join(positional) if positional else "request, context and services, or some of them"
         raise DefinitionError(f"{name} must take {takes}: {error}.", tool=tool) from None
     except ValueError:  # some builtins have no signature
         return
-
-
-def _is_fit(name: str, value: Any) -> bool:
-    """Whether an option has its type; `True` is not a number."""
-    if value is None or (name in _OR_CALLABLE and callable(value)):
-        return True
-    kind, _ = _TYPES.get(name, _CALLABLE)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
