@@ -301,6 +301,19 @@ def unicode_text(text: str) -> str:
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def encodable_text(text: str, name: str = "text") -> str:
+    """A string that UTF-8 can encode, by `unicode_text`; `name` is for the error.
+
+    Raises:
+        TypeError: It isn't a string.
+    """
+    if type(text) is not str:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
+            raise TypeError(f"{name} must be a string, got {text!r:.100}")
+        text = str.__str__(text)  # a subclass may override `__str__`
+    return text if text.isascii() else unicode_text(text)
+
+
 def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
     """Whether a value has at most this many values and keys, and this many characters in its texts and keys."""
     waiting: list[Any] = [value]

@@ -161,8 +161,8 @@ def test_untrusted_data_is_checked(change, message):
     ("make", "error", "message"),
     [
         *((lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be ") for tags in ("abc", [1])),
-        *((lambda text=text: ToolSpec("a", text), TypeError, "title must be strings") for text in (None, 5)),
-        (lambda: ToolSpec("a", title=5), TypeError, "title must be strings"),
+        *((lambda text=text: ToolSpec("a", text), TypeError, "description must be a string") for text in (None, 5)),
+        (lambda: ToolSpec("a", title=5), TypeError, "title must be a string"),
         *(
             (lambda names=names: Concurrency("path", names), ValueError, "'path' takes the name of one")
             for names in ([], ["a", "b"])

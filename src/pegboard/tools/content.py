@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from attrs import field
 
 from pegboard.errors import instance_of, one_of
-from pegboard.json import unicode_text
+from pegboard.json import encodable_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
 from pegboard.typing import JsonMapping, JsonObject, frozen
 
@@ -33,19 +33,6 @@ ErrorKind: TypeAlias = Literal[  # why a call failed
     "callback_failure",
     "unknown_outcome",
 ]
-
-
-def encodable_text(text: str, name: str = "text") -> str:
-    """A string that UTF-8 can encode, by `unicode_text`; `name` is for the error.
-
-    Raises:
-        TypeError: It isn't a string.
-    """
-    if type(text) is not str:
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
-            raise TypeError(f"{name} must be a string, got {text!r:.100}")
-        text = str.__str__(text)  # a subclass may override `__str__`
-    return text if text.isascii() else unicode_text(text)
 
 
 def _optional(name: str) -> Callable[[str | None], str | None]:

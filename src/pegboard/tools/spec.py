@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -11,7 +12,7 @@ import attrs
 from attrs import field
 
 from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
-from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
+from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, encodable_text, is_unicode, json_text, surrogate_fault
 from pegboard.schema.converter import JsonRecord, json_key, json_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
@@ -205,12 +206,11 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-MAX_LENGTH = 64
-_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-_HEX = frozenset("0123456789abcdef")
-_DIGITS = 10
-_ALIKE = str.maketrans("01i-", "oll_")
-_REST = _FIRST | frozenset("0123456789-")
+MAX_LENGTH: Final = 64
+_NAME: Final = re.compile(r"(?!(?i:pegboard_))[A-Za-z_][A-Za-z0-9_-]*")  # reserved names are such as virtual calls'
+_FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MAPPED: Final = re.compile(r".+_[0-9a-f]{10}")
+_ALIKE: Final = str.maketrans("01i-", "oll_")
 
 
 def is_valid_name(name: str) -> bool:
@@ -218,8 +218,7 @@ def is_valid_name(name: str) -> bool:
 
     The intersection of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
-    fits = 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
-    return fits and not name.lower().startswith("pegboard_")  # such as the virtual call that asks for confirmation
+    return len(name) <= MAX_LENGTH and _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
@@ -240,17 +239,15 @@ def mapped_name(foreign: str) -> str:
     Different foreign names get different names: mapped ones end with a digest of the foreign name (40 bits of SHA-256),
     and a valid name that looks like a mapped one is mapped, too.
     """
-    readable, _, digest = foreign.rpartition("_")
-    looks_mapped = bool(readable) and len(digest) == _DIGITS and _HEX.issuperset(digest)
-    if is_valid_name(foreign) and not looks_mapped:
+    if is_valid_name(foreign) and not _MAPPED.fullmatch(foreign):
         return foreign
     import hashlib
 
-    digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    readable = "".join(c if c in _REST else "_" for c in foreign)
-    if not readable or readable[0] not in _FIRST or readable.lower().startswith("pegboard_"):
-        readable = "_" + readable
-    return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
+    digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    readable = _FORBIDDEN.sub("_", foreign)
+    if not _NAME.match(readable):
+        readable = f"_{readable}"
+    return f"{readable[: MAX_LENGTH - 11]}_{digest}"
 
 
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]
@@ -298,13 +295,6 @@ def _strings_only(what: str, given: Any) -> dict[str, None]:
 def _check_unicode(what: str, text: str | None) -> None:
     if text is not None and not is_unicode(text):
         raise ValueError(f"{what}: {text!r:.100} must not hold lone surrogates")
-
-
-def _repaired_text(text: str) -> str:
-    """A text for people and models, with lone surrogates replaced by U+FFFD."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
-        raise TypeError(f"description and title must be strings, got {text!r:.100}")
-    return unicode_text(text)
 
 
 def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
@@ -460,7 +450,7 @@ class ToolSpec:
     """
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
-    description: str = field(default="", converter=_repaired_text)
+    description: str = field(default="", converter=lambda text: encodable_text(text, "description"))
     _input_schema: JsonText = field(
         default=NO_INPUT, alias="input_schema", converter=with_name("input_schema", schema_text)
     )
@@ -469,7 +459,9 @@ class ToolSpec:
         alias="output_schema",
         converter=attrs.converters.optional(with_name("output_schema", schema_text)),
     )
-    title: str | None = field(default=None, converter=attrs.converters.optional(_repaired_text))
+    title: str | None = field(
+        default=None, converter=attrs.converters.optional(lambda text: encodable_text(text, "title"))
+    )
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = UNSET
     tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
