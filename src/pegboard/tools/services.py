@@ -13,10 +13,11 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import MissingServiceError, log_failure
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     import asyncio
