@@ -165,7 +165,7 @@ def test_the_context_is_found_however_it_is_written(annotation):
 
     function.__annotations__["context"] = annotation
     signature = signature_of(function, tool="t")
-    assert [each.is_context for each in signature.parameters] == [False, True]
+    assert [each.annotation is ToolContext for each in signature.parameters] == [False, True]
     assert [each.name for each in signature.visible] == ["a"]
 
 

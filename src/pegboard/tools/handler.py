@@ -268,11 +268,12 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
 
     `structures` has the hooks of the arguments by key, and `rest` the hook of the values of `**kwargs`.
     """
-    injects, defaults = signature.injects, signature.defaults
+    injects = signature.injects
+    defaults = {each.name: each.make_default for each in signature.parameters if each.make_default}
     names = {each.key: each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
     takes_rest = len(names) < len(signature.visible)
     reserved = signature.taken.union(names.values())  # bound, hidden and renamed ones
-    its_context = next((each.name for each in signature.parameters if each.is_context), None)
+    its_context = next((each.name for each in signature.parameters if each.annotation is ToolContext), None)
     takes = [each for each in signature.parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL]
     positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
     renamed = {key: name for key, name in names.items() if key != name}

@@ -59,6 +59,8 @@ With a default, the tool also runs if none is provided.
 
 def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
+    if type(annotation) is type:
+        return None
     if get_origin(annotation) is Annotated:
         kind, *markers = get_args(annotation)
         if _INJECTED not in markers:

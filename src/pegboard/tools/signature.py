@@ -7,10 +7,12 @@ import inspect
 import sys
 import types
 import typing
-from collections import Counter, abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
+
+from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
@@ -43,13 +45,14 @@ def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parame
 
 def _is_settled(annotation: Any) -> bool:
     """Whether `annotation` has no names in strings left."""
-    if isinstance(annotation, str | typing.ForwardRef):
-        return False
-    if isinstance(annotation, list):  # the parameters of a Callable
-        return all(map(_is_settled, cast("list[Any]", annotation)))
+    if type(annotation) is type:
+        return True
     origin = get_origin(annotation)
-    parts = get_args(annotation)
-    return origin is typing.Literal or all(map(_is_settled, parts[:1] if origin is typing.Annotated else parts))
+    if origin is typing.Literal or isinstance(annotation, str | typing.ForwardRef):
+        return origin is typing.Literal
+    # A list has the parameters of a Callable.
+    parts = cast("Sequence[Any]", annotation if isinstance(annotation, list) else get_args(annotation))
+    return all(map(_is_settled, parts[:1] if origin is typing.Annotated else parts))
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
@@ -140,16 +143,6 @@ class Parameter:
         return name if iskeyword(name) else self.name
 
     @property
-    def is_context(self) -> bool:
-        """Whether it gets the context."""
-        return self.annotation is ToolContext
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether the registry fills it, and the model doesn't see it."""
-        return self.annotation is ToolContext or self.service is not None
-
-    @property
     def is_optional(self) -> bool:
         """Whether it has a default."""
         return self.default is not EMPTY
@@ -160,6 +153,10 @@ class Parameter:
         return self.kind in _POSITIONAL
 
 
+def _visible(signature: Signature) -> tuple[Parameter, ...]:
+    return tuple(each for each in signature.parameters if each.service is None and each.annotation is not ToolContext)
+
+
 @frozen
 class Signature:
     """Signature of a tool's function: parameters and return type.
@@ -168,21 +165,13 @@ class Signature:
         parameters: In the function's order; those that a `functools.partial` has bound are left out.
         returns: The resolved return type; `EMPTY` without one.
         taken: Names that `**kwargs` can't take: bound and hidden parameters.
+        visible: The parameters that the model may fill; the others get services or the context.
     """
 
     parameters: tuple[Parameter, ...]
     returns: Any
     taken: frozenset[str] = frozenset()
-
-    @property
-    def visible(self) -> tuple[Parameter, ...]:
-        """The parameters that the model may fill."""
-        return tuple(each for each in self.parameters if not each.is_hidden)
-
-    @property
-    def defaults(self) -> Mapping[str, Callable[[], Any]]:
-        """What makes the defaults that the function doesn't have itself, by the names of the parameters."""
-        return {each.name: each.make_default for each in self.parameters if each.make_default is not None}
+    visible: tuple[Parameter, ...] = field(default=Factory(_visible, takes_self=True), init=False)
 
     @property
     def injects(self) -> tuple[Parameter, ...]:
@@ -207,19 +196,23 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     _, bound = without_partials(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     _check_wrappers(function, written, tool, method=method)
-    parameters = tuple(_parameter(each, function, tool) for each in written)
-    if len(contexts := [each.name for each in parameters if each.is_context]) > 1:
+    signature = Signature(tuple(_parameter(each, function, tool) for each in written), raw.return_annotation)
+    if len(contexts := [each.name for each in signature.parameters if each.annotation is ToolContext]) > 1:
         what = "a second parameter takes the context."
         raise DefinitionError(what, tool=tool, parameter=contexts[1], hint="Keep one of them.")
-    keys = Counter(each.key for each in parameters if not each.is_hidden)
-    if twice := next((key for key, count in keys.items() if count > 1), ""):
+    keys = [each.key for each in signature.visible]
+    if len({*keys}) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
         raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
-    returns = raw.return_annotation
-    if returns is not EMPTY:
-        returns = resolved(returns, function, tool=tool, parameter="return")
-    if not parameters or parameters[-1].kind is not Kind.VAR_KEYWORD:
-        return Signature(parameters, returns)
-    return Signature(tuple(_unpacked(parameters, tool)), returns, _taken(function, parameters))
+    if signature.returns is not EMPTY:
+        returns = resolved(signature.returns, function, tool=tool, parameter="return")
+        signature = evolve(signature, returns=returns)
+    if not written or written[-1].kind is not Kind.VAR_KEYWORD:
+        return signature
+    every = inspect.signature(innermost(function), **lenient()).parameters.values()
+    taken = {each.name for each in every if each.kind not in STARRED} - {each.name for each in signature.visible}
+    *others, rest = signature.parameters
+    return evolve(signature, parameters=(*others, *_unpacked(rest, tool)), taken=frozenset(taken))
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -284,23 +277,20 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     annotation = written.annotation
     annotation = Any if annotation is EMPTY else resolved(annotation, function, tool=tool, parameter=written.name)
     annotation, default, make_default = with_default(annotation, written.default, written.name, tool)
+    service, what, hint = injected_kind(annotation), "", ""
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
         what = "the model would have to fill it: the registry passes only ToolContext itself."
         hint = "Annotate it ToolContext; the request is its `request`."
-        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
-    service = None if type(annotation) is type else injected_kind(annotation)
-    if service is not None and (not is_kind(service) or _is_kind_of_context(service)):
+    elif service is not None and (not is_kind(service) or _is_kind_of_context(service)):
         what = f"a service is found by its class or protocol, and {service} is neither."
         hint = "Write Injected[SomeClass]."
-        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
-    if written.kind in STARRED and (service is not None or annotation is ToolContext or make_default is not None):
-        subject = (
-            "a service" if service is not None else "the context" if make_default is None else "what has a default"
-        )
+    if not what and written.kind in STARRED and (service or make_default or annotation is ToolContext):
+        subject = "a service" if service else "what has a default" if make_default else "the context"
         what, hint = f"{subject} can't be *args or **kwargs.", "Give it a parameter of its own."
-        raise DefinitionError(what, tool=tool, parameter=written.name, hint=hint)
+    if what:
+        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     return Parameter(written.name, annotation, default, written.kind, service, make_default)
 
 
@@ -338,23 +328,22 @@ def _is_kind_of_context(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (ReadonlyContext, ToolContext))
 
 
-def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Parameter]:
-    """The parameters, with `**kwargs: Unpack[SomeTypedDict]` replaced by its keyword parameters."""
-    for each in parameters:
-        # typing_extensions has its own Unpack in Python 3.11.
-        if each.kind is not Kind.VAR_KEYWORD or getattr(get_origin(each.annotation), "_name", "") != "Unpack":
-            yield each
-            continue
-        from pegboard.schema.fields import fields_of
+def _unpacked(rest: Parameter, tool: str) -> Sequence[Parameter]:
+    """The parameter `**kwargs`, or the keyword parameters that `**kwargs: Unpack[SomeTypedDict]` stands for."""
+    # typing_extensions has its own Unpack in Python 3.11.
+    if getattr(get_origin(rest.annotation), "_name", "") != "Unpack":
+        return (rest,)
+    from pegboard.schema.fields import fields_of
 
-        fields = fields_of(get_args(each.annotation)[0])
-        if fields is None:
-            what = f"its type {each.annotation} isn't Unpack of a TypedDict."
-            raise DefinitionError(what, tool=tool, parameter=each.name, annotation=each.annotation)
-        for key in fields:
-            annotation, default, make = with_default(key.annotation, EMPTY, key.key, tool)
-            default = OMITTED if default is EMPTY and not key.required else default
-            yield Parameter(key.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make)
+    if (fields := fields_of(get_args(rest.annotation)[0])) is None:
+        what = f"its type {rest.annotation} isn't Unpack of a TypedDict."
+        raise DefinitionError(what, tool=tool, parameter=rest.name, annotation=rest.annotation)
+    parameters: list[Parameter] = []
+    for each in fields:
+        annotation, default, make = with_default(each.annotation, EMPTY, each.key, tool)
+        default = OMITTED if default is EMPTY and not each.required else default
+        parameters.append(Parameter(each.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make))
+    return parameters
 
 
 def without_partials(function: Any) -> tuple[Any, set[str]]:
@@ -364,13 +353,6 @@ def without_partials(function: Any) -> tuple[Any, set[str]]:
         names.update(function.keywords)
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return function, names  # pyright: ignore[reportUnknownVariableType]
-
-
-def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> frozenset[str]:
-    """The names of the function's parameters that the model can't fill."""
-    every = inspect.signature(innermost(function), **lenient()).parameters.values()
-    written = {each.name for each in every if each.kind not in STARRED}
-    return frozenset(written - {each.name for each in parameters if not each.is_hidden})
 
 
 _AWAITABLES: Final = (abc.Awaitable, abc.Coroutine)

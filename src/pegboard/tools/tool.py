@@ -607,8 +607,8 @@ def _run_by(
     options: Mapping[str, Any],
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
-    hidden = any(each.is_hidden for each in signature.parameters)
-    handler = Handler(function, make_binder, flavour, injects=signature.injects, takes_context=hidden)
+    takes_context = signature.visible != signature.parameters
+    handler = Handler(function, make_binder, flavour, injects=signature.injects, takes_context=takes_context)
     return made_tool(facts, options, handler, returned)
 
 
@@ -629,7 +629,7 @@ def _raw_tool(
         hint = "A ToolContext parameter gets the context, Injected[...] ones services; any others need defaults."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
-    filled = [each for each in signature.parameters if each.is_hidden or each is takes[0]]
+    filled = [each for each in signature.parameters if each not in signature.visible or each is takes[0]]
     signature = evolve(signature, parameters=tuple(filled))
     make_binder = functools.partial(binder_of_one, signature, argument)
     docstring = docstring_of(function)
