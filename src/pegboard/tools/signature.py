@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
-from attrs import Factory, evolve, field
+from attrs import Factory, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
@@ -196,23 +196,23 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     _, bound = without_partials(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     _check_wrappers(function, written, tool, method=method)
-    signature = Signature(tuple(_parameter(each, function, tool) for each in written), raw.return_annotation)
-    if len(contexts := [each.name for each in signature.parameters if each.annotation is ToolContext]) > 1:
+    parameters = tuple(_parameter(each, function, tool) for each in written)
+    returns = raw.return_annotation
+    if returns is not EMPTY:
+        returns = resolved(returns, function, tool=tool, parameter="return")
+    signature = Signature(parameters, returns)
+    if len(contexts := [each.name for each in parameters if each.annotation is ToolContext]) > 1:
         what = "a second parameter takes the context."
         raise DefinitionError(what, tool=tool, parameter=contexts[1], hint="Keep one of them.")
     keys = [each.key for each in signature.visible]
-    if len({*keys}) < len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
+    if twice := next((key for key in keys if keys.count(key) > 1), ""):
         raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
-    if signature.returns is not EMPTY:
-        returns = resolved(signature.returns, function, tool=tool, parameter="return")
-        signature = evolve(signature, returns=returns)
     if not written or written[-1].kind is not Kind.VAR_KEYWORD:
         return signature
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
     taken = {each.name for each in every if each.kind not in STARRED} - {each.name for each in signature.visible}
-    *others, rest = signature.parameters
-    return evolve(signature, parameters=(*others, *_unpacked(rest, tool)), taken=frozenset(taken))
+    *others, rest = parameters
+    return Signature((*others, *_unpacked(rest, tool)), signature.returns, frozenset(taken))
 
 
 def is_method(function: Callable[..., Any]) -> bool:

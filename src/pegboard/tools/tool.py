@@ -461,11 +461,14 @@ def check_schemas(tool: Tool, *, foreign: bool) -> None:
 
 
 def made_tool(
-    facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
+    facts: Mapping[str, Any],
+    options: Mapping[str, Any],
+    make_handler: Callable[..., Handler] | None = None,
+    returns: Any = EMPTY,
 ) -> Tool:
     """Makes a tool from derived attributes of its spec, with its name, and the checked options, which override them.
 
-    `returns` is the type of the handler's result.
+    `returns` is the type of the result of the handler, which gets what the options say by name.
     """
     name: str = facts["name"]
     if "output_schema" in options:
@@ -473,8 +476,8 @@ def made_tool(
         output = None if given_schema is None else checked_schema(given_schema, name, "output_schema")
     else:
         output, is_wrapped = output_of(returns, tool=name)
-    if handler is not None:
-        handler = evolve(handler, blocking=options.get("blocking", True), wraps_result=is_wrapped)
+    blocking = options.get("blocking", True)
+    handler = None if make_handler is None else make_handler(blocking=blocking, wraps_result=is_wrapped)
     given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options, tool=name)}
     if given.get("long_running"):
         given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
@@ -589,9 +592,10 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
         "description": documented.description,
         "input_schema": input_schema_of(given, signature.visible, documented.parameters, name, of_fields=of_fields),
     }
-    if "permission_values" not in given and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
+    matched: Iterable[str] = () if "permission_values" in given else given.get("permission_arguments", ())
+    if matched and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         known = json.loads(facts["input_schema"]).get("properties", {})
-        for each in given.get("permission_arguments", ()):
+        for each in matched:
             if each not in known:  # rules would never match
                 near = near_or_known(each, known)
                 raise DefinitionError(f"permission_arguments: there is no argument {each!r}.{near}", tool=name)
@@ -608,8 +612,9 @@ def _run_by(
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
     takes_context = signature.visible != signature.parameters
-    handler = Handler(function, make_binder, flavour, injects=signature.injects, takes_context=takes_context)
-    return made_tool(facts, options, handler, returned)
+    injects = signature.injects
+    make = functools.partial(Handler, function, make_binder, flavour, injects=injects, takes_context=takes_context)
+    return made_tool(facts, options, make, returned)
 
 
 def _raw_tool(

@@ -90,7 +90,8 @@ class TypedTool(Generic[Input, Output]):
             "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
             "input_schema": input_schema,
         }
-        return made_tool(facts, given, Handler(self.call, make_binder, CallableKind.of(self.call)), gives)
+        make_handler = partial(Handler, self.call, make_binder, CallableKind.of(self.call))
+        return made_tool(facts, given, make_handler, gives)
 
 
 def _is_typed_class(thing: object) -> bool:
