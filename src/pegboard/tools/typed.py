@@ -85,11 +85,10 @@ class TypedTool(Generic[Input, Output]):
         make_binder, input_schema = _taking(self, takes, name)
         _check_names(type(self), name)
         given = checked_options({**_options(self, make_binder), **options}, tool=name)
-        facts = {
-            "name": name,
-            "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
-            "input_schema": input_schema,
-        }
+        bases = type(self).__mro__
+        documented = (base.__doc__ for base in bases[: bases.index(TypedTool)] if base.__doc__ is not None)
+        description = parse_docstring(next(documented, "")).description
+        facts = {"name": name, "description": description, "input_schema": input_schema}
         make_handler = partial(Handler, self.call, make_binder, CallableKind.of(self.call))
         return made_tool(facts, given, make_handler, gives)
 
@@ -103,7 +102,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     from pegboard.schema.types import schema_of
 
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
-    if len(parameters) != 2 or "call" not in _written(type(tool)):
+    if len(parameters) != 2 or type(tool).call is vars(TypedTool)["call"]:
         hint = "Write call(self, context, input)."
         raise DefinitionError("it has no method `call` that takes a context and an input.", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
@@ -159,12 +158,6 @@ def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> di
         elif value != "":
             found[name] = value
     return found
-
-
-def _written(cls: type) -> Mapping[str, Any]:
-    """The attributes of a class and its bases below `TypedTool`, except missing docstrings."""
-    below = reversed(cls.__mro__[: cls.__mro__.index(TypedTool)])
-    return {name: value for base in below for name, value in vars(base).items() if (name, value) != ("__doc__", None)}
 
 
 def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
@@ -227,11 +220,17 @@ def _tools_of(owner: object) -> list[Tool]:
     isn't a tool. Functions that a module imports are left out.
     """
     if isinstance(owner, ModuleType):
-        return list(dict.fromkeys(_of_module(owner)))
-    cls = owner if isinstance(owner, type) else type(owner)
-    names = {name: None for base in reversed(cls.__mro__) for name in vars(base)}
-    decorated = [name for name in names if _carried(inspect.getattr_static(cls, name, None)) is not None]
-    return [each for each in (tool_of(getattr(owner, name)) for name in decorated) if each is not None]
+        found = [each for each in list(vars(owner).values()) if _is_of_module(each, owner)]
+    else:
+        cls = owner if isinstance(owner, type) else type(owner)
+        names = {name: None for base in reversed(cls.__mro__) for name in vars(base)}
+        found = [getattr(owner, name) for name in names if _carried(inspect.getattr_static(cls, name, None))]
+    return list(dict.fromkeys(filter(None, map(tool_of, found))))
+
+
+def _is_of_module(thing: Any, module: ModuleType) -> bool:
+    is_function = isinstance(_carried(thing), Tool) and f"{thing.__module__}.".startswith(f"{module.__name__}.")
+    return is_function or isinstance(thing, Tool)
 
 
 def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
@@ -274,14 +273,3 @@ def _carried(thing: object) -> Tool | Method | None:
         return None
     carried: Any = getattr(function, ATTRIBUTE, None)
     return carried if isinstance(carried, Tool | Method) else None
-
-
-def _of_module(module: ModuleType) -> Iterator[Tool]:
-    inside = f"{module.__name__}."
-    for value in list(vars(module).values()):
-        if isinstance(value, Tool):
-            yield value
-        elif isinstance(_carried(value), Tool) and f"{value.__module__}.".startswith(inside):
-            found = tool_of(value)
-            assert found is not None
-            yield found
