@@ -152,31 +152,26 @@ class HostedPart(JsonRecord):
 Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart  # a part of a message
 
 
-def _as_part(value: Part | ToolCall | Content | str) -> Part:
-    """A part made from its shorthand: a text, content, or a call; raises `TypeError` for anything else."""
-    if isinstance(value, Part):
-        return value
-    if isinstance(value, str):
-        return TextPart(value)
-    if isinstance(value, TextContent):
-        return TextPart(value.text)
-    if isinstance(value, Content):
-        return MediaPart(value)
-    if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        return CallPart(value)
-    raise TypeError(f"parts of a message must be strings, content, calls or parts, got {value!r:.100}")
-
-
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 _ROLES: Final = get_args(_Role)
 Writable: TypeAlias = "Part | ToolCall | Content | str"
 """A part of a message, or a shorthand for one."""
 
 
+def _as_part(value: Writable) -> Part:
+    if isinstance(value, Part):
+        return value
+    if isinstance(value, str | TextContent):
+        return TextPart(value if isinstance(value, str) else value.text)
+    if isinstance(value, ToolCall):
+        return CallPart(value)
+    if isinstance(value, Content):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        return MediaPart(value)
+    raise TypeError(f"parts of a message must be strings, content, calls or parts, got {value!r:.100}")
+
+
 def _as_parts(given: Any) -> tuple[Part, ...]:
-    if isinstance(given, list | tuple):
-        return tuple(_as_part(each) for each in cast("Iterable[Writable]", given))
-    return (_as_part(given),)
+    return tuple(map(_as_part, cast("Iterable[Writable]", given if isinstance(given, list | tuple) else (given,))))
 
 
 @frozen

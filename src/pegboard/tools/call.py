@@ -115,7 +115,6 @@ def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
 
 INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
 MOST_INVALID: Final = 2_000  # characters of invalid arguments that are sent: enough for the model to see the fault
-_NO_JSON: Final = "arguments that aren't JSON"
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
@@ -125,18 +124,18 @@ def arguments_object(call: ToolCall) -> JsonObject:
     """
     given = call.arguments
     if isinstance(given, Mapping):
-        try:
+        with suppress(Exception):  # a host's mapping may raise anything
             taken = dict(given)
-        except Exception:  # noqa: BLE001  a host's mapping may raise anything
-            return {INVALID: _NO_JSON}
-        return {INVALID: _NO_JSON} if json_problems(taken) else taken
+            if not json_problems(taken):
+                return taken
+        return {INVALID: "arguments that aren't JSON"}
     text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else encodable_text(given)
-    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     parsed = parsed_object(text)
     if parsed is None and text.lstrip().startswith('"'):  # encoded twice: with `coerce`, the call ran with the object
         with suppress(ValueError):
             inner: Any = strict_json(text.encode())
             parsed = parsed_object(inner) if inner.lstrip().startswith("{") else None
+    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     return {INVALID: cut} if parsed is None else parsed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import field
@@ -239,17 +239,12 @@ def text_of_file(file: FileContent) -> str | None:
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    if isinstance(value, list | tuple):
-        return tuple(_one_content(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return (_one_content(value),)
-
-
-def _one_content(value: Any) -> Content:
-    if isinstance(value, str):
-        return TextContent(value)
-    if isinstance(value, CONTENT_TYPES):
-        return value
-    raise TypeError(f"content must be text or one of pegboard's content types, not {type(value).__name__}")
+    given = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
+    items = tuple(TextContent(item) if isinstance(item, str) else item for item in given)
+    for item in items:
+        if not isinstance(item, CONTENT_TYPES):
+            raise TypeError(f"content must be text or one of pegboard's content types, not {type(item).__name__}")
+    return items
 
 
 def json_or_text(value: Any) -> Any:
