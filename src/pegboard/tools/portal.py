@@ -8,16 +8,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pegboard.errors import CallStoppedError, RunningLoopError
 from pegboard.threads import running_loop
 from pegboard.timeout import as_coroutine
 
-if TYPE_CHECKING:
-    from pegboard.tools.context import ToolContext
-
 T = TypeVar("T")
+_Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 _STOPPED: Final = "the call was cancelled"
 _tasks: Final[set[asyncio.Task[Any]]] = set()  # strong references: an event loop holds only weak ones
 
@@ -90,7 +88,7 @@ class LoopPortal:
             future.cancel()
 
 
-def wait_in_thread(context: ToolContext, awaitable: Awaitable[T]) -> T:
+def wait_in_thread(context: _Context, awaitable: Awaitable[T]) -> T:
     """`context.wait(awaitable)`: by the call's portal, or in a new event loop."""
     if running_loop() is not None:
         discard(awaitable)
