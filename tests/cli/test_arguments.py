@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import click
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.arguments import ALL_TYPES, SchemaType, WordError, read_arguments, read_words, typed
+from pegboard.cli.arguments import ALL_TYPES, SchemaType, read_arguments, read_words, typed
 
 SCHEMA = {
     "type": "object",
@@ -146,7 +147,7 @@ def test_a_file_is_read(tmp_path):
 )
 def test_invalid_words(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WordError) as caught:
+    with pytest.raises(click.ClickException) as caught:
         read(*words)
     assert message in str(caught.value)
 
@@ -155,7 +156,7 @@ def test_invalid_words(words, message, tmp_path, monkeypatch):
 def test_a_file_that_is_not_text_or_too_large(tmp_path, monkeypatch, data, message):
     monkeypatch.setattr("pegboard.cli.arguments.MOST_FILE_BYTES", 3)
     (tmp_path / "file").write_bytes(data)
-    with pytest.raises(WordError, match=message):
+    with pytest.raises(click.ClickException, match=message):
         read(f"text=@{tmp_path}/file")
 
 
@@ -166,7 +167,7 @@ def test_state_words_are_flat_and_untyped():
         "m": 5,
         "a.b": "c",
     }
-    with pytest.raises(WordError):
+    with pytest.raises(click.ClickException):
         read_words(["tier"])
 
 

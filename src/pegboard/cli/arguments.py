@@ -14,27 +14,24 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
+import click
 from attrs import frozen
 
-from pegboard.json import json_problems, strict_json
+from pegboard.json import is_array, is_object, json_problems, strict_json
 from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
 from pegboard.text import visible
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-_IMPLIED: Final = {
-    "properties": "object",
-    "additionalProperties": "object",
-    "items": "array",
-    "prefixItems": "array",
-}
+_IMPLIED: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
 
@@ -47,9 +44,24 @@ class SchemaType:
     root: Any
 
     @cached_property
-    def parts(self) -> tuple[dict[str, Any], ...]:
-        """The schema flattened: references followed, alternatives listed."""
-        return tuple(_parts(self.schema, self.root))
+    def parts(self) -> list[JsonObject]:
+        """The schema flattened, in at most 200 steps: alternatives listed, each reference followed once."""
+        found, followed, pending = list[JsonObject](), set[str](), [self.schema]
+        for _ in range(_MOST_PARTS):
+            if not pending:
+                break
+            part: Any = pending.pop(0)
+            part = {} if part is True else part
+            if not is_object(part):
+                continue
+            below = [each for word in ("anyOf", "oneOf", "allOf") for each in _items_of(part, word)]
+            if isinstance(reference := part.get("$ref"), str):
+                below.append(None if reference in followed else References(self.root).target(reference))
+                followed.add(reference)
+            pending[:0] = below
+            if not below or _types(part) != ALL_TYPES:
+                found.append(part)
+        return found
 
     @cached_property
     def types(self) -> frozenset[str]:
@@ -64,142 +76,112 @@ class SchemaType:
     @property
     def members(self) -> tuple[Any, ...]:
         """The values that an `enum` or a `const` names."""
-        return tuple(member for part in self.parts for member in _named(part))
+        return tuple(member for part in self.parts for member in _members(part))
 
     @property
     def properties(self) -> dict[str, SchemaType]:
-        """The named properties of an object, in the schema's order."""
+        """The named properties of an object, in the schema's order; the first schema of each counts."""
+        named = (part["properties"].items() for part in self.parts if is_object(part.get("properties")))
         found: dict[str, SchemaType] = {}
-        for part in self.parts:
-            for name, schema in _object(part.get("properties")).items():
-                found.setdefault(name, SchemaType(schema, self.root))
+        for name, schema in chain.from_iterable(named):
+            found.setdefault(name, SchemaType(schema, self.root))
         return found
 
     @property
     def required(self) -> frozenset[str]:
         """The names of the properties that an object needs."""
-        return frozenset(name for part in self.parts for name in _list(part.get("required")) if isinstance(name, str))
+        return frozenset(name for part in self.parts for name in _items_of(part, "required") if isinstance(name, str))
 
     def child(self, name: str) -> SchemaType:
         """The type of a property, by `properties` or else `additionalProperties`."""
-        named = self.properties.get(name)
-        if named is not None:
-            return named
         rest = [part.get("additionalProperties", True) for part in self.parts if "object" in _types(part)]
-        return SchemaType({"anyOf": rest or [False]}, self.root)
+        return self.properties.get(name) or SchemaType({"anyOf": rest or [False]}, self.root)
 
     def item(self, index: int) -> SchemaType:
         """The type of the array item at an index."""
         found: list[Any] = []
         for part in self.parts:
             if "array" in _types(part):
-                first = _list(part.get("prefixItems"))
+                first = _items_of(part, "prefixItems")
                 found.append(first[index] if index < len(first) else part.get("items", True))
         return SchemaType({"anyOf": found or [False]}, self.root)
 
     @cached_property
     def keywords(self) -> Mapping[str, Any]:
         """The keywords of the schema itself, then those of its parts; the first value of each counts."""
-        return {name: value for part in (*self.parts[::-1], _object(self.schema)) for name, value in part.items()}
+        own = self.schema if is_object(self.schema) else {}
+        return {name: value for part in (*self.parts[::-1], own) for name, value in part.items()}
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+def _items_of(part: JsonObject, keyword: str) -> list[Any]:
+    items = part.get(keyword)
+    return items if is_array(items) else []
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+def _members(part: JsonObject) -> list[Any]:
+    return _items_of(part, "enum") or ([part["const"]] if "const" in part else [])
 
 
-def _named(part: dict[str, Any]) -> list[Any]:
-    return _list(part.get("enum")) or ([part["const"]] if "const" in part else [])
-
-
-def _parts(schema: Any, root: Any) -> Iterator[dict[str, Any]]:
-    """The flattened schema, bounded to 200 steps."""
-    pending: list[Any] = [schema]
-    followed: set[str] = set()
-    for _ in range(_MOST_PARTS):
-        if not pending:
-            return
-        here: Any = pending.pop(0)
-        if here is True:
-            yield {}
-        if not isinstance(here, dict):
-            continue
-        below = _below(here, root, followed)  # pyright: ignore[reportUnknownArgumentType]
-        pending[:0] = below
-        if not below or _types(here) != ALL_TYPES:  # pyright: ignore[reportUnknownArgumentType]
-            yield here  # pyright: ignore[reportUnknownVariableType]
-
-
-def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
-    """The alternatives of a schema and the target of its reference, each reference followed once."""
-    below = [part for word in ("anyOf", "oneOf", "allOf") for part in _list(schema.get(word))]
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        below.append(None if reference in followed else References(root).target(reference))
-        followed.add(reference)
-    return below
-
-
-def _types(part: dict[str, Any]) -> frozenset[str]:
+def _types(part: JsonObject) -> frozenset[str]:
     """The types that a flat schema allows; all if it names none."""
     named = part.get("type")
     if isinstance(named, str):
         return frozenset({named})
-    if isinstance(named, list):
-        return frozenset(name for name in named if isinstance(name, str))  # pyright: ignore[reportUnknownVariableType]
-    named = _named(part)
-    if named:
-        return frozenset(map(type_of, named))
-    return frozenset(kind for word, kind in _IMPLIED.items() if word in part) or ALL_TYPES
-
-
-class WordError(ValueError):
-    """A word of the command line that isn't a valid argument."""
+    if is_array(named):
+        return frozenset(name for name in named if isinstance(name, str))
+    implied = map(type_of, _members(part)) if _members(part) else (_IMPLIED[word] for word in _IMPLIED if word in part)
+    return frozenset(implied) or ALL_TYPES
 
 
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
     """Parses words into arguments, over those of `base`; the tool's schema gives types: nothing is validated.
 
     Raises:
-        WordError: A word has no `=`, no key, invalid JSON, or an unreadable file; a key is repeated but isn't an
-            array, or conflicts with one of its parts (`a=... a.b=...`).
+        click.ClickException: A word has no `=`, no key, invalid JSON, or an unreadable file; a key is repeated but
+            isn't an array, or conflicts with one of its parts (`a=... a.b=...`).
     """
-    root = SchemaType(schema, schema)
+    root, texts = SchemaType(schema, schema), [*words]
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
-    hints: dict[tuple[str, ...], SchemaType] = {}
-    given: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
-    words = [*words]
-    for word in words:
-        if "=" not in word:
-            raise WordError(f"{word!r} is not an argument: write {_suggestion(word, words, root)}")
-        parted = _parted(word)
-        path, hint = place(parted[0], root)
-        hints[path] = hint
-        given.setdefault(path, []).append(parted)
+    given: dict[tuple[str, ...], tuple[SchemaType, list[_Word]]] = {}
+    for text in texts:
+        if "=" not in text:
+            raise click.ClickException(f"{text!r} is not an argument: write {_suggestion(text, texts, root)}")
+        word = _word(text)
+        path, hint = place(word.key, root)
+        given.setdefault(path, (hint, []))[1].append(word)
     for path in sorted(given, key=len):
-        _put(arguments, given[path][0][0], path, _value(given[path], hints[path]))
+        hint, (first, *others) = given[path]
+        value = first.value(hint)
+        if others:
+            if "array" not in hint.types:
+                raise click.ClickException(f"{first.key} is given {len(others) + 1} times but takes one value")
+            value = [word.value(hint.item(index)) for index, word in enumerate((first, *others))]
+        elif isinstance(value, str) and not first.is_json and "array" in hint.types and "string" not in hint.types:
+            value = [first.value(hint.item(0))]
+        here = arguments
+        for name in path[:-1]:
+            here = here.setdefault(name, {})
+            if not is_object(here):
+                raise click.ClickException(
+                    f"{first.key} sets a part of {name!r}, which is also given and isn't an object"
+                )
+        here[path[-1]] = value
     return arguments
 
 
 def _suggestion(value: str, words: Iterable[str], root: SchemaType) -> str:
     """How to write a value without a key: as the first argument that isn't given, required ones before others."""
-    free = root.properties.keys() - {word.partition("=")[0].removesuffix(":") for word in words if "=" in word}
-    names = [name for name in root.properties if name in free]
-    for name in sorted(names, key=lambda name: name not in root.required):
-        return shlex.quote(visible(f"{name}={value}"))
-    return "key=value, or key:=JSON"
+    given = {word.partition("=")[0].removesuffix(":") for word in words if "=" in word}
+    free = sorted((name for name in root.properties if name not in given), key=lambda name: name not in root.required)
+    return shlex.quote(visible(f"{free[0]}={value}")) if free else "key=value, or key:=JSON"
 
 
 def read_words(words: Iterable[str]) -> JsonObject:
     """Parses `k=v` words into a flat mapping of texts (`k:=JSON`: of JSON); the last of a key counts."""
-    state: JsonObject = {}
-    for word in words:
-        key, text, is_json = _parted(word)
-        state[key] = _json(key, text) if is_json else text
-    return state
+    return {word.key: word.value(_TEXT) for word in map(_word, words)}
+
+
+_TEXT: Final = SchemaType({"type": "string"}, {})
 
 
 def typed(text: str, hint: SchemaType) -> Any:
@@ -216,34 +198,51 @@ def typed(text: str, hint: SchemaType) -> Any:
     return text
 
 
-def _parted(word: str) -> tuple[str, str, bool]:
-    """Splits a word into key, text and whether the text is JSON; reads files."""
+class _Word(NamedTuple):
+    """A word of the command line, `key=text` or `key:=text`."""
+
+    key: str
+    text: str
+    is_json: bool
+
+    def value(self, hint: SchemaType) -> Any:
+        """Its value, typed by the schema unless it is JSON."""
+        if not self.is_json:
+            return typed(self.text, hint)
+        try:
+            return _strict(self.text)
+        except ValueError as error:
+            raise click.ClickException(f"{self.key}:= needs valid JSON: {error}") from None
+
+
+def _word(word: str) -> _Word:
+    """Parses a word; reads the file that it names."""
     key, sign, text = word.partition("=")
     if not sign:
-        raise WordError(f"{word!r} is not an argument: write key=value, or key:=JSON")
+        raise click.ClickException(f"{word!r} is not an argument: write key=value, or key:=JSON")
     is_json = key.endswith(":")
     key = key.removesuffix(":")
     if not key:
-        raise WordError(f"{word!r} has no key before the '='")
+        raise click.ClickException(f"{word!r} has no key before the '='")
     if text.startswith("@@") and not is_json:
-        return key, text[1:], is_json
-    if text.startswith("@"):
+        text = text[1:]
+    elif text.startswith("@"):
         text = file_text(f"{key}={text}", text[1:], f"; for a text that begins with '@', write {key}=@{text}")
-    return key, text, is_json
+    return _Word(key, text, is_json)
 
 
 def file_text(word: str, name: str, hint: str = "") -> str:
-    """The text of a file that a word of the command line names; else a `WordError`, which may end with the hint."""
+    """The text of a file that a word names; else a `click.ClickException`, which may end with the hint."""
     try:
         with Path(name).expanduser().open("rb") as file:
             data = file.read(MOST_FILE_BYTES + 1)
         if len(data) > MOST_FILE_BYTES:
-            raise WordError(f"{word}: the file is larger than {MOST_FILE_BYTES:,} bytes")
+            raise click.ClickException(f"{word}: the file is larger than {MOST_FILE_BYTES:,} bytes")
         return data.decode()
     except OSError as error:
-        raise WordError(f"{word}: {error.strerror or error}{hint}") from None
+        raise click.ClickException(f"{word}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError:
-        raise WordError(f"{word}: the file isn't UTF-8 text") from None
+        raise click.ClickException(f"{word}: the file isn't UTF-8 text") from None
 
 
 def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
@@ -259,42 +258,9 @@ def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
     return (*path, rest), here.child(rest)
 
 
-def _value(parted: Sequence[tuple[str, str, bool]], hint: SchemaType) -> Any:
-    key, text, is_json = parted[0]
-    if len(parted) > 1:
-        if "array" not in hint.types:
-            raise WordError(f"{key} is given {len(parted)} times but takes one value")
-        return [_read(*each, hint.item(index)) for index, each in enumerate(parted)]
-    value = _read(key, text, is_json, hint)
-    if not is_json and isinstance(value, str) and not hint.types & {"string"} and "array" in hint.types:
-        return [typed(text, hint.item(0))]
-    return value
-
-
-def _read(key: str, text: str, is_json: bool, hint: SchemaType) -> Any:
-    return _json(key, text) if is_json else typed(text, hint)
-
-
-def _json(key: str, text: str) -> Any:
-    try:
-        return _strict(text)
-    except ValueError as error:
-        raise WordError(f"{key}:= needs valid JSON: {error}") from None
-
-
 def _strict(text: str) -> Any:
     """Parses JSON strictly: no NaN, infinities or duplicate keys."""
     value: Any = strict_json(text.encode())
     if faults := json_problems({"value": value}):  # 1e999 is infinite
         raise ValueError(faults[0])
     return value
-
-
-def _put(arguments: JsonObject, key: str, path: tuple[str, ...], value: Any) -> None:
-    here = arguments
-    for name in path[:-1]:
-        below = here.setdefault(name, {})
-        if not isinstance(below, dict):
-            raise WordError(f"{key} sets a part of {name!r}, which is also given and isn't an object")
-        here = cast("JsonObject", below)
-    here[path[-1]] = value

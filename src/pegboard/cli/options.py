@@ -144,7 +144,7 @@ def context_of(
     """The context that `context_options` describe.
 
     Raises:
-        WordError: A `--state` isn't `K=V`.
+        click.ClickException: A `--state` isn't `K=V`.
     """
     from pegboard.cli.arguments import read_words
     from pegboard.tools.context import ReadonlyContext

@@ -11,14 +11,13 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 import click
 from attrs import define, field, frozen
 
-from pegboard.cli.arguments import WordError
 from pegboard.cli.options import Options
 from pegboard.cli.table import LEAST_WIDTH, cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
 from pegboard.errors import (
@@ -30,11 +29,11 @@ from pegboard.errors import (
     RegistrationError,
     UnknownToolError,
 )
-from pegboard.json import size_text
+from pegboard.json import is_object, size_text
 from pegboard.text import visible, visible_json
 
 if TYPE_CHECKING:
-    from pegboard.tools.content import Content, ToolResult
+    from pegboard.tools.content import ToolResult
     from pegboard.tools.tool import Tool
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -132,9 +131,8 @@ class Status:
     """Status line on standard error; nothing is written unless that is a terminal that can redraw a line."""
 
     screen: Screen = field(factory=stderr_screen)
-    _shown: int = 0
-    _stream: Any = None
-    _proxy: Any = None
+    _shown: int = field(default=0, init=False)
+    _real: Any = field(factory=lambda: sys.stderr, init=False)
 
     def show(self, text: str, done: float | None = None) -> None:
         """Replaces the line.
@@ -158,25 +156,18 @@ class Status:
             self._shown = 0
 
     def __enter__(self) -> Self:
-        if self.screen.width is not None:
-            self._stream, self._proxy = sys.stderr, _StreamProxy(self._cleared)
-            sys.stderr = self._proxy
+        if self.screen.is_terminal:  # logs and prints of tools erase the line first
+            sys.stderr = cast("Any", _StreamProxy(lambda: self.clear() or self._real))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
-        if self._proxy is not None and sys.stderr is self._proxy:
-            sys.stderr = self._stream
-
-    def _cleared(self) -> Any:
-        """Standard error, the status line erased first; for logs and prints of tools."""
-        self.clear()
-        return self._stream
+        if isinstance(sys.stderr, _StreamProxy):
+            sys.stderr = self._real
 
     def _write(self, text: str) -> None:
-        stream = sys.stderr if self._stream is None else self._stream
-        stream.write(text)
-        stream.flush()
+        self._real.write(text)
+        self._real.flush()
 
 
 class _StreamProxy:
@@ -196,8 +187,8 @@ class _Redirection(NamedTuple):
     """Standard output, the duplicate of its descriptor if that is redirected, and the target if not standard error."""
 
     real: Any
-    descriptor: int | None
-    aside: IO[str] | None
+    descriptor: int | None = None
+    aside: IO[str] | None = None
 
 
 _redirection: _Redirection | None = None
@@ -216,30 +207,33 @@ def redirect_stdout() -> Generator[None]:
         yield
         return
     real.flush()
-    no_stderr: bool = sys.stderr is None  # pyright: ignore[reportUnnecessaryComparison]  so it is where it is closed
-    nowhere = Path(os.devnull).open("w", encoding="utf-8") if no_stderr else None  # noqa: SIM115  closed below
-    descriptor = _redirect_descriptor(real, 2 if nowhere is None else nowhere.fileno())
-    _redirection = _Redirection(real, descriptor, nowhere)
-    proxy: Any = _StreamProxy(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
-    sys.stdout = proxy
-    try:
-        yield
-    finally:
-        _redirection = None
-        if sys.stdout is proxy:
-            sys.stdout = real
+    with ExitStack() as stack:
+        no_stderr: bool = sys.stderr is None  # pyright: ignore[reportUnnecessaryComparison]  so it is where it is closed
+        aside = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8")) if no_stderr else None
+        descriptor = None
+        with suppress(OSError, ValueError, AttributeError):  # not a file, or closed
+            descriptor = os.dup(1) if real.fileno() == 1 else None
         if descriptor is not None:
-            with suppress(OSError):
-                real.flush()  # text that bypassed the proxy (`sys.__stdout__`) is redirected too
-            os.dup2(descriptor, 1)
-            os.close(descriptor)
-        if nowhere is not None:
-            nowhere.close()
+            os.dup2(2 if aside is None else aside.fileno(), 1)
+        _redirection = _Redirection(real, descriptor, aside)
+        proxy: Any = _StreamProxy(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
+        sys.stdout = proxy
+        try:
+            yield
+        finally:
+            _redirection = None
+            if sys.stdout is proxy:
+                sys.stdout = real
+            if descriptor is not None:
+                with suppress(OSError):
+                    real.flush()  # text that bypassed the proxy (`sys.__stdout__`) is redirected too
+                os.dup2(descriptor, 1)
+                os.close(descriptor)
 
 
 def write_unbuffered(text: str) -> None:
     """Writes to the real standard output, unbuffered, even while it is redirected."""
-    real, descriptor, _ = _redirection or _Redirection(sys.stdout, None, None)
+    real, descriptor, _ = _redirection or _Redirection(sys.stdout)
     if descriptor is None:
         real.write(text)
         real.flush()
@@ -249,24 +243,12 @@ def write_unbuffered(text: str) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _redirect_descriptor(real: Any, target: int) -> int | None:
-    """Points descriptor 1 to a target; returns a duplicate of the old one, or `None` if standard output isn't it."""
-    try:
-        if real.fileno() != 1:
-            return None
-        descriptor = os.dup(1)
-    except (OSError, ValueError, AttributeError):  # not a file, or closed
-        return None
-    os.dup2(target, 1)
-    return descriptor
-
-
 _UNCUT: Final = 1_000_000
+_CHUNK: Final = 4_096  # characters, at most, in kitty's protocol
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 MISUSES: Final = (  # errors that the user can correct: exit code 2
-    WordError,
     ConfigError,
     DefinitionError,
     ExpressionError,
@@ -316,11 +298,11 @@ def json_line(value: Any) -> str:
 
 def json_pretty(value: Any) -> str:
     """Indented JSON; values that JSON lacks (dates of TOML) as text."""
-    return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
 
+    def in_json(value: Any) -> Any:
+        return {**value} if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownVariableType]
 
-def _as_json(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=in_json))
 
 
 def json_rows(key: str, values: Iterable[Any]) -> str:
@@ -342,27 +324,22 @@ def image_escapes(result: ToolResult, screen: Screen, environ: Mapping[str, str]
 
     Kitty and Ghostty take PNG by kitty's graphics protocol; iTerm2, WezTerm and others any format by iTerm2's.
     """
-    from pegboard.tools.content import ImageContent
-
-    program, images = environ.get("TERM_PROGRAM", ""), [one for one in result.content if isinstance(one, ImageContent)]
+    images: list[Any] = [one for one in result.content if one.type == "image"]
+    program = environ.get("TERM_PROGRAM", "")
     if not (images and screen.is_terminal) or "TMUX" in environ:  # tmux supports neither protocol
         return ""
     if "KITTY_WINDOW_ID" in environ or program == "ghostty":
-        return "".join(_by_kitty(one.data) for one in images if one.mime_type == "image/png")
+        shown: list[str] = []
+        for data in (b64encode(one.data).decode() for one in images if one.mime_type == "image/png"):
+            starts = range(0, len(data), _CHUNK)  # each chunk says whether more follow
+            pieces = (f"m={int(start != starts[-1])};{data[start : start + _CHUNK]}" for start in starts)
+            shown.append("\x1b_Ga=T,f=100," + "\x1b\\\x1b_G".join(pieces) + "\x1b\\\n")
+        return "".join(shown)
     if program in _SHOW_IMAGES or environ.get("LC_TERMINAL") == "iTerm2":
         return "".join(
             f"\x1b]1337;File=inline=1;size={len(one.data)}:{b64encode(one.data).decode()}\a\n" for one in images
         )
     return ""
-
-
-def _by_kitty(data: bytes) -> str:
-    """A PNG in chunks of at most 4,096 characters, each with a flag whether more follow."""
-    text = b64encode(data).decode()
-    pieces = [text[start : start + 4096] for start in range(0, len(text), 4096)]
-    heads = ["a=T,f=100,", *[""] * len(pieces)]
-    last = len(pieces) - 1
-    return "".join(f"\x1b_G{heads[n]}m={int(n < last)};{piece}\x1b\\" for n, piece in enumerate(pieces)) + "\n"
 
 
 def failure_text(result: ToolResult, screen: Screen = PLAIN) -> str:
@@ -375,41 +352,29 @@ def _texts(result: ToolResult) -> list[str]:
     if result.display is not None:
         return [result.display]
     data = result.structured_content
-    if data is None:
-        return [content_text(item) for item in result.content]
-    texts = [content_text(item) for item in result.content if not _repeats(item, data)]
-    if texts:
+    texts = [_content_text(item) for item in result.content if data is None or not _is_json_of(item, data)]
+    if texts or data is None:
         return texts
     # A lone `result` is unwrapped, and a string in it printed without quotes.
-    value = data["result"] if isinstance(data, dict) and list(data) == ["result"] else data  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    value = data["result"] if is_object(data) and list(data) == ["result"] else data
     return [value if isinstance(value, str) else json_pretty(value)]
 
 
-def _repeats(item: Content, data: Any) -> bool:
-    """Whether a text repeats the structured data."""
-    text = getattr(item, "text", None)
-    if text is None:
-        return False
+def _is_json_of(item: object, data: Any) -> bool:
     try:
-        return json.loads(text) == data
+        return json.loads(getattr(item, "text", "")) == data
     except (ValueError, RecursionError):
         return False
 
 
-def content_text(item: Content) -> str:
+def _content_text(item: Any) -> str:
     """The text of a text part; a placeholder with type and size for other parts."""
-    from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent
-
-    if isinstance(item, TextContent):
-        return item.text
-    if isinstance(item, LinkContent):
+    kind = item.type
+    if kind == "text" or (kind == "resource" and isinstance(item.data, str)):
+        return item.text if kind == "text" else f"[file {_joined(item.uri)}]\n{item.data}"
+    if kind == "resource_link":
         return f"[link {_joined(item.name)} {_joined(item.uri)}]"
-    if isinstance(item, FileContent):
-        head = f"file {_joined(item.uri)}"
-        if isinstance(item.data, str):
-            return f"[{head}]\n{item.data}"
-    else:
-        head = "image" if isinstance(item, ImageContent) else "audio"
+    head = f"file {_joined(item.uri)}" if kind == "resource" else kind
     return f"[{head} {_joined(item.mime_type or '')}, {size_text(len(item.data))}]"
 
 
@@ -455,6 +420,6 @@ def _worded(error: Exception) -> str:
         return f"can't write to standard output: {error.strerror}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, PegboardError | WordError | OSError):
+    if isinstance(error, PegboardError | OSError):
         return f"{error}\n'registry list' lists the tools." if isinstance(error, UnknownToolError) else str(error)
     return f"unexpected {type(error).__name__}: {error}\nThis is a bug in pegboard; --debug shows the traceback."

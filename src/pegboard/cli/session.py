@@ -91,7 +91,7 @@ def merge_configuration(options: Options) -> Config:
 
     Raises:
         ConfigError: A file is invalid.
-        WordError: A `--set` isn't `K=V`.
+        click.ClickException: A `--set` isn't `K=V`.
     """
     config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
     for word, value in read_words(options.settings).items():
