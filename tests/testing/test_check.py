@@ -21,7 +21,7 @@ from pegboard.errors import FatalToolError
 from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin, load_plugin, manifest_of
 from pegboard.testing.calls import Subject
-from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec
+from pegboard.testing.check import Findings, _check_arguments, _check_budget, _check_examples, _check_spec
 from pegboard.timeout import Watchdog
 
 GREETER = """
@@ -546,7 +546,7 @@ def test_nothing_is_imported_without_limits_or_module(monkeypatch) -> None:
 
 def checked(thing: object) -> Findings:
     findings = Findings("demo")
-    _ArgumentCheck(thing if isinstance(thing, Tool) else tool_of(thing), findings).run()
+    _check_arguments(thing if isinstance(thing, Tool) else tool_of(thing), findings)
     return findings
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from attrs import evolve, frozen
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import logging
     from types import ModuleType
 
+    from pegboard.catalogue import Catalogue
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.plugins.cache import Stamps
     from pegboard.plugins.discovery import Discovery, FoundPlugin
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 T = TypeVar("T")
+_TOOLSETS: Final = "pegboard_register_toolsets"
 
 
 def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: bool = False) -> Session:
@@ -117,14 +119,12 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
     from pegboard.plugins.load import load
 
     with Status() as status:
+
+        def show(number: int, of: int, name: str) -> None:
+            status.show(f"loading plugin {name}", number / of)
+
         try:
-            return load(
-                config=config,
-                refresh=options.refresh,
-                live=options.live,
-                discovery=discovery,
-                progress=lambda number, of, name: status.show(f"loading plugin {name}", number / of),
-            )
+            return load(config=config, refresh=options.refresh, live=options.live, discovery=discovery, progress=show)
         except DuplicateToolError as error:
             text = (
                 f'is "error", but {error.held_by} and {error.wanted_by} both have a tool {error.name!r}; '
@@ -182,7 +182,13 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
     public function, is a usage error.
     """
     for file in files:
-        functions = list(_public_functions(_load_module(file)))
+        module = _load_module(file)
+        functions = [
+            value
+            for name, value in vars(module).items()
+            if not name.startswith("_") and inspect.isroutine(value)
+            if (value.__module__, value.__name__) == (module.__name__, name)  # neither imported nor an alias
+        ]
         if not functions:
             raise click.UsageError(f"{file} defines no public function")
         for function in functions:
@@ -195,6 +201,7 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
 def _load_module(file: Path) -> ModuleType:
     """Imports a file as a module; its folder is appended to `sys.path`, for its imports."""
     from importlib.util import module_from_spec, spec_from_file_location
+    from traceback import extract_tb
 
     path = file.resolve()
     spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
@@ -206,27 +213,11 @@ def _load_module(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise click.UsageError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        place = file if line is None else f"{file}, line {line}"
+        raise click.UsageError(f"{place}: {type(error).__name__}: {error}") from error
     return module
-
-
-def _line(error: BaseException, path: Path) -> str:
-    """The last line of the file in the traceback."""
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    from traceback import extract_tb
-
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f", line {lines[-1]}" if lines else ""
-
-
-def _public_functions(module: ModuleType) -> Iterator[Any]:
-    """The public functions that a module defines itself, in order, without aliases."""
-    for name, value in vars(module).items():
-        if name.startswith("_") or not inspect.isroutine(value):
-            continue
-        if value.__module__ == module.__name__ and value.__name__ == name:
-            yield value
 
 
 @frozen(eq=False)
@@ -244,6 +235,10 @@ class Session:
     config: Config
     options: Options
     discovery: Discovery
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return self.registry.contributions.catalogue
 
     def read_rules(self, file: str | None) -> None:
         """Sets permissions from a file of rules; reports suspicious rules, and ignored configuration.
@@ -277,13 +272,13 @@ class Session:
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         try:
-            return self.registry.contributions.catalogue.predicate(predicate)
+            return self._catalogue.predicate(predicate)
         except ExpressionError:
-            if not self._brings("pegboard_register_predicates"):
+            if not self._bringing("pegboard_register_predicates"):
                 raise
             # The name may be of a plugin that isn't imported yet: resolving imports those with predicates.
             self.run(self.registry.resolve)
-            return self.registry.contributions.catalogue.predicate(predicate)
+            return self._catalogue.predicate(predicate)
 
     def resolved(
         self, *where: Predicate | str | None, context: ReadonlyContext = EMPTY_CONTEXT, live: bool = False
@@ -305,7 +300,7 @@ class Session:
             raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
         if live or self.options.live:
             return self.run(lambda: self.registry.resolve(context, where=asked))
-        return self._resolved_static(asked, context, default)
+        return self._static(asked, context, default)
 
     def processed(self, offered: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
         """The offered tools as request processors change them, if the context names a model."""
@@ -316,38 +311,32 @@ class Session:
         request = ModelRequest(tools=offered, model=context.model)
         return self.run(lambda: self.registry.process(request, context)).tools or offered
 
-    def _resolved_static(
-        self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
+    def _static(
+        self,
+        where: Predicate | None = None,
+        context: ReadonlyContext = EMPTY_CONTEXT,
+        default: Predicate | None = None,
     ) -> ResolvedTools:
+        """The tools that are known without querying toolsets."""
         from pegboard.toolsets.resolve import resolve_static
 
-        catalogue = self.registry.contributions.catalogue
+        tools, conflicting = self._catalogue.ordered, self._catalogue.conflicting
+        given: Any = {"where": where, "default": default, "published": self._published(), "conflicting": conflicting}
         with redirect_stdout():  # predicates of plugins may print
-            return resolve_static(
-                catalogue.ordered,
-                context,
-                where=where,
-                default=default,
-                published=self._published(),
-                conflicting=catalogue.conflicting,
-            )
+            return resolve_static(tools, context, **given)
 
     def _published(self) -> list[Tool]:
         """The tools that toolsets have published."""
-        published = self.registry.contributions.catalogue.published
-        return [tool for of_plugin in published.values() for tool in of_plugin.tools]
+        return [tool for of_plugin in self._catalogue.published.values() for tool in of_plugin.tools]
 
     def known_tools(self) -> Sequence[Tool]:
         """All tools known without querying toolsets."""
-        return self._resolved_static(None, EMPTY_CONTEXT, None).tools
+        return self._static().tools
 
     def entries(self) -> tuple[FoundPlugin, ...]:
         """The installed plugins, without those that lost their name to another distribution."""
-        known = self.registry.contributions.catalogue.plugins
-        entries = self.discovery.entries
-        return tuple(
-            found for found in entries if found.name in known and known[found.name].distribution == found.distribution
-        )
+        owners = {name: plugin.distribution for name, plugin in self._catalogue.plugins.items()}
+        return tuple(each for each in self.discovery.entries if owners.get(each.name) == each.distribution)
 
     def settings(self, found: FoundPlugin) -> Mapping[str, Any]:
         """The settings of an installed plugin."""
@@ -361,21 +350,20 @@ class Session:
         known = known_manifest(found, self.settings(found), CachedManifests(), [])
         return known if known is not None and known.failure is None else None
 
-    def _brings(self, hook: str) -> bool:
-        return any(hook in plugin.hooks for plugin in self.registry.plugins())
+    def _bringing(self, hook: str) -> set[str]:
+        return {plugin.name for plugin in self.registry.plugins() if hook in plugin.hooks}
 
     def unqueried(self) -> list[str]:
         """Plugins with toolsets whose tools are unknown until queried; toolsets of the host by their own names."""
-        catalogue = self.registry.contributions.catalogue
-        names = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
-        names |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
-        return sorted(names - {name for name, known in catalogue.published.items() if not known.failed})
+        names = {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in self._catalogue.toolsets}
+        queried = {name for name, known in self._catalogue.published.items() if not known.failed}
+        return sorted((names | self._bringing(_TOOLSETS)) - queried)
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
-        if name in self.registry.contributions.catalogue.tools or (not calls and self.owners([name]) is not None):
+        if name in self._catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
-        return self._brings("pegboard_register_toolsets") or bool(self.registry.contributions.catalogue.toolsets)
+        return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)
 
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
         """The toolsets to query for tools of these names: those known to have them, or else any that may."""
@@ -393,8 +381,7 @@ class Session:
         Raises:
             UnknownToolError: There is none, or `-T` excludes it; with near misses.
         """
-        live = self.needs_query(name)
-        offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
+        offered = self.resolved(live=True) if self.needs_query(name) else self._static(self.where())
         tool = offered.get(name)
         if tool is None:
             raise self.unknown(name, offered)
@@ -403,7 +390,7 @@ class Session:
     def unavailable(self, name: str) -> Iterator[str]:
         """Sentences on plugins that aren't loaded and have, or may have, a tool of this name."""
         for found in self.entries():
-            record = self.registry.contributions.catalogue.plugins[found.name]
+            record = self._catalogue.plugins[found.name]
             if record.status in ("listed", "loaded", "partial"):
                 continue
             manifest = self.manifest(found)
@@ -414,7 +401,7 @@ class Session:
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error for an unknown name; reports plugins and toolsets that failed or weren't queried."""
-        others = (each for each in self.registry.contributions.catalogue.toolsets if not may_have(each, [name]))
+        others = (each for each in self._catalogue.toolsets if not may_have(each, [name]))
         unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
             write_note(reason)
@@ -446,12 +433,10 @@ class Session:
         if record.msg is not BLOCKS or self.options.debug:
             return True
         name = str(record.args[0]) if isinstance(record.args, tuple) else ""
-        tool = self.registry.contributions.catalogue.tools.get(name)
-        if tool is not None:
+        if (tool := self._catalogue.tools.get(name)) is not None:
             name = f"plugin {tool.origin.plugin!r}"
-        return name == f"plugin {None!r}" or any(
-            name.endswith(f"plugin {found.name!r}") for found in self.entries() if found.editable
-        )
+        editable = [found.name for found in self.entries() if found.editable]
+        return name == f"plugin {None!r}" or any(name.endswith(f"plugin {plugin!r}") for plugin in editable)
 
 
 def only_expression(specs: Sequence[str]) -> str | None:

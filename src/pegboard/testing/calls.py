@@ -60,23 +60,16 @@ def subject_of(plugin: Any) -> Subject:
     if not isinstance(plugin, str | ModuleType):
         return Subject(plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__, plugin)
     entries = {found.name: found for found in discover().entries}
-    if isinstance(plugin, str):
-        return _installed(plugin, entries)
-    own = (found for found in entries.values() if (found.module, found.attribute) == (plugin.__name__, None))
-    found = next(own, None)
-    return Subject(plugin.__name__ if found is None else found.name, plugin, found, plugin.__name__)
-
-
-def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
-    found = entries.get(name)
-    if found is None:
-        near = did_you_mean(suggest(name, entries))
-        raise PluginError(
-            name,
-            f"no installed distribution has an entry point {name!r} in the group 'pegboard'.{near} "
-            "Install the package first (pip install -e .), or pass its module.",
-        )
-    return Subject(name, run_in_thread(LOAD_SECONDS, found.load), found, found.module)
+    if isinstance(plugin, ModuleType):
+        own = (found for found in entries.values() if (found.module, found.attribute) == (plugin.__name__, None))
+        found = next(own, None)
+        return Subject(plugin.__name__ if found is None else found.name, plugin, found, plugin.__name__)
+    if plugin not in entries:
+        near = did_you_mean(suggest(plugin, entries))
+        cause = f"no installed distribution has an entry point {plugin!r} in the group 'pegboard'.{near}"
+        raise PluginError(plugin, f"{cause} Install the package first (pip install -e .), or pass its module.")
+    found = entries[plugin]
+    return Subject(plugin, run_in_thread(LOAD_SECONDS, found.load), found, found.module)
 
 
 def plugin_registry(

@@ -6,7 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,6 @@ from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.timeout import Deadline, Watchdog, running_task, within
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
-from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
@@ -121,14 +121,10 @@ class Findings:
         """
         __tracebackhide__ = True  # pytest shows the author's line, not ours
         if self.errors:
-            raise AssertionError(_listing(f"plugin {self.plugin!r} breaks the contract", self.errors))
+            items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(self.errors, 1))
+            head = f"plugin {self.plugin!r} breaks the contract ({len(self.errors)} found):"
+            raise AssertionError("\n".join([head, *items]))
         return Report(self.plugin, tuple(self.tools), self.tried, self.ran, tuple(self.warnings), tuple(self.notes))
-
-
-def _listing(head: str, findings: Sequence[str]) -> str:
-    """A numbered list, with continuation lines indented."""
-    items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(findings, 1))
-    return "\n".join([f"{head} ({len(findings)} found):", *items])
 
 
 def _check_budget(
@@ -178,10 +174,17 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: remove one of the two")
     findings.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
-    undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
+    references = References(spec.input_schema)
+    undescribed = [
+        repr(name)
+        for name, rule in spec.input_schema.get("properties", {}).items()
+        if spec.kind == "function" and is_object(rule)
+        if "const" not in rule and not any(map(rule.get, ("description", "title", "enum")))
+        if not any(is_object(target) and "description" in target for target in references.targets(rule))
+    ]
     if undescribed:
         findings.warnings.append(
-            f"{called}: no description for {', '.join(map(repr, undescribed))}; give one in the docstring (Args:), "
+            f"{called}: no description for {', '.join(undescribed)}; give one in the docstring (Args:), "
             "or as Annotated[..., 'text']"
         )
 
@@ -190,16 +193,6 @@ def schema_problems(spec: ToolSpec) -> Iterator[str]:
     """Misspelt keywords in a tool's schemas, and defaults that don't fit."""
     for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
         yield from (f"its {what} schema: {text}" for text in (() if schema is None else lint_schema(schema)))
-
-
-def _undescribed(schema: JsonSchema) -> Iterator[str]:
-    """The parameters that have neither a description nor a list of options."""
-    references = References(schema)
-    for name, rule in schema.get("properties", {}).items():
-        if not is_object(rule) or "const" in rule or any(map(rule.get, ("description", "title", "enum"))):
-            continue
-        if not any(is_object(target) and "description" in target for target in references.targets(rule)):
-            yield name
 
 
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> Plugin | None:
@@ -217,52 +210,38 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
     elif not loaded.faults:
         if manifest.brings_nothing:
             findings.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
-        _check_again(subject, settings, manifest, findings)
-        if subject.found is not None:
-            _check_fresh(subject.found, settings, manifest, findings)
-            _check_manifest(subject.found, subject, findings)
+        _check_copies(subject, settings, manifest, findings)
     return loaded
 
 
-def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
-    """Loads the plugin again, as a second registry in the same process would."""
+def _check_copies(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
+    """Compares the plugin with what loading it again gives: here, in a new process, and for the manifest it ships."""
+
+    def compare(head: str, new: PluginManifest, old: PluginManifest, advice: str) -> None:
+        for difference in new.differences(old):
+            findings.error(f"{head}: {difference}; {advice}")
+
+    def load_again(settings: Mapping[str, Any]) -> PluginManifest:
+        return manifest_of(load_plugin(subject.origin, subject.thing, settings))
+
     try:
-        again = manifest_of(load_plugin(subject.origin, subject.thing, settings))
+        advice = "what it registers must not depend on what was registered before, on the clock or on chance"
+        compare("it isn't the same each time it loads", load_again(settings), manifest, advice)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it loads only once: a second registry in the same process gets {cause_of(error)}")
+    if subject.found is None:
         return
-    for difference in again.differences(manifest):
-        findings.error(
-            f"it isn't the same each time it loads: {difference}; what it registers must not depend on what was "
-            "registered before, on the clock or on chance"
-        )
-
-
-def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) -> None:
-    """Compares the manifest in the plugin's package, if there is one, with the code."""
+    for _, fresh in probe_plugins([subject.found], {subject.found.name: settings}):
+        if fresh.failure is not None:
+            findings.error(f"it doesn't load in a process of its own: {fresh.failure}")
+        else:  # sets and hashes have another order there
+            advice = "sort what comes from sets, and leave out times, ids and paths"
+            compare("another process gets something else", fresh, manifest, advice)
     try:
-        manifest = read_manifest(found)
-        if manifest is None:
-            return
-        code = manifest_of(load_plugin(subject.origin, subject.thing, {}))
+        if (shipped := read_manifest(subject.found)) is not None:
+            compare("its manifest differs from its code", load_again({}), shipped, "run 'registry manifest write'")
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"its manifest can't be compared with its code, which is loaded without settings: {error}")
-        return
-    for difference in code.differences(manifest):
-        findings.error(f"its manifest differs from its code: {difference}; run 'registry manifest write'")
-
-
-def _check_fresh(found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
-    """Loads the plugin in a new process, where sets and hashes have another order."""
-    for _, again in probe_plugins([found], {found.name: settings}):
-        if again.failure is not None:
-            findings.error(f"it doesn't load in a process of its own: {again.failure}")
-            continue
-        for difference in again.differences(manifest):
-            findings.error(
-                f"another process gets something else: {difference}; "
-                "sort what comes from sets, and leave out times, ids and paths"
-            )
 
 
 def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
@@ -273,19 +252,20 @@ def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Fin
         findings.error(f"it can't be registered for its examples: {error.cause}")
         return
     registry.permissions = Permissions(mode="bypass")  # the examples are the author's own
-    asyncio.run(_run_examples(registry, findings))
 
+    async def run() -> None:
+        async with registry:
+            for tool in registry.tools():
+                if tool.spec.annotations.read_only_hint and tool.handler is not None:
+                    if not tool.spec.examples:
+                        note = f"tool {tool.name!r} declares no examples (examples=[...]), so it wasn't run"
+                        findings.notes.append(note)
+                    for number, example in enumerate(tool.spec.examples, 1):
+                        await _run_example(registry, tool, f"tool {tool.name!r}, example {number}", example, findings)
+                elif tool.spec.examples:
+                    findings.notes.append(f"tool {tool.name!r} isn't marked read-only, so its examples weren't run")
 
-async def _run_examples(registry: ToolRegistry, findings: Findings) -> None:
-    async with registry:
-        for tool in registry.tools():
-            if tool.spec.annotations.read_only_hint and tool.handler is not None:
-                if not tool.spec.examples:
-                    findings.notes.append(f"tool {tool.name!r} declares no examples (examples=[...]), so it wasn't run")
-                for place, example in enumerate(tool.spec.examples):
-                    await _run_example(registry, tool, f"tool {tool.name!r}, example {place + 1}", example, findings)
-            elif tool.spec.examples:
-                findings.notes.append(f"tool {tool.name!r} isn't marked read-only, so its examples weren't run")
+    asyncio.run(run())
 
 
 async def _run_example(
@@ -330,96 +310,66 @@ def contract_violation(result: ToolResult) -> str | None:
     return f"its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}"
 
 
-@define(eq=False)
-class _ArgumentCheck:
+def _check_arguments(tool: Tool, findings: Findings) -> None:
     """Tries a tool's check with ordinary, boundary and invalid arguments; the tool itself never runs."""
-
-    tool: Tool
-    findings: Findings
-    accepted: int = 0
-    refused: list[str] = field(factory=list[str])
-
-    @property
-    def called(self) -> str:
-        return f"tool {self.tool.name!r}"
-
-    def run(self) -> None:
-        for place, example in enumerate(self.tool.spec.examples):
-            problems = self._checked(example)
-            if problems:
-                self.findings.error(
-                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
-                    "fix the example, or what refuses it"
-                )
-            else:
-                self.accepted += 1
-        schema = self.tool.spec.input_schema
-        samples = Samples(schema, self.tool.validator.accepts)
-        try:
-            tried = list(samples.of())
-        except NoSampleError:
-            tried = []
-        for sample in tried:
-            problems = self._checked(sample)
-            if problems:
-                self.refused.append(f"{short_text(sample)}: {_joined(problems)}")
-            elif problems is not None:
-                self.accepted += 1
-        self._sum_up(len(tried))
-        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0]
-        if known is not None:
-            for text in islice(self._wrongly_accepted(dict(known)), _MOST_LISTED):
-                self.findings.error(f"{self.called} accepts what its input schema forbids: {text}")
-
-    def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The problems that the check finds; `None` if it raised instead, which is recorded as an error."""
-        self.findings.tried += 1
-        try:
-            problems = self.tool.check(arguments)
-        except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
-            self.findings.error(
-                f"{self.called}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check (and the "
-                "types of its arguments) must return problems or raise ValueError, never crash"
-            )
-            return None
-        return problems
-
-    def _sum_up(self, tried: int) -> None:
-        if not tried:
-            self.findings.notes.append(
-                f"{self.called}: no arguments were found that fit its input schema, so only its examples were tried; "
-                "declare some (examples=[...])"
-            )
-            return
-        if not self.refused:
-            return
-        such = f"such as {self.refused[0]}"
-        if not self.accepted:
-            self.findings.error(
-                f"{self.called}: it refuses all arguments that were tried, though they fit its input schema, {such}; "
-                "put its rules into the schema (Annotated[...], an enum, a pattern), "
-                "or declare an example (examples=[...])"
-            )
-            return
-        if self.tool.spec.grammar is not None:
-            return  # the grammar expresses what the schema can't
-        self.findings.warnings.append(
-            f"{self.called}: it refuses {len(self.refused)} of {tried} arguments that fit its input schema, "
-            f"which no model can know, {such}; put the rule into the schema, if that can express it"
+    called, spec = f"tool {tool.name!r}", tool.spec
+    examples = [_problems_of(example, tool, findings) for example in spec.examples]
+    for number, problems in enumerate(examples, 1):
+        if problems:
+            refusal = f"its own example {number} is refused ({_joined(problems)})"
+            findings.error(f"{called}: {refusal}: fix the example, or what refuses it")
+    samples = list[Any]()
+    with suppress(NoSampleError):
+        samples += Samples(spec.input_schema, tool.validator.accepts).of()
+    tried = [(sample, _problems_of(sample, tool, findings)) for sample in samples]
+    refused = [f"{short_text(sample)}: {_joined(problems)}" for sample, problems in tried if problems]
+    accepted = not all(examples) or any(problems == () for _, problems in tried)
+    if not samples:
+        findings.notes.append(
+            f"{called}: no arguments were found that fit its input schema, so only its examples were tried; "
+            "declare some (examples=[...])"
         )
+    elif refused and not accepted:
+        findings.error(
+            f"{called}: it refuses all arguments that were tried, though they fit its input schema, such as "
+            f"{refused[0]}; put its rules into the schema (Annotated[...], an enum, a pattern), "
+            "or declare an example (examples=[...])"
+        )
+    elif refused and spec.grammar is None:  # a grammar expresses what the schema can't
+        findings.warnings.append(
+            f"{called}: it refuses {len(refused)} of {len(samples)} arguments that fit its input schema, which no "
+            f"model can know, such as {refused[0]}; put the rule into the schema, if that can express it"
+        )
+    for known in islice((*samples, *spec.examples), 1):
+        for text in islice(_wrongly_accepted(known, tool, findings), _MOST_LISTED):
+            findings.error(f"{called} accepts what its input schema forbids: {text}")
 
-    def _wrongly_accepted(self, known: Mapping[str, Any]) -> Iterator[str]:
-        """Values near a known one that are accepted, though the schema, read as JSON Schema 2020-12, forbids them."""
-        schema = self.tool.spec.input_schema
-        draft = f"the draft that it names ({schema['$schema']})" if "$schema" in schema else "its check"
-        try:
-            reading = Validator({key: rule for key, rule in schema.items() if key != "$schema"})
-        except SchemaError:  # valid in an earlier draft only
-            return
-        for value in islice(mutations_of(known), _MOST_INVALID):
-            if is_object(value) and self._checked(value) == () and not reading.accepts(value):
-                problems = _joined(reading.problems(value))
-                yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
+
+def _problems_of(arguments: Mapping[str, Any], tool: Tool, findings: Findings) -> tuple[str, ...] | None:
+    """The problems that a tool's check finds; `None` if it raised instead, which is recorded as an error."""
+    findings.tried += 1
+    try:
+        return tool.check(arguments)
+    except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
+        findings.error(
+            f"tool {tool.name!r}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check (and "
+            "the types of its arguments) must return problems or raise ValueError, never crash"
+        )
+        return None
+
+
+def _wrongly_accepted(known: Mapping[str, Any], tool: Tool, findings: Findings) -> Iterator[str]:
+    """Values near a known one that are accepted, though the schema, read as JSON Schema 2020-12, forbids them."""
+    schema = dict(tool.spec.input_schema)
+    draft = f"the draft that it names ({schema.pop('$schema')})" if "$schema" in schema else "its check"
+    try:
+        reading = Validator(schema)
+    except SchemaError:  # valid in an earlier draft only
+        return
+    for value in islice(mutations_of(dict(known)), _MOST_INVALID):
+        if is_object(value) and _problems_of(value, tool, findings) == () and not reading.accepts(value):
+            problems = _joined(reading.problems(value))
+            yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
 def mutations_of(value: Any, level: int = 0) -> Iterator[Any]:
@@ -494,7 +444,7 @@ def check_plugin(
         for tool in loaded.tools:
             findings.tools.append(tool.name)
             _check_spec(tool.spec, findings)
-            _ArgumentCheck(tool, findings).run()
+            _check_arguments(tool, findings)
         for toolset in loaded.toolsets:
             findings.notes.append(f"toolset {toolset.name!r} lists its tools only at run time; they weren't checked")
         if run_examples and not loaded.faults:

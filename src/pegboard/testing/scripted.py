@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Self, TypeAlias
 
 from attrs import evolve
 
@@ -36,7 +36,7 @@ Script: TypeAlias = Sequence[_Answer] | Mapping[str, Answer | Sequence[_Answer]]
 """Answers in order, by the tool's name, or by a function of the request; `None` if the user can't be asked."""
 
 
-class _Script(ABC):
+class _Script(AbstractContextManager[Any]):
     """Base of the fakes, which checks that the script was used up."""
 
     @abstractmethod
@@ -48,16 +48,13 @@ class _Script(ABC):
         Raises:
             AssertionError: A request was unexpected, or part of the script is left.
         """
-        faults = self._faults()
-        if faults:
+        if faults := self._faults():
             raise AssertionError("\n".join(faults))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self.close()
 
@@ -126,13 +123,13 @@ class ScriptedModel(_Script):
         if not isinstance(step, ModelResponse):
             message = step if isinstance(step, Message) else Message("assistant", step)
             step = ModelResponse(message, "tool_calls" if message.calls else "stop")
-        parts: list[Part] = []
-        for part in step.parts:
-            if isinstance(part, CallPart) and not part.call.id:
-                self._calls += 1
-                part = CallPart(evolve(part.call, id=f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
-            parts.append(part)
-        return step.evolve(message=step.message.evolve(parts=parts))
+        return step.evolve(message=step.message.evolve(parts=[self._with_id(part) for part in step.parts]))
+
+    def _with_id(self, part: Part) -> Part:
+        if not isinstance(part, CallPart) or part.call.id:
+            return part
+        self._calls += 1
+        return CallPart(evolve(part.call, id=f"call_{self._calls}"))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """The same answer, piece by piece."""
@@ -148,12 +145,8 @@ class ScriptedModel(_Script):
         yield response
 
     def _faults(self) -> list[str]:
-        faults: list[str] = []
-        if self._unexpected:
-            faults.append(f"requests beyond the script: {self._unexpected}")
-        if self._left:
-            faults.append(f"unused steps: {self._left!r:.300}")
-        return faults
+        faults = [f"requests beyond the script: {self._unexpected}"] if self._unexpected else []
+        return [*faults, f"unused steps: {self._left!r:.300}"] if self._left else faults
 
 
 def _pieces(part: Part, index: int) -> Iterator[Delta]:
@@ -162,16 +155,12 @@ def _pieces(part: Part, index: int) -> Iterator[Delta]:
     elif isinstance(part, ReasoningPart) and part.text:
         yield ReasoningDelta(part.text)
     elif isinstance(part, CallPart):
-        call = part.call
-        text = _written(call.arguments)
+        call, text = part.call, part.call.arguments
+        if isinstance(text, bytes):
+            text = text.decode(errors="replace")
+        text = text if isinstance(text, str) else json_text({**text})
         yield CallDelta(index, text[: len(text) // 2], call.id, call.name)
         yield CallDelta(index, text[len(text) // 2 :], call.id, call.name)
-
-
-def _written(arguments: object) -> str:
-    if isinstance(arguments, bytes):
-        return arguments.decode(errors="replace")
-    return arguments if isinstance(arguments, str) else str(json_text(dict(cast("dict[str, Any]", arguments))))
 
 
 class ScriptedApprover(_Script):
@@ -196,11 +185,9 @@ class ScriptedApprover(_Script):
     def __init__(self, script: Script) -> None:
         self.requests: list[ApprovalRequest] = []
         self._function = script if callable(script) else None
-        given: Any = [] if callable(script) else script
-        named: dict[str, Any] = dict(given) if isinstance(script, Mapping) else {"": given}
-        self._each_time: dict[str, Answer] = {name: each for name, each in named.items() if isinstance(each, Answer)}
-        self._left: dict[str, list[_Answer]] = {
-            name: list(each) for name, each in named.items() if name not in self._each_time
+        named: Any = {} if callable(script) else script if isinstance(script, Mapping) else {"": script}
+        self._answers: dict[str, Answer | list[_Answer]] = {
+            name: each if isinstance(each, Answer) else list(each) for name, each in named.items()
         }
         self._unexpected: list[str] = []
 
@@ -216,21 +203,22 @@ class ScriptedApprover(_Script):
             AssertionError: The script has no answer for this request.
         """
         self.requests.append(request)
-        name = request.call.name
         if self._function is not None:
             return self._function(request)
-        if name in self._each_time:
-            return self._each_time[name]
-        left = self._left.get("", self._left.get(name))
-        if not left:
+        name = request.call.name
+        answer = self._answers.get("", self._answers.get(name))
+        if isinstance(answer, Answer):
+            return answer
+        if not answer:
             self._unexpected.append(request.to_text())
             raise AssertionError(f"the request about {name} wasn't expected")
-        return left.pop(0)
+        return answer.pop(0)
 
     def _faults(self) -> list[str]:
         faults = [f"an unexpected request: {text}" for text in self._unexpected]
-        for name, left in self._left.items():
-            if left:
+        for name, left in self._answers.items():
+            if isinstance(left, Answer):
+                faults += [f"there was no request about {name}"] * (name not in self.names)
+            elif left:
                 faults.append(f"unused answers{f' about {name}' if name else ''}: {left!r:.200}")
-        faults += [f"there was no request about {name}" for name in self._each_time if name not in self.names]
         return faults

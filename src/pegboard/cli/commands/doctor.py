@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -46,40 +46,9 @@ _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct or remove it."
 _ASK_AUTHOR: Final = "Ask its author to correct it."
 _RENAME: Final = "Rename one of them: [rename] or [prefix] in pegboard.toml."
-
-
-def names_of_configuration(session: Session) -> Iterator[Problem]:
-    """Finds misspelt names in the configuration.
-
-    A file may serve several environments, so unknown names are reported only if they are close to a known one.
-    """
-    config = session.config
-    plugins = names_of_plugins(session)
-    for key in ("block", "untrusted", "enable", "prefix", "plugins"):
-        for name in getattr(config, key) or ():
-            if not is_named(name, name, plugins):
-                yield from _misspelt(key, f"no plugin is called {name!r}", suggest(name, plugins))
-    tools: set[str] = set()
-    for found in session.entries() if config.rename else ():
-        manifest, prefix = session.manifest(found), config.prefix.get(found.name, "")
-        for spec in () if manifest is None else manifest.tools:
-            tools |= {f"{found.name}:{spec.name}", prefix + spec.name}
-    for key in config.rename:
-        plugin, colon, name = key.rpartition(":")
-        near = suggest(key, tools)
-        if colon and plugin not in plugins:
-            near = tuple(f"{other}:{name}" for other in suggest(plugin, plugins))
-        if key not in tools:
-            yield from _misspelt("rename", f"no tool is called {key!r}", near)
-
-
-def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Problem]:
-    if near:
-        yield _problem(f"configuration: {key}", cause, f"Did you mean {near[0]!r}?")
-
-
-def _problem(subject: str, cause: str, fix: str) -> Problem:
-    return Problem(cause, subject=subject, fix=fix)
+_NO_MODULE: Final = "ModuleNotFoundError"
+Finding: TypeAlias = tuple[str, str, str]
+"""The thing, what is wrong with it, and what to do."""
 
 
 @click.command("doctor")
@@ -95,28 +64,29 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     a cache that others can write, and problems that plugins report themselves.
     """
     checked: list[str] = []
-    found: dict[tuple[str | None, str], Problem] = {}
+    found: dict[tuple[str, str], str] = {}
     with Status() as status:
 
         def check(what: str) -> None:
             checked.append(what)
             status.show(f"checking {what}")
 
-        for each in findings(options, rules, check):
-            found.setdefault((each.subject, each.cause), each)
+        for subject, cause, fix in findings(options, rules, check):
+            found.setdefault((subject, cause), fix)
     if as_json:
-        write(json_rows("findings", (each.to_json() for each in found.values())))
+        problems = (Problem(cause, subject=subject, fix=fix) for (subject, cause), fix in found.items())
+        write(json_rows("findings", (problem.to_json() for problem in problems)))
     else:
         screen = stdout_screen()
-        for each in found.values():
-            write(block(each.subject or "", screen, style="bold"))
-            write(block(each.cause, screen, indent="  ", style="red") + block(each.fix or "", screen, indent="  "))
+        for (subject, cause), fix in found.items():
+            write(block(subject, screen, style="bold"))
+            write(block(cause, screen, indent="  ", style="red") + block(fix, screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")
         write_note(count_text(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
 
 
-def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Problem]:
+def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
     """The problems, some twice; a failing part doesn't hide others. `check` gets what is checked next."""
     check("cache")
     yield from cache_findings()
@@ -124,12 +94,13 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
     try:
         session = open_session(options)
     except (ConfigError, ExpressionError) as error:
-        yield _problem("configuration", str(error), _CORRECT)
+        yield "configuration", str(error), _CORRECT
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
     check(count_text(len(session.known_tools()), "tool"))
     yield from _of_configuration(session)
+    yield from _of_names(session)
     check(count_text(len(session.entries()), "plugin"))
     yield from _of_problems(session)
     yield from _of_plugins(session)
@@ -141,67 +112,85 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
     check(f"entry points of {count_text(len(distributions), 'distribution')}")
     yield from _of_groups(session, distributions)
     if rules is not None:
+        from pegboard.dispatch.permissions.rules_file import read_permissions  # only for this option
+
         check(rules)
-        yield from _of_rules(session, rules)
+        try:
+            wrong = session.rule_problems(read_permissions(rules))
+        except ConfigError as error:
+            wrong = (str(error),)
+        yield from ((rules, cause, _CORRECT) for cause in wrong)
 
 
-def _of_rules(session: Session, file: str) -> Iterator[Problem]:
-    from pegboard.dispatch.permissions.rules_file import read_permissions  # only for this option
-
-    try:
-        permissions = read_permissions(file)
-    except ConfigError as error:
-        yield _problem(file, str(error), _CORRECT)
-    else:
-        yield from (_problem(file, problem, _CORRECT) for problem in session.rule_problems(permissions))
-
-
-def _of_configuration(session: Session) -> Iterator[Problem]:
+def _of_configuration(session: Session) -> Iterator[Finding]:
     for ignored in session.config.ignored:
-        fix = f"if you trust it: registry config trust {ignored.file}"
         if ignored.wrong is not None:
-            yield _problem("configuration", str(ignored), _CORRECT)
-            continue
-        yield _problem(f"{ignored.file}: {ignored.key}", "is ignored: this project's file isn't trusted", fix)
+            yield "configuration", str(ignored), _CORRECT
+        else:
+            cause = "is ignored: this project's file isn't trusted"
+            yield f"{ignored.file}: {ignored.key}", cause, f"if you trust it: registry config trust {ignored.file}"
     try:
         offered = session.resolved()
     except (ConfigError, ExpressionError) as error:
-        yield _problem("configuration: where", str(error), _CORRECT)
-    else:
-        for problem in offered.problems:
-            kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
-            yield _problem(kind, str(problem), fix)
-        from pegboard.testing.check import schema_problems  # slow to import
+        yield "configuration: where", str(error), _CORRECT
+        return
+    for problem in offered.problems:
+        yield "names" if problem.note else "configuration: where", str(problem), _RENAME if problem.note else _CORRECT
+    from pegboard.testing.check import schema_problems  # slow to import
 
-        for tool in offered.tools:
-            for cause in schema_problems(tool.spec):
-                yield _problem(f"tool {tool.name!r}", cause, _ASK_AUTHOR)
-    yield from names_of_configuration(session)
+    for tool in offered.tools:
+        yield from ((f"tool {tool.name!r}", cause, _ASK_AUTHOR) for cause in schema_problems(tool.spec))
 
 
-def _of_problems(session: Session) -> Iterator[Problem]:
+def _of_names(session: Session) -> Iterator[Finding]:
+    """Unknown names in the configuration that are close to a known one: a file may serve several environments."""
+    config, plugins, tools = session.config, names_of_plugins(session), set[str]()
+    unknown = [
+        (key, f"no plugin is called {name!r}", suggest(name, plugins))
+        for key in ("block", "untrusted", "enable", "prefix", "plugins")
+        for name in getattr(config, key) or ()
+        if not is_named(name, name, plugins)
+    ]
+    for found in session.entries() if config.rename else ():
+        manifest, prefix = session.manifest(found), config.prefix.get(found.name, "")
+        for spec in () if manifest is None else manifest.tools:
+            tools |= {f"{found.name}:{spec.name}", prefix + spec.name}
+    for key in (key for key in config.rename if key not in tools):
+        plugin, colon, name = key.rpartition(":")
+        near = suggest(key, tools)
+        if colon and plugin not in plugins:
+            near = tuple(f"{other}:{name}" for other in suggest(plugin, plugins))
+        unknown.append(("rename", f"no tool is called {key!r}", near))
+    for key, cause, near in unknown:
+        if near:
+            yield f"configuration: {key}", cause, f"Did you mean {near[0]!r}?"
+
+
+def _of_problems(session: Session) -> Iterator[Finding]:
     """The problems of the registry; one that several plugins of a distribution share is reported once."""
-    plugins: dict[tuple[str | None, str], list[str]] = {}
+    plugins: dict[tuple[str | None, str], dict[str, None]] = {}
     for problem in session.registry.problems():
-        named = plugins.setdefault((problem.distribution, problem.cause), [])
-        if problem.plugin and problem.plugin not in named:
-            named.append(problem.plugin)
+        named = plugins.setdefault((problem.distribution, problem.cause), {})
+        if problem.plugin:
+            named[problem.plugin] = None
     for (distribution, cause), named in plugins.items():
-        source = distribution or "sys.path"
-        kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
-        has_settings = any(session.config.settings(name, distribution) for name in named)
-        first = "Check its settings, update" if has_settings else "Update"
-        fix = f"{first} it, or ask its author; block = {json.dumps(named)} disables it, --debug shows tracebacks."
-        if cause.startswith("plugins."):
-            fix = f"Correct the setting; block = {json.dumps(named)} disables the plugin."
-        subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Reinstall it.")
-        what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
-        if "ModuleNotFoundError" in cause:
-            for found in session.entries():
-                if found.name in named and found.place() is None:
-                    what, settles = _of_missing(found)
-                    break
-        yield _problem(subject, what, settles)
+        source, names = distribution or "sys.path", list(named)
+        subject, fix = f"distribution {source}", "Reinstall it."
+        if names:
+            subject = f"plugin{'s' * (len(names) > 1)} {', '.join(map(repr, names))} ({source})"
+            has_settings = any(session.config.settings(name, distribution) for name in names)
+            fix = "Check its settings, update it" if has_settings else "Update it"
+            fix += f", or ask its author; block = {json.dumps(names)} disables it, --debug shows tracebacks."
+            if cause.startswith("plugins."):
+                fix = f"Correct the setting; block = {json.dumps(names)} disables the plugin."
+        missing = [found for found in session.entries() if found.name in named] if _NO_MODULE in cause else []
+        missing = [found for found in missing if found.place() is None]
+        what = cause
+        if missing:
+            what, fix = _of_missing(missing[0])
+        elif " is held back: " in cause:
+            what, _, fix = cause.partition("; ")
+        yield subject, what, fix
 
 
 def _of_missing(found: FoundPlugin) -> tuple[str, str]:
@@ -216,29 +205,31 @@ def _of_missing(found: FoundPlugin) -> tuple[str, str]:
     return f"its code is missing: there is no module {found.module!r}", f"Install it again, {remove}"
 
 
-def _of_plugins(session: Session) -> Iterator[Problem]:
+def _of_plugins(session: Session) -> Iterator[Finding]:
     """Plugins without effect, hidden commands, plugins' own diagnoses, and packages that use private parts of ours."""
     working = _working(session)
     for found in session.entries():
-        subject = f"plugin {found.name!r} ({found.distribution})"
-        manifest = session.manifest(found)
-        if found.name in working and manifest is not None and manifest.brings_nothing and not manifest.faults:
-            fix = f"Configure it ([plugins.{found.name}]), or uninstall it."
-            yield _problem(subject, "it registers nothing", fix)
+        subject, manifest, works = _subject_of(found), session.manifest(found), found.name in working
+        if works and manifest is not None and manifest.brings_nothing and not manifest.faults:
+            yield subject, "it registers nothing", f"Configure it ([plugins.{found.name}]), or uninstall it."
         if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
             cause = f"it is in the archive {found.root}, so its manifest and other data files can't be read"
-            yield _problem(subject, cause, f"Install it: pip install {found.root}")
-        for name in command_helps(found, session) if found.name in working else ():
+            yield subject, cause, f"Install it: pip install {found.root}"
+        for name in command_helps(found, session) if works else ():
             if name in OWN:
                 cause = f"its command {name!r} is hidden: 'registry {name}' is built in"
-                yield _problem(subject, cause, "Ask its author to rename it.")
-        if found.name in working and manifest is not None and _DIAGNOSE in manifest.hooks:
-            yield from _of_diagnosis(found, session, subject)
+                yield subject, cause, "Ask its author to rename it."
+        if works and manifest is not None and _DIAGNOSE in manifest.hooks:
+            yield from _of_diagnosis(found, session)
     unused = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("blocked", "disabled")}
     enabled = (found for found in session.entries() if found.name not in unused)
     for _, (found, *_) in groupby(enabled, lambda found: found.place()):
         if (cause := plugin_uses(found)) is not None:
-            yield _problem(f"plugin {found.name!r} ({found.distribution})", cause, _ASK_AUTHOR)
+            yield _subject_of(found), cause, _ASK_AUTHOR
+
+
+def _subject_of(found: FoundPlugin) -> str:
+    return f"plugin {found.name!r} ({found.distribution})"
 
 
 def _working(session: Session) -> set[str]:
@@ -247,21 +238,21 @@ def _working(session: Session) -> set[str]:
     return {plugin.name for plugin in plugins if plugin.status in ("listed", "loaded", "partial")}
 
 
-def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Problem]:
+def _of_diagnosis(found: FoundPlugin, session: Session) -> Iterator[Finding]:
     """Problems that a plugin reports itself; its code is imported."""
-    reported: list[Problem] = []
+    reported: list[Finding] = []
 
     def report(cause: object, fix: object) -> None:
-        reported.append(_problem(subject, str(cause), str(fix)))
+        reported.append((_subject_of(found), str(cause), str(fix)))
 
     try:
         call_hook(found, session.settings(found), _DIAGNOSE, report)
     except PluginError as error:
-        yield _problem(subject, f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR)
+        yield _subject_of(found), f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR
     yield from tuple(reported)  # a hook that timed out may still append
 
 
-def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Problem]:
+def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
     """Misspelt entry point groups, and entry points that can't be read."""
     known = {each.distribution for each in session.registry.problems() if each.cause.startswith(LEFT_OUT)}
     for name, distribution in distributions.items():
@@ -271,16 +262,16 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
             groups = distribution.entry_points.groups
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
             cause = f"its entry_points.txt can't be read: {cause_of(error)}"
-            yield _problem(f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it.")
+            yield f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it."
             continue
         for group in sorted(groups):
             if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
                 fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
-                yield _problem(f"distribution {name}", cause, fix)
+                yield f"distribution {name}", cause, fix
 
 
-def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Problem]:
+def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:
     """Unmet requirements of pegboard, of plugins' distributions and of all that these require, as of `pip check`."""
     from packaging.requirements import Requirement
 
@@ -294,12 +285,12 @@ def _of_requirements(session: Session, distributions: Mapping[str, Distribution]
                 yield from _of_requirement(name, Requirement(text), distributions, pending)
             except Exception as error:  # noqa: BLE001  its text, or the version that is installed, is invalid
                 cause = f"its requirement {text!r:.200} can't be checked: {cause_of(error)}"
-                yield _problem(f"distribution {name}", cause, _ASK_AUTHOR)
+                yield f"distribution {name}", cause, _ASK_AUTHOR
 
 
 def _of_requirement(
     name: str, requirement: Requirement, distributions: Mapping[str, Distribution], pending: list[str]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """A distribution's requirement, if it applies here and is unmet; else what it requires is pending."""
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
         return
@@ -308,15 +299,15 @@ def _of_requirement(
     required = normalised(requirement.name)
     there = distributions.get(required)
     if there is None:
-        yield _problem(subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'")
+        yield subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'"
     elif not requirement.specifier.contains(there.version, prereleases=True):
         cause = f"it requires {wanted}, and {there.version} is installed"
-        yield _problem(subject, cause, f"Run: registry install --upgrade {name} '{wanted}'")
+        yield subject, cause, f"Run: registry install --upgrade {name} '{wanted}'"
     elif required not in pending:
         pending.append(required)
 
 
-def _of_manifests(session: Session) -> Iterator[Problem]:
+def _of_manifests(session: Session) -> Iterator[Finding]:
     """Manifests that don't match the code, of distributions whose plugins all work; others are reported elsewhere."""
     working, causes = _working(session), [problem.cause for problem in session.registry.problems()]
     files: list[tuple[Path, list[FoundPlugin]]] = []
@@ -334,11 +325,11 @@ def _of_manifests(session: Session) -> Iterator[Problem]:
             differences = manifest_differences(path, of_file, notes, known)
             if not differences:
                 break
-        yield from (_problem(str(path), each, "As its author, run: registry manifest write.") for each in differences)
-        yield from (_problem(f"distribution {of_file[0].distribution}", note, _ASK_AUTHOR) for note in notes)
+        yield from ((str(path), each, "As its author, run: registry manifest write.") for each in differences)
+        yield from ((f"distribution {of_file[0].distribution}", note, _ASK_AUTHOR) for note in notes)
 
 
-def cache_findings() -> Iterator[Problem]:
+def cache_findings() -> Iterator[Finding]:
     """Cache folders with wrong types, owners or permissions."""
     from pegboard.plugins.cache import cache_folder
 
@@ -350,11 +341,11 @@ def cache_findings() -> Iterator[Problem]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield _problem(str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it.")
+            yield str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it."
             continue
         private = os.name != "posix" or (
             facts.st_uid == os.geteuid() and facts.st_mode & (forbidden | stat.S_IWUSR) == stat.S_IWUSR
         )
         if not (private and stat.S_ISDIR(facts.st_mode)):
             cause = "the cache isn't used, as it isn't a folder that only you can write to"
-            yield _problem(str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated.")
+            yield str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated."
