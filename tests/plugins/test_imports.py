@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import time
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,7 @@ USES = [
     ("import_module('pegboard.no.longer.there')", ["no.longer.there"]),
     ("importlib.import_module(\n  'pegboard.registry')", ["registry"]),
     ("__import__('pegboard.registry')", ["registry"]),
+    ("import_module(\n  f'pegboard.{x}')", ["{x}"]),
     ("x = lazy_call('pegboard.no.longer:there')", ["no.longer.there"]),
     ("pkgutil.resolve_name('pegboard.registry.ToolRegistry')", ["registry.ToolRegistry (use pegboard.ToolRegistry)"]),
     ("POINTS = {'a': 'pegboard.registry:ToolRegistry.call'}", ["registry.ToolRegistry.call"]),
@@ -72,6 +75,14 @@ def test_public_uses_and_unreadable_files_are_not_reported(tmp_path, source: str
 def test_any_encoding_is_read(tmp_path, before: bytes) -> None:
     """Or left out, as Python can't read the file either."""
     assert len(found_in(tmp_path, before + b"import pegboard.registry")) == (b"\xff" not in before)
+
+
+def test_no_package_imports_a_module_by_a_name_that_is_computed() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "private_uses.py"))
+    assert script["uses"]() == []
+    names = ("f'pegboard.{x}'", "'pegboard.' + x", "x", "*x", "name=x", "**x", "'pegboard.x'", "name='re2'", "")
+    source = "\n".join([*(f"import_module({name})" for name in names), "a.import_module(x)", "b = __import__(x)"])
+    assert [use.line for use in script["computed_imports"]("a.py", source)] == [1, 2, 3, 4, 5, 6, 10, 11]
 
 
 def test_large_and_deep_files_and_other_than_pythons_are_left_out(tmp_path) -> None:

@@ -34,7 +34,7 @@ _MOST_LISTED: Final = 3
 _MENTION: Final = re.compile(  # with bounds, so that no file takes long
     r"\bfrom\s+(pegboard(?:\.\w+){0,9})\s+import\s+(\((?:[^)#]|#[^\n]*+){0,5000}+\)|(?:\\\n|[^\n])+)"
     r"|\b(pegboard(?:\s*\.\s*\w+){1,9})(:?)"
-    r"|\b(?:import|import_module|__import__|find_spec|run_module)\b[^\n]{0,200}\bpegboard\b"
+    r"|\bpegboard\.\{|\b(?:import|import_module|__import__|find_spec|run_module)\b[^\n]{0,200}\bpegboard\b"
 )
 _PLACE: Final = re.compile(r"pegboard(?:\.\w+)*(?::\w[\w.]*)?")
 _OF_MODULES: Final = ("import_module", "__import__", "find_spec", "run_module")
@@ -170,7 +170,7 @@ def _attributes(nodes: Iterable[ast.AST], bound: Mapping[str, str]) -> Iterator[
 
 
 def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
-    """The same of each fixed text that names something to import."""
+    """The same of each text that names something to import, fixed or an f-string."""
     functions: dict[ast.AST, str] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
@@ -181,6 +181,9 @@ def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
                 yield node.lineno, text.replace(":", "."), module
             elif functions.get(node) in _OF_NAMES:
                 yield node.lineno, text, "pegboard"
+        elif isinstance(node, ast.JoinedStr) and functions.get(node) in _OF_MODULES:
+            text = ast.unparse(node)[2:-1]
+            yield node.lineno, text, text
 
 
 def _public_name(name: str) -> str | None:
