@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import converters, evolve, field, frozen
+from attrs import converters, evolve, field
 
 from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known, tuple_of
 from pegboard.files import (
@@ -29,6 +29,7 @@ from pegboard.files import (
     write_state,
 )
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
+from pegboard.typing import frozen
 
 
 def normalised(name: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from pegboard.catalogue import PublishedTools
 from pegboard.config import lacks_secrets, normalised
@@ -35,6 +35,7 @@ from pegboard.plugins.snapshot import (
     own_key,
     stamp_of,
 )
+from pegboard.typing import define
 
 _SETTLED_NS: Final = 20_000_000
 """File times have a resolution of some milliseconds: a file that changed just now may change again unnoticed."""
@@ -194,7 +195,7 @@ class CachedManifests:
     def _place(self, found: FoundPlugin, key: str) -> Environment:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
         packed = key.encode("utf-8", "surrogatepass")
-        return packed, str(self.folder / f"{normalised(found.distribution)[:60]}-{plain}-{_digest(packed)[:16]}")
+        return packed, str(self.folder / f"{normalised(found.distribution)[:60]}-{plain}-{crc32(packed):08x}")
 
 
 def _import_path() -> list[str]:
@@ -203,12 +204,16 @@ def _import_path() -> list[str]:
 
 
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:
-    """The SHA-256 of a plugin's settings, hexadecimal; `None` where a value has no stable text."""
+    """The SHA-256 of a plugin's settings, hexadecimal, `""` for none; `None` where a value has no stable text."""
+    if not settings:
+        return ""
+    import hashlib  # as slow as reading some manifests
+
     try:
         text = json.dumps(settings, sort_keys=True, default=_plain)
     except (TypeError, ValueError, AttributeError, RecursionError):
         return None
-    return _digest(text.encode())
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -216,12 +221,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return f"{type(value).__name__} {value.isoformat()}"
-
-
-def _digest(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
 
 
 def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:

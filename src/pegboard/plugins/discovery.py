@@ -18,12 +18,13 @@ from pkgutil import resolve_name
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.config import normalised
 from pegboard.errors import cause_of
 from pegboard.files import os_error_text, read_bounded
 from pegboard.tools.spec import Origin, Problem
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution

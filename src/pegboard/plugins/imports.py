@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
-
 from pegboard.files import read_bounded
+from pegboard.typing import frozen
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -31,11 +30,6 @@ PUBLIC: Final = (
 _CORE: Final = Path(__file__).parents[1]
 _MOST_BYTES: Final = 1024 * 1024
 _MOST_LISTED: Final = 3
-_MENTION: Final = re.compile(  # with bounds, so that no file takes long
-    r"\bfrom\s+(pegboard(?:\.\w+){0,9})\s+import\s+(\((?:[^)#]|#[^\n]*+){0,5000}+\)|(?:\\\n|[^\n])+)"
-    r"|\b(pegboard(?:\s*\.\s*\w+){1,9})(:?)"
-    r"|\bpegboard\.\{|\b(?:import|import_module|__import__|find_spec|run_module)\b[^\n]{0,200}\bpegboard\b"
-)
 _PLACE: Final = re.compile(r"pegboard(?:\.\w+)*(?::\w[\w.]*)?")
 _OF_MODULES: Final = ("import_module", "__import__", "find_spec", "run_module")
 _OF_NAMES: Final = ("resolve_name", "lazy_call", "setattr", "delattr", "patch")
@@ -92,28 +86,14 @@ def private_uses(files: Iterable[str], root: Path) -> Iterator[PrivateUse]:
 
 
 def _uses_in(file: str, source: bytes) -> Iterator[PrivateUse]:
-    if not _may_use(source.decode(errors="replace")):  # parsing takes fifty times as long
+    if b"pegboard" not in source:
         return
     with warnings.catch_warnings(action="ignore"):  # on strings with odd escapes
         nodes = list(ast.walk(ast.parse(source)))  # a parent before its parts
     bound: dict[str, str] = {}
-    names = {*_imported(nodes, bound), *_in_strings(nodes)} | {*_attributes(nodes, bound)}
-    for line, name, module in names:
+    for line, name, module in {*_imported(nodes, bound), *_in_strings(nodes)} | {*_attributes(nodes, bound)}:
         if name.partition(".")[0] == "pegboard" and is_private(name, module):
             yield PrivateUse(file, line, name)
-
-
-def _may_use(text: str) -> bool:
-    """Whether a text has what may be a private use, also in comments, or binds a module by a name of its own."""
-    for found in _MENTION.finditer(text):
-        module, names, dotted, colon = found.groups()
-        if module is not None:
-            whole = [f"{module}.{name}" for name in re.findall(r"\w+", names)]
-            if any(name in _modules() or is_private(name, module) for name in whole):
-                return True
-        elif dotted is None or is_private(name := "".join(dotted.split()), name if colon else "pegboard"):
-            return True
-    return False
 
 
 def is_private(name: str, module: str = "pegboard") -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
 from pegboard.contributions import Contributions
@@ -21,6 +21,7 @@ from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Problem
 from pegboard.toolsets.predicates import Where
+from pegboard.typing import define
 
 _DEBUG: Final = 10  # as `logging.DEBUG`, which a listing needn't import
 Progress = Callable[[int, int, str], None]

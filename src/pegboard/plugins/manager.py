@@ -9,7 +9,7 @@ from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from pegboard.callbacks import ONLY, Callback, accept_keywords, nonblocking
 from pegboard.catalogue import (
@@ -45,6 +45,7 @@ from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, close_all, is_toolset
+from pegboard.typing import define
 
 if TYPE_CHECKING:
     import pluggy

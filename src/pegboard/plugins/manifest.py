@@ -18,7 +18,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
-from attrs import Attribute, asdict, evolve, field, frozen
+from attrs import Attribute, asdict, evolve, field
 
 from pegboard.callbacks import accept_keywords, may_block, maybe_await
 from pegboard.catalogue import EXTRAS, PublishedTools
@@ -29,7 +29,7 @@ from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
-from pegboard.typing import JsonObject
+from pegboard.typing import JsonObject, frozen
 
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.catalogue import EXTRAS, Catalogue
 from pegboard.config import normalised
 from pegboard.files import read_state, write_state
 from pegboard.tools.spec import Origin, Problem
+from pegboard.typing import define, frozen
 
 KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)
 """The kinds of names that plugins bring; those of plugins are their entry points' and their distributions'."""

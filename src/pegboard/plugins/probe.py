@@ -19,7 +19,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import asdict, evolve, frozen
+from attrs import asdict, evolve
 
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError, cause_of, hide, operator_log
@@ -30,6 +30,7 @@ from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
+from pegboard.typing import frozen
 
 if TYPE_CHECKING:
     import click
