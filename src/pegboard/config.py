@@ -450,8 +450,6 @@ def _with(config: Config, key: str, value: Any) -> Config:
     return evolve(config, **{key: value})
 
 
-# Secrets --------------------------------------------------------------------------------------------------------------
-
 SERVICE: Final = "pegboard"  # the service in the keyring under which secrets are stored
 _KEYS: Final = "keys.json"
 _SECRET_NAME: Final = re.compile(

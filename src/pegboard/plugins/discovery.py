@@ -150,9 +150,6 @@ def _walked(place: str) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in (*folders, *files) if not name.startswith(_HIDDEN))
 
 
-# Discovery --------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class Discovery:
     """The plugins of the installed distributions.

@@ -47,8 +47,6 @@ hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 RegisterNamed: TypeAlias = Callable[[str, Any], None]
 """Registers one thing under a name; a name that is taken is refused and reported."""
 
-# Register hooks ---------------------------------------------------------------------------------------------------
-
 
 @hookspec
 def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
@@ -171,9 +169,6 @@ def pegboard_guards_calls() -> None:
     """Marks a plugin without which no call runs, if it has settings and isn't loaded. Never called. Since 0.2."""
 
 
-# Around one tool call ---------------------------------------------------------------------------------------------
-
-
 @hookspec
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
@@ -279,9 +274,6 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
     """
 
 
-# Around one answer of a model -------------------------------------------------------------------------------------
-
-
 @hookspec
 def pegboard_before_model(
     context: ReadonlyContext, request: ModelRequest
@@ -347,9 +339,6 @@ def pegboard_wrap_model(
     Returns:
         The `ModelResponse`.
     """
-
-
-# Around one turn --------------------------------------------------------------------------------------------------
 
 
 @hookspec

@@ -103,7 +103,7 @@ class _Loading:
 
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
         """The plugins to load, in load order; the others are recorded with the reason."""
-        self._report(*discovery.problems)
+        self.manager.report(*discovery.problems)
         for distribution in discovery.left_out:
             self.manager.claims.hold(distribution)
         enabled = None if enable is None else frozenset(enable)
@@ -125,7 +125,7 @@ class _Loading:
             claims.add("plugins", names[found], found.origin)
         for conflict in [*claims.conflicts()]:
             for problem in map(conflict.problem, conflict.held_back):
-                self._report(problem)
+                self.manager.report(problem)
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
@@ -145,7 +145,7 @@ class _Loading:
             "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools; "
             "registry config trust lets the file block it"
         )
-        self._report(Problem.of(found.origin, cause))
+        self.manager.report(Problem.of(found.origin, cause))
         return False
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
@@ -179,7 +179,7 @@ class _Loading:
             return None
         faults: list[str] = []
         manifest = known_manifest(found, self.settings.get(found.name, {}), self.cache, faults)
-        self._report(*(Problem.of(found.origin, fault) for fault in faults))
+        self.manager.report(*(Problem.of(found.origin, fault) for fault in faults))
         has_failed = manifest is not None and manifest.failure is not None
         return None if has_failed and operator_log().isEnabledFor(_DEBUG) else manifest
 
@@ -197,9 +197,6 @@ class _Loading:
                 cached = evolve(manifest, failure=f"{cause} (cached up to 1 h; retry with --refresh)")
             self.cache.put(found, self.settings.get(found.name, {}), cached)
         return brought
-
-    def _report(self, *problems: Problem) -> None:
-        self.manager.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
 
 def known_manifest(

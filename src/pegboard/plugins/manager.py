@@ -71,6 +71,7 @@ class Plugin:
         listed: Its tools as they were registered from its manifest, by their names in its code; or `None`.
         live: Its tools with their code that are as they were listed, likewise.
         failure: Why it can't be loaded, or `None`.
+        denying: The callback that denies all calls while it isn't loaded, or `None`.
         is_loaded: Whether everything below is complete.
         thing: Its object.
         implementations: Its hook implementations by hook name.
@@ -90,6 +91,7 @@ class Plugin:
     listed: dict[str, Tool] | None = None
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     failure: PluginError | None = None
+    denying: Callback | None = None
     is_loaded: bool = False
     lock: threading.RLock = field(factory=threading.RLock)
     thing: Any = None
@@ -137,22 +139,19 @@ class Plugin:
         self.thing = self.fetch()
         handed = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
         try:
-            self._register_all(handed)
+            if inspect.isclass(self.thing):
+                self.thing = accept_keywords(self.thing, ("settings",))(handed)
+            _find_implementations(self)
+            hooks = (hook for hook in _REGISTERS if hook in self.implementations)
+            errors = [error for hook in hooks if (error := _ask(self, hook, handed)) is not None]
+            if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
+                raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
             cause = cause_of(error, self.secrets)
             if cause == cause_of(error):
                 raise
             raise RuntimeError(cause) from None
         self.faults = [hide(fault, self.secrets) for fault in self.faults]
-
-    def _register_all(self, handed: Mapping[str, Any]) -> None:
-        if inspect.isclass(self.thing):
-            self.thing = accept_keywords(self.thing, ("settings",))(handed)
-        _find_implementations(self)
-        hooks = (hook for hook in _REGISTERS if hook in self.implementations)
-        errors = [error for hook in hooks if (error := _ask(self, hook, handed)) is not None]
-        if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
-            raise errors[0]
 
 
 def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plugin:
@@ -210,27 +209,29 @@ def _find_implementations(plugin: Plugin) -> None:
     manager.add_hookspecs(hookspecs)
     manager.register(plugin.thing, plugin.name)
     for caller in manager.get_hookcallers(plugin.thing) or ():
-        for implementation in caller.get_hookimpls():
-            if caller.spec is not None:
-                if implementation.wrapper or implementation.hookwrapper:
-                    instead = "implement pegboard_wrap_tool or pegboard_wrap_model"
-                    plugin.faults.append(f"{caller.name} can't be a wrapper; {instead}")
-                    continue
-                stage = caller.name.removeprefix("pegboard_")
-                plugin.implementations[caller.name] = implementation
-                if stage in CALLBACK_STAGES:
-                    function = accept_keywords(implementation.function, CALLBACK_STAGES[stage])
-                    if stage == "approve_call" and not plugin.origin.trusted:
-                        from pegboard.dispatch.approval.queue import only_rejecting
-
-                        plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
-                        function = only_rejecting(function)
-                    limit = limit_of(stage, getattr(implementation.function, ONLY, None))
-                    plugin.callbacks[stage] = Callback(function, f"plugin {plugin.name!r}", limit)
-            elif not implementation.optionalhook:
+        name, (implementation,) = caller.name, caller.get_hookimpls()
+        if caller.spec is None:
+            if not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
-                plugin.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
+                plugin.faults.append(f"there is no hook {name!r}.{did_you_mean(suggest(name, known))}")
+        elif implementation.wrapper or implementation.hookwrapper:
+            plugin.faults.append(f"{name} can't be a wrapper; implement pegboard_wrap_tool or pegboard_wrap_model")
+        else:
+            plugin.implementations[name] = implementation
+            if (stage := name.removeprefix("pegboard_")) in CALLBACK_STAGES:
+                plugin.callbacks[stage] = _callback(plugin, stage, implementation)
     plugin.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(plugin.thing)]
+
+
+def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Callback:
+    function = accept_keywords(implementation.function, CALLBACK_STAGES[stage])
+    if stage == "approve_call" and not plugin.origin.trusted:
+        from pegboard.dispatch.approval.queue import only_rejecting
+
+        plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
+        function = only_rejecting(function)
+    limit = limit_of(stage, getattr(implementation.function, ONLY, None))
+    return Callback(function, f"plugin {plugin.name!r}", limit)
 
 
 def _ask(plugin: Plugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
@@ -336,19 +337,13 @@ class PluginManager:
     on_stale: Callable[[str], None] | None = None
     claims: Claims = field(factory=Claims, init=False)
     _plugins: dict[str, Plugin] = field(factory=dict[str, Plugin], init=False)
-    _denying: dict[str, Callback] = field(factory=dict[str, Callback], init=False)
 
     def note(
         self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False, guards: bool = False
     ) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined.
 
-        Args:
-            found: The plugin.
-            status: Its status.
-            cause: Why it isn't loaded.
-            missing: Whether it should be loaded, whatever the status.
-            guards: Whether it guards calls, even if it has no manifest that says so.
+        `missing`: it should be loaded, whatever the status. `guards`: it guards calls, whatever its manifest says.
         """
         plugin = self._new(found.origin, found.load)
         if status == "quarantined" or missing:
@@ -380,7 +375,7 @@ class PluginManager:
                 plugins={**after.plugins, **records}, published={**after.published, **published}
             )
 
-        self._change(add_listing)
+        self.registry.contributions.change(add_listing)
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Claims all names of a plugin that isn't listed."""
@@ -416,7 +411,6 @@ class PluginManager:
 
     def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
         """Removes a plugin, which can't be loaded any more; returns the callbacks of the others."""
-        self._denying.pop(name, None)
         if (plugin := self._plugins.pop(name, None)) is not None and not plugin.is_loaded:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
@@ -435,7 +429,7 @@ class PluginManager:
                 "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
                 "pegboard.toml"
             )
-            self._report(Problem(cause, plugin=plugin, distribution=tool.origin.distribution))
+            self.report(Problem(cause, plugin=plugin, distribution=tool.origin.distribution))
             return tool
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> Plugin:
@@ -450,7 +444,7 @@ class PluginManager:
             try:
                 spec = visible_spec(written)
             except SchemaError as error:
-                self._report(Problem.of(plugin.origin, str(error)))
+                self.report(Problem.of(plugin.origin, str(error)))
                 continue
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             tool = Tool(spec, handler, plugin.origin)
@@ -490,7 +484,7 @@ class PluginManager:
                 plugin.failure.__cause__ = error
             else:
                 self._register(plugin)
-            self._report(*_problems(plugin, map(noted, notes)))
+            self.report(*_problems(plugin, map(noted, notes)))
 
     def _exclude(self, plugin: Plugin, status: Status, cause: str) -> None:
         """Records why a plugin isn't loaded, and denies all calls if it should guard them."""
@@ -501,13 +495,15 @@ class PluginManager:
             owner = f"plugin {plugin.name!r}"
             text = f"No call runs while {owner}, which guards calls, isn't loaded; registry doctor says why."
             refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
-            self._denying[plugin.name] = Callback(nonblocking(lambda *_call: refusal), owner)
+            plugin.denying = Callback(nonblocking(lambda *_call: refusal), owner)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.record = plugin.record.evolve(status=status, cause=cause, load=None)
         own, chains = {plugin.name: plugin.record}, self._chains()
-        self._change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
+        self.registry.contributions.change(
+            lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains)
+        )
         if status == "quarantined":
-            self._report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
+            self.report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
 
     def _register(self, plugin: Plugin) -> None:
         """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
@@ -544,13 +540,11 @@ class PluginManager:
                 plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
             )
 
-        self._change(register)
+        self.registry.contributions.change(register)
 
-    def _change(self, change: Callable[[Catalogue], Catalogue]) -> None:
-        self.registry.contributions.change(change)
-
-    def _report(self, *problems: Problem) -> None:
-        self._change(lambda catalogue: catalogue.with_problems(*problems))
+    def report(self, *problems: Problem) -> None:
+        """Adds problems to the registry's."""
+        self.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
@@ -567,8 +561,8 @@ class PluginManager:
             ]
             if members:
                 chains[stage] = tuple(callback for _, callback in sorted(members, key=lambda member: member[0]))
-        if self._denying:
-            chains["before_tool"] = (*self._denying.values(), *chains.get("before_tool", ()))
+        if denying := [plugin.denying for plugin in self._plugins.values() if plugin.denying is not None]:
+            chains["before_tool"] = (*denying, *chains.get("before_tool", ()))
         return chains
 
 

@@ -11,9 +11,10 @@ plugins of a distribution in that package:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
@@ -48,6 +49,7 @@ OFFERED: Final = ("exporters", "executors", "models", "services")
 KINDS: Final = ("toolsets", *EXTRAS)
 """What a plugin brings by name, besides tools and commands."""
 
+_NAMED: Final = ("hooks", *KINDS, "commands", "faults")
 _BY_NAME: Final = ("commands", "requests")
 """The kinds that are objects, by name, and not lists."""
 
@@ -179,12 +181,6 @@ class PluginManifest:
     failure: str | None = None
 
     @property
-    def _named(self) -> dict[str, Collection[str]]:
-        """All names except tools', in the order of its JSON."""
-        names = {kind: self.names.get(kind, ()) for kind in KINDS}
-        return {"hooks": self.hooks, **names, "commands": self.commands, "faults": self.faults}
-
-    @property
     def of_toolsets(self) -> PublishedTools | None:
         """What its toolsets have published; nothing where it brings none, and `None` where it isn't known."""
         return self.published or (None if self.names.get("toolsets") else PublishedTools())
@@ -208,27 +204,26 @@ class PluginManifest:
 
     def differences(self, earlier: PluginManifest) -> list[str]:
         """The differences from an earlier one, a few words each; the order of tools and names doesn't count."""
-        now, then = ({spec.name: spec for spec in manifest.tools} for manifest in (self, earlier))
-        named = earlier._named  # pyright: ignore[reportPrivateUsage]  another one of ours
-        kinds = [kind for kind, names in self._named.items() if sorted(names) != sorted(named[kind])]
+        tools = ({spec.name: spec for spec in each.tools} for each in (self, earlier))
+        now, then = self.to_json(), earlier.to_json()
+        kinds = [kind for kind in _NAMED if sorted(now.get(kind, ())) != sorted(then.get(kind, ()))]
         kinds += ["tools' requests"] if self.requests != earlier.requests else []
-        return [*changed_tools(now, then).values(), *(f"its {kind} differ" for kind in kinds)]
+        return [*changed_tools(*tools).values(), *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
-        names: JsonObject = {kind: list(value) for kind, value in self._named.items() if value}
-        if self.commands:
-            names["commands"] = {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()}
-        for key, texts in (("faults", self.faults), ("notes", self.notes)):
-            if texts:  # a plugin's texts: as many and as long as can be read back
-                names[key] = [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
-        if self.requests:
-            names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
-        if self.published is not None:
-            names["published"] = _published_json(self.published)
-        if self.failure is not None:
-            names["failure"] = self.failure[:_MOST_CHARACTERS]
-        return {"tools": [spec.to_json() for spec in self.tools], **names}
+        data: JsonObject = {
+            "tools": [spec.to_json() for spec in self.tools],
+            "hooks": [*self.hooks],
+            **{kind: [*self.names.get(kind, ())] for kind in KINDS},
+            "commands": {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()},
+            "faults": _readable(self.faults),
+            "notes": _readable(self.notes),
+            "requests": {name: facts.to_json() for name, facts in sorted(self.requests.items())},
+            "published": None if self.published is None else _published_json(self.published),
+            "failure": self.failure and self.failure[:_MOST_CHARACTERS],
+        }
+        return {key: value for key, value in data.items() if value or key == "tools"}
 
     @classmethod
     def from_json(cls, data: Any, found: FoundPlugin, place: str = "the manifest") -> PluginManifest:
@@ -249,6 +244,11 @@ class PluginManifest:
             else:
                 raise ManifestError(f"{place}: {key!r} is unknown")
         return cls(found.name, found.distribution, found.version, **own)
+
+
+def _readable(texts: Iterable[str]) -> list[str]:
+    """A plugin's texts: as many and as long as can be read back."""
+    return [text[:_MOST_CHARACTERS] or "?" for text in islice(texts, _MOST_NAMES)]
 
 
 def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
@@ -484,6 +484,3 @@ def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
         write_atomic(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ManifestError(f"{path}: can't be written: {os_error_text(error)}") from None
-
-
-__all__ = ["RequestFacts"]

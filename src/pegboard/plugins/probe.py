@@ -6,6 +6,7 @@ is discarded.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -28,6 +29,7 @@ from pegboard.plugins.manager import GUARDS, Plugin, load_within
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
+from pegboard.programs import OutputBuffer, RunningProgram
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
 from pegboard.typing import frozen
@@ -35,8 +37,7 @@ from pegboard.typing import frozen
 if TYPE_CHECKING:
     import click
 
-    from pegboard.programs import OutputBuffer, RunningProgram
-    from pegboard.toolsets.toolset import OwnedToolset, ToolsetResult
+    from pegboard.toolsets.toolset import OwnedToolset
 
 _AT_ONCE: Final = 4
 _TOGETHER: Final = 20
@@ -112,9 +113,6 @@ def _read(found: FoundPlugin, done: Done) -> PluginManifest:
     return manifest
 
 
-# Jobs in child processes ----------------------------------------------------------------------------------------------
-
-
 @frozen
 class Job:
     """Job for a child process.
@@ -154,8 +152,7 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
         jobs: The next one is taken as soon as it can be started.
         seconds: How long each may take.
     """
-    waiting = iter(jobs)
-    running: deque[RunningProgram[OutputBuffer]] = deque()
+    waiting, running = iter(jobs), deque[RunningProgram[OutputBuffer]]()
     try:
         while True:
             for job in islice(waiting, _AT_ONCE - len(running)):
@@ -173,8 +170,6 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
 
 
 def _program(job: Job, seconds: float) -> RunningProgram[OutputBuffer]:
-    from pegboard.programs import OutputBuffer, RunningProgram  # asyncio, which a listing doesn't need
-
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     return RunningProgram(
         [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
@@ -201,9 +196,6 @@ def _done(program: RunningProgram[OutputBuffer]) -> Done:
         return Done(json.loads(last), None, left)
     except ValueError as error:
         return Done(None, str(error), left)
-
-
-# In the child process -------------------------------------------------------------------------------------------------
 
 
 def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
@@ -261,7 +253,7 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if publishing:
         faults = (*manifest.faults, _SILENT)
         yield evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()
-        published = _published(loaded, publishing, files)
+        published = asyncio.run(_published(loaded, publishing, files))
         manifest = evolve(manifest, faults=tuple(loaded.faults), published=published)
     yield manifest.to_json()
 
@@ -291,28 +283,20 @@ def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     return publishing, files
 
 
-def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
+async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
     """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
-    import asyncio  # most plugins publish nothing
-
-    offers = asyncio.run(_ask(publishing))
-    problems = [problem for offer in offers for problem in offer.problems if not problem.note]
-    loaded.faults += [hide(str(problem), loaded.secrets) for problem in problems]
-    failed = any(offer.has_failed and not offer for offer in offers)
-    return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
-
-
-async def _ask(toolsets: Sequence[OwnedToolset]) -> list[ToolsetResult]:
-    import asyncio
-
     from pegboard.tools.context import EMPTY_CONTEXT
     from pegboard.toolsets.toolset import ask_all, close_all
 
     try:
-        return await ask_all(toolsets, EMPTY_CONTEXT, _PUBLISH_SECONDS)
+        offers = await ask_all(publishing, EMPTY_CONTEXT, _PUBLISH_SECONDS)
     finally:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in toolsets)), _CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in publishing)), _CLOSE_SECONDS)
+    problems = [problem for offer in offers for problem in offer.problems if not problem.note]
+    loaded.faults += [hide(str(problem), loaded.secrets) for problem in problems]
+    failed = any(offer.has_failed and not offer for offer in offers)
+    return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
 
 
 def _bound_memory(most: int) -> None:

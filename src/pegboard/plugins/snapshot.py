@@ -169,8 +169,6 @@ def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
     return all(stamp_of(path) == stamp for path, stamp in stamps.items())
 
 
-# This pegboard: caches are valid for it alone -----------------------------------------------------------------------
-
 UNKNOWN_VERSION = "0+unknown"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
