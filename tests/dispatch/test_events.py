@@ -144,7 +144,7 @@ def emitted(functions, count=1):
 
     async def main():
         observers = Observers()
-        emit = observers.emitter([Callback(function, "a plugin") for function in functions]).send
+        emit = observers.sender([Callback(function, "a plugin") for function in functions])
         for number in range(count):
             emit(event(number))
         drained = await observers.drain(60)
@@ -228,8 +228,8 @@ async def test_events_beyond_an_observers_queue_are_dropped_and_counted(monkeypa
     go = threading.Event()
     monkeypatch.setattr(events, "MOST_WAITING", 2)
     observers = Observers()
-    emit = observers.emitter([Callback(lambda _event: go.wait())]).send
-    slow = observers.emitter([Callback(forever)]).send
+    emit = observers.sender([Callback(lambda _event: go.wait())])
+    slow = observers.sender([Callback(forever)])
     for number in range(10):
         emit(event(number))
         slow(event(number))
@@ -244,7 +244,7 @@ async def test_a_hanging_plain_observer_does_not_block_others():
     received = threading.Event()
     go = threading.Event()
     observers = Observers()
-    emit = observers.emitter([Callback(lambda _event: go.wait()), Callback(lambda _event: received.set())]).send
+    emit = observers.sender([Callback(lambda _event: go.wait()), Callback(lambda _event: received.set())])
     emit(event())
     assert received.wait(60)
     go.set()
@@ -254,7 +254,7 @@ async def test_a_hanging_plain_observer_does_not_block_others():
 async def test_after_closing_it_begins_anew():
     received = []
     observers = Observers()
-    emit = observers.emitter([Callback(lambda event: received.append(event.call_id))]).send
+    emit = observers.sender([Callback(lambda event: received.append(event.call_id))])
     emit(event(1))
     await observers.aclose(60)
     emit(event(2))
@@ -267,7 +267,7 @@ async def test_the_thread_ends_when_nothing_comes(monkeypatch):
     go = threading.Event()
     observers = Observers()
     link = Callback(lambda _event: go.wait())
-    emit = observers.emitter([link]).send
+    emit = observers.sender([link])
     emit(event())
     thread = observers._threads[link].thread
     go.set()
@@ -284,7 +284,7 @@ async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     observers = Observers()
-    emit = observers.emitter([Callback(lambda event: received.append(event.call_id))]).send
+    emit = observers.sender([Callback(lambda event: received.append(event.call_id))])
     monkeypatch.setattr(threading.Thread, "start", none)
     emit(event(1))
     monkeypatch.setattr(threading.Thread, "start", start)
@@ -326,7 +326,7 @@ def test_events_lost_at_the_end_of_a_loop_are_counted():
     observers = Observers()
 
     async def main():
-        emit = observers.emitter([Callback(never)]).send
+        emit = observers.sender([Callback(never)])
         emit(event(1))
         emit(event(2))
         await asyncio.sleep(0)
@@ -345,7 +345,7 @@ def test_events_lost_in_a_closed_loop_are_counted_at_the_next_event():
     def observe(event):
         received.append(event.call_id)
 
-    emit = observers.emitter([Callback(observe)]).send
+    emit = observers.sender([Callback(observe)])
     loop = asyncio.new_event_loop()
     loop.call_soon(emit, event(1))
     loop.call_soon(loop.stop)
@@ -377,14 +377,14 @@ async def test_a_loop_may_end_in_another_thread_while_an_event_is_emitted():
         received.append(event.call_id)
 
     observers._loops |= {Loop(): None, Loop(): None}
-    observers.emitter([Callback(observe)]).send(event(1))
+    observers.sender([Callback(observe)])(event(1))
     await observers.aclose()
     assert received == ["1"]
 
 
 async def test_closing_cancels_a_hanging_observer_and_releases_drain():
     observers = Observers()
-    emit = observers.emitter([Callback(never)]).send
+    emit = observers.sender([Callback(never)])
     emit(event(1))
     emit(event(2))
     waiting = asyncio.create_task(observers.drain(60, threads=False))
@@ -403,11 +403,11 @@ async def test_a_removed_observer_is_freed_after_its_last_event(monkeypatch):
         received.append(event.call_id)
 
     observers = Observers()
-    observers.emitter([Callback(observe)]).send(event(1))
+    observers.sender([Callback(observe)])(event(1))
     (listener,) = observers._threads.values()
     thread = listener.thread
     del listener
-    observers.emitter([])
+    observers.sender([])
     assert len(observers._threads) == 1
     go.set()
     thread.join(60)

@@ -24,7 +24,6 @@ from pegboard import (
 )
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
-from pegboard.dispatch.events import Emitter
 from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
@@ -298,7 +297,7 @@ def test_a_name_in_another_case_is_mended_with_a_note(state_of):
 )
 def test_a_repair_is_an_event_and_with_the_result(state_of, call, repairers, note):
     events = []
-    state = state_of(call, repairers=repairers, emit=Emitter(events.append))
+    state = state_of(call, repairers=repairers, emit=events.append)
     assert prepare_call(state) is None
     (event,) = events
     assert (event.call_id, event.name, event.note) == ("7", call.name, f"repaired: {note}")

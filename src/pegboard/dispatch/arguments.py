@@ -57,7 +57,9 @@ def note(state: CallState, what: str, changes: Sequence[str]) -> None:
         changes: One line for each change.
     """
     if state.settings.emit is not None:
-        state.settings.emit.updated(state, note=f"{what}: {'; '.join(changes)}")
+        from pegboard.dispatch.events import CallUpdated, emit  # loaded with the first observer
+
+        emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
     state.context.actions.show(None, {what: list(changes)})
 
 

@@ -16,12 +16,12 @@ from pegboard.dispatch.approval.pending import MOST_CALLS, PendingCalls
 from pegboard.dispatch.approval.request import new_id
 from pegboard.dispatch.background import deliver
 from pegboard.dispatch.callbacks import Chain
-from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, Emitter
+from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_ended, emit_pending
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.running import overtaking_error, still_running_note
 from pegboard.dispatch.stages import conclude, enclosing_call, finish, is_too_deep, run_call
-from pegboard.dispatch.state import CallState, MakesEvents, plain
+from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.call import Actions, CallError, ToolCall, merge_actions
@@ -231,12 +231,12 @@ class Batch:
     def _announce(self, states: Sequence[CallState]) -> None:
         if self.listener is not None and states:
             settings = states[0].settings
-            settings = attrs.evolve(settings, emit=_emitter(self.listener, settings.emit))
+            settings = attrs.evolve(settings, emit=_sender(self.listener, settings.emit))
             for state in states:
                 state.settings = settings
         for state in states:
             if state.settings.emit is not None:
-                state.settings.emit.pending(state)
+                emit_pending(state)
 
     def start_early(self, calls: Sequence[ToolCall], may_start: Callable[[ToolCall], bool]) -> None:
         """Starts calls of an answer that is still streamed, up to the first that `may_start` refuses.
@@ -411,7 +411,7 @@ class Batch:
         if state.result is None:
             conclude(state, failure_result(state, state.error or self._interrupted(state)))
         if state.settings.emit is not None:
-            state.settings.emit.ended(state)
+            emit_ended(state)
         if ending.fatal is not None:
             self._fatal = self._fatal or ending.fatal
             self.interrupt("fatal", "skip")
@@ -508,8 +508,10 @@ async def events_of(
             running.exception()  # mark it as retrieved
 
 
-def _emitter(listener: Callable[[CallEvent], None], observers: MakesEvents | None) -> Emitter:
-    """Emitter to a listener, whose errors are logged, and to the registry's observers."""
+def _sender(
+    listener: Callable[[CallEvent], None], observers: Callable[[CallEvent], None] | None
+) -> Callable[[CallEvent], None]:
+    """Sends events to a listener, whose errors are logged, and to the registry's observers."""
     failed = False
 
     def send(event: CallEvent) -> None:
@@ -521,6 +523,6 @@ def _emitter(listener: Callable[[CallEvent], None], observers: MakesEvents | Non
                 failed = True
                 log_failure("the listener of a batch (logged once)", error)
         if observers is not None:
-            observers.send(event)
+            observers(event)
 
-    return Emitter(send)
+    return send

@@ -129,8 +129,8 @@ class Dispatcher:
             from pegboard.dispatch.events import Observers  # loaded with the first observer
 
             self.observers = Observers()
-        emit = self.observers.emitter(watching) if watching and self.observers is not None else None
-        self.operations.emit = None if emit is None else emit.send
+        emit = self.observers.sender(watching) if watching and self.observers is not None else None
+        self.operations.emit = emit
         snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
         return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 

@@ -225,50 +225,31 @@ def event_from_json(data: JsonMapping) -> CallEvent:
     return read_record(cast("Any", AnyCallEvent), data, "event")
 
 
-@frozen(eq=False)
-class Emitter:
-    """Makes the events of calls.
-
-    Attributes:
-        send: Gets each event.
-    """
-
-    send: Callable[[CallEvent], None]
-
-    def pending(self, state: CallState) -> None:
-        """Emits `CallPending`; from now on, reports of the tool become events, too."""
-        given = state.call.arguments
-        if isinstance(given, Mapping):
-            given = read_only(given)
-        emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
-        state.context.listener = partial(_updated, state, state.context.listener)
-        state.received_at = time.monotonic()
-
-    def running(self, state: CallState) -> None:
-        """Emits `CallRunning`."""
-        arguments = read_only(state.arguments)  # listeners must not change them
-        now = time.time()
-        self.send(CallRunning(state.call.id, state.call.name, now, state.position.index, arguments=arguments))
-
-    def updated(self, state: CallState, **facts: Any) -> None:
-        """Emits `CallUpdated`."""
-        emit(state, CallUpdated, **facts)
-
-    def ended(self, state: CallState) -> None:
-        """Emits the event for the call's result."""
-        result = state.result
-        assert result is not None
-        facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
-        if state.pending is not None and result.kind == "confirmation_required":
-            facts["pending"] = state.pending
-        emit(state, ended(result), **facts)
-
-
 def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits an event, if there is a listener."""
-    emitter = state.settings.emit
-    if emitter is not None:
-        emitter.send(kind(state.call.id, state.call.name, time.time(), state.position.index, **facts))
+    send = state.settings.emit
+    if send is not None:
+        send(kind(state.call.id, state.call.name, time.time(), state.position.index, **facts))
+
+
+def emit_pending(state: CallState) -> None:
+    """Emits `CallPending`; from now on, reports of the tool become events, too."""
+    given = state.call.arguments
+    if isinstance(given, Mapping):
+        given = read_only(given)
+    emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
+    state.context.listener = partial(_updated, state, state.context.listener)
+    state.received_at = time.monotonic()
+
+
+def emit_ended(state: CallState) -> None:
+    """Emits the event for the call's result."""
+    result = state.result
+    assert result is not None
+    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
+    if state.pending is not None and result.kind == "confirmation_required":
+        facts["pending"] = state.pending
+    emit(state, ended(result), **facts)
 
 
 def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
@@ -370,8 +351,8 @@ class Observers:
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def emitter(self, links: Iterable[Callback]) -> Emitter:
-        """An emitter to these observers; to be called in an event loop."""
+    def sender(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
+        """A function that sends an event to these observers; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
         with self._lock:
@@ -388,7 +369,7 @@ class Observers:
             if in_loop:
                 self._emit_in_loop(in_loop, event)
 
-        return Emitter(send)
+        return send
 
     async def drain(self, seconds: float = _CLOSE_SECONDS, *, threads: bool = True) -> bool:
         """Waits until the events emitted in this event loop are delivered; returns false on a timeout.

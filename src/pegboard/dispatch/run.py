@@ -29,7 +29,7 @@ from pegboard.dispatch.running import (
     runs_in_thread,
     still_running_note,
 )
-from pegboard.dispatch.state import CallState, needs_asking, plain, time_limit
+from pegboard.dispatch.state import CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool
@@ -94,7 +94,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
         if state.settings.emit is not None:
-            state.settings.emit.updated(state, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+            from pegboard.dispatch.events import CallUpdated, emit  # loaded with the first observer
+
+            emit(state, CallUpdated, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
     return await retry(
         attempt,
@@ -136,7 +138,9 @@ def _note_start(state: CallState, tool: Tool, now: float) -> bool:
         limit = time_limit(state, tool)
         made.deadline = None if limit is None else now + limit
     if state.settings.emit is not None:
-        state.settings.emit.running(state)
+        from pegboard.dispatch.events import CallRunning, emit  # loaded with the first observer
+
+        emit(state, CallRunning, arguments=read_only(state.arguments))  # listeners must not change them
     return True
 
 

@@ -116,7 +116,9 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
         enclosing_call.set(state)
         emit = settings.emit
         if emit is not None:
-            emit.pending(state)
+            from pegboard.dispatch.events import emit_pending  # loaded with the first observer
+
+            emit_pending(state)
     try:
         if is_alone and state.depth and is_too_deep(state):
             return
@@ -203,7 +205,9 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
         if is_alone:
             enclosing_call.set(outer)  # not by a token, as the coroutine may be closed in another context
             if emit is not None and state.result is not None:
-                emit.ended(state)
+                from pegboard.dispatch.events import emit_ended  # loaded with the first observer
+
+                emit_ended(state)
 
 
 def _close(state: CallState) -> None:

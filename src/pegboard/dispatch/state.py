@@ -128,27 +128,6 @@ class LongRunning(Protocol):
         ...
 
 
-class MakesEvents(Protocol):
-    """What calls need of an `Emitter`, which is loaded with the first observer."""
-
-    def pending(self, state: CallState, /) -> None:
-        """Emits that the call was received."""
-
-    def running(self, state: CallState, /) -> None:
-        """Emits that the tool was started."""
-
-    def updated(self, state: CallState, /, **facts: Any) -> None:
-        """Emits progress or a note."""
-
-    def ended(self, state: CallState, /) -> None:
-        """Emits the result."""
-
-    @property
-    def send(self) -> Callable[[Any], None]:
-        """Gets each event."""
-        ...
-
-
 @frozen(eq=False, slots=False)  # a dict, in which threads that ask at once find the same object
 class Runtime:
     """What the calls of a registry share as long as it lives.
@@ -220,7 +199,7 @@ class Settings:
         slots: Slots of the batch; `None` is no limit.
         longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
         instructions: The request's instructions, for repairers.
-        emit: Makes the events of calls, or `None`.
+        emit: Gets each event of a call; `None`: there is no observer or listener.
         host: Serves requests of running calls.
     """
 
@@ -230,7 +209,7 @@ class Settings:
     slots: Semaphore | None = None
     longest: float | None = None
     instructions: str | None = None
-    emit: MakesEvents | None = None
+    emit: Callable[[Any], None] | None = None
     host: Any = None
 
 
