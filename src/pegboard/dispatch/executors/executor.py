@@ -40,8 +40,6 @@ from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import close_all
 from pegboard.typing import JsonObject
 
-# Executors ---------------------------------------------------------------------------------------------------------
-
 
 class Executor(Protocol):
     """Runs calls elsewhere: in a container, on another machine, in another language.
@@ -60,8 +58,6 @@ class Executor(Protocol):
         """
         ...
 
-
-# Executors that receive the tool -----------------------------------------------------------------------------------
 
 _MOST_PERMISSIONS: Final = 8  # permission requests of one call in its executor
 _START_SECONDS: Final = 60.0  # for a `ToolExecutor` to start up, before the call's time limit counts
@@ -186,8 +182,6 @@ class ToolExecutor(Protocol):
         ...
 
 
-# Questions of a tool -------------------------------------------------------------------------------------------------
-
 _QUESTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "ask": ToolContext.ask,
     "allows": ToolContext.allows,
@@ -230,29 +224,19 @@ def _as_json(answer: Any) -> Any:
     return answer.to_json() if isinstance(answer, CONTENT_TYPES) else answer
 
 
-# One call ------------------------------------------------------------------------------------------------------------
-
-
 async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: float | None) -> ToolResult:
-    """Runs a call in its tool's executor, within its time limit, and returns the tool's result.
+    """Runs a call in its tool's executor, within what is left of its time limit, and returns the tool's result.
 
     The executor may come from a plugin and isn't trusted.
-
-    Args:
-        state: The call: found, validated and permitted.
-        arguments: Those of this attempt.
-        limit: The seconds that the call may take; a retry gets what earlier attempts have left.
 
     Raises:
         CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor reports; `crashed`
             if the executor itself fails or returns an invalid response; `not_executed` if it is missing.
-        ToolError: The tool raised it.
-        FatalToolError: The tool ends the turn.
+        ToolError, FatalToolError: The tool raised it.
         BaseException: What an answer to one of the tool's questions raised, where that ended the call.
     """
     tool = state.tool
     assert tool is not None
-    executor = await _find_executor(state, tool)
     policy, limits = tool.policy, state.settings.limits
     request = ExecutionRequest.of_call(
         tool.name,
@@ -264,7 +248,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     )
     call = ExecutorCall(tool, request, state.context)
     try:
-        response: object = await _response(state, call, executor)
+        response: object = await _response(state, call)
         if not isinstance(response, ExecutionResponse):
             raise TypeError(f"returned {type(response).__name__}; it has to return an ExecutionResponse")  # noqa: TRY301
         if response.actions is not None:
@@ -290,38 +274,36 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-async def _find_executor(state: CallState, tool: Tool) -> Any:
-    name, find = tool.policy.executor, state.runtime.executor
-    assert name is not None
-    assert find is not None
-    try:
-        return await find(name)
-    except LookupError as error:
-        raise CallError("not_executed", f"{tool.name} was not run. {error}") from None
-    except PluginError as error:
-        text = f"{tool.name} was not run: the plugin that provides its executor {name!r} failed."
-        raise CallError("not_executed", text, detail=detail_of(error)) from error
-
-
-async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
+async def _response(state: CallState, call: ExecutorCall) -> object:
     """The executor's response; an executor that exceeds the limit is cancelled.
 
     A `ToolExecutor` may queue a call, at most for its limit, and start up before the limit counts.
     """
-    seconds, grace, whole = call.request.timeout, state.settings.limits.grace, time_limit(state, call.tool)
-    if hasattr(executor, "execute_tool"):
-        starting = getattr(executor, "start_seconds", _START_SECONDS)
-        answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + starting
-    else:
-        answering, longest = _asked(call, executor), None if seconds is None else seconds + grace
+    name, tool, find = call.tool.policy.executor, call.tool.name, state.runtime.executor
+    assert name is not None
+    assert find is not None
     try:
-        return await within(new_deadline(state, call.tool.name, longest, _CLEANUP_SECONDS), answering)
+        executor = await find(name)
+    except LookupError as error:
+        raise CallError("not_executed", f"{tool} was not run. {error}") from None
+    except PluginError as error:
+        text = f"{tool} was not run: the plugin that provides its executor {name!r} failed."
+        raise CallError("not_executed", text, detail=detail_of(error)) from error
+    if hasattr(executor, "execute_tool"):
+        factor, more = 2, getattr(executor, "start_seconds", _START_SECONDS)
+        responding = executor.execute_tool(call)
+    else:
+        factor, more = 1, state.settings.limits.grace
+        responding = _execute(call, executor)
+    longest = None if call.request.timeout is None else factor * call.request.timeout + more
+    try:
+        return await within(new_deadline(state, tool, longest, _CLEANUP_SECONDS), responding)
     except LimitExpiredError:
-        text = f"{call.tool.name} gave no result within {whole:g} s. It may still be running."
+        text = f"{tool} gave no result within {time_limit(state, call.tool):g} s. It may still be running."
         raise CallError("timeout", text) from None
 
 
-async def _asked(call: ExecutorCall, executor: Any) -> object:
+async def _execute(call: ExecutorCall, executor: Any) -> object:
     """The response of an `Executor`, after the permissions that it requires were granted here."""
     request, allowed = call.request, set[object]()
     for _ in range(_MOST_PERMISSIONS):
