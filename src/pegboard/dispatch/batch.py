@@ -105,10 +105,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class BatchOptions(CallOptions, total=False):
-    """Options of a batch of calls; all are optional.
-
-    Shared with turns: `approver` and `permissions` instead of the registry's, `max_concurrency`, `sequential`,
-    `on_steering`, `timeout` for each call, and `results`, the limits on results.
+    """Options of a batch of calls, besides those that it shares with turns (`CallOptions`); all are optional.
 
     Attributes:
         steering: Called between calls, plain or async: a true value means that the user has spoken.
@@ -183,8 +180,7 @@ class Batch:
     _started: set[CallState] = field(factory=set[CallState], init=False)
     _settled: set[CallState] = field(factory=set[CallState], init=False)
     _all_done: asyncio.Future[None] | None = field(default=None, init=False)
-    _scheduler: BatchScheduler | None = field(default=None, init=False)
-    _is_complete: asyncio.Event | None = field(default=None, init=False)
+    _early: tuple[BatchScheduler, asyncio.Event] | None = field(default=None, init=False)
     _steering_task: asyncio.Task[None] | None = field(default=None, init=False)
     _has_run: bool = field(default=False, init=False)
     _ended: str | None = field(default=None, init=False)
@@ -202,15 +198,20 @@ class Batch:
         if self._has_run:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
         self._has_run = True
-        if self._is_complete is not None:
-            self._is_complete.set()
+        if self._early is not None:
+            self._early[1].set()
         new = [state for state in self.states if state not in self.started_early]
         self._announce(new)
         try:
             await self._run_all(new)
         except asyncio.CancelledError:
             self.interrupt("cancelled", "abort")
-            await self._end_rest()
+            if self._tasks:
+                await asyncio.wait(list(self._tasks.values()))  # each with its grace period
+            for state in self.states:
+                if state not in self._settled:
+                    await finish(state, error=self._interrupted(state))
+                    self._settle(state)
             raise
         finally:
             if self._steering_task is not None:
@@ -248,9 +249,9 @@ class Batch:
         for call in calls[len(self.started_early) :]:
             if not may_start(call):
                 return
-            if self._scheduler is None:
-                self._scheduler, self._is_complete = BatchScheduler(), asyncio.Event()
-            state = self.make_state(call, self._scheduler, self._is_complete)
+            if self._early is None:
+                self._early = BatchScheduler(), asyncio.Event()
+            state = self.make_state(call, *self._early)
             self.started_early[state] = call
             self._announce([state])
             self._start(state)
@@ -279,22 +280,20 @@ class Batch:
     def add(self, calls: Iterable[ToolCall]) -> None:
         """Sets the calls of the complete answer, in order; those that were started early continue."""
         states: list[CallState] = []
-        assert self._scheduler is not None
+        assert self._early is not None
         for call, early in self._matched(calls):
             if early is not None:
                 early.replace(attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata))
-            states.append(early or self.make_state(call, self._scheduler, None))
+            states.append(early or self.make_state(call, self._early[0], None))
         self.states = states
 
-    def _matched(self, calls: Iterable[ToolCall]) -> list[tuple[ToolCall, CallState | None]]:
+    def _matched(self, calls: Iterable[ToolCall]) -> Iterator[tuple[ToolCall, CallState | None]]:
         """Each call with the early one of the same tool and arguments, or `None`; each early one is used once."""
-        left, found = dict(self.started_early), list[tuple[ToolCall, CallState | None]]()
+        left = dict(self.started_early)
         for call in calls:
-            state = next((state for state, each in left.items() if _is_same(each, call)), None)
-            if state is not None:
-                del left[state]
-            found.append((call, state))
-        return found
+            early = next((state for state, each in left.items() if _is_same(each, call)), None)
+            left.pop(early, None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            yield call, early
 
     def events(self) -> AsyncGenerator[CallEvent]:
         """Runs the calls and yields their events; closing the generator aborts running calls."""
@@ -348,15 +347,6 @@ class Batch:
         if self._tasks:
             self._all_done = asyncio.get_running_loop().create_future()
             await self._all_done
-
-    async def _end_rest(self) -> None:
-        """Waits for the cancelled calls, each with its grace period, and skips the others."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
-        for state in self.states:
-            if state not in self._settled:
-                await finish(state, error=self._interrupted(state))
-                self._settle(state)
 
     async def _run_one(self, state: CallState) -> None:
         self._started.add(state)
@@ -422,12 +412,10 @@ class Batch:
         """Starts asking whether the user has spoken, unless that is in progress."""
         is_free = self._steering_task is None or self._steering_task.done()
         if is_free and self.steering is not None and self._ended is None:
-            self._steering_task = asyncio.get_running_loop().create_task(self._ask_steering())
+            self._steering_task = asyncio.get_running_loop().create_task(self._ask_steering(self.steering))
 
-    async def _ask_steering(self) -> None:
-        state, steering = self.states[0], self.steering
-        assert steering is not None
-        link = Callback(steering, "the host")
+    async def _ask_steering(self, steering: _Steering) -> None:
+        state, link = self.states[0], Callback(steering, "the host")
         try:
             if await Chain((link,), state.runtime, state.settings.limits).ask(link):
                 self.interrupt("interrupted", self.on_steering)
@@ -441,10 +429,8 @@ class Batch:
         if not any(asked):
             return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
-        base = states[0].request.state if states else None
-        return attrs.evolve(
-            merge_actions(actions, base), skip_summarization=all(each.skip_summarization for each in actions)
-        )
+        skips = all(each.skip_summarization for each in actions)
+        return attrs.evolve(merge_actions(actions, states[0].request.state), skip_summarization=skips)
 
     def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """The pending calls, up to the limit, with unique ids: tools may use one twice."""
@@ -453,15 +439,14 @@ class Batch:
             if state.asking is None or state.pending is None:
                 continue
             if len(taken) >= MOST_CALLS:
-                text = (
-                    f"{state.call.name} was not run: {MOST_CALLS:,} calls are waiting for answers. Call it again later."
-                )
+                what = f"{MOST_CALLS:,} calls are waiting for answers"
                 state.asking.stay(None)
+                text = f"{state.call.name} was not run: {what}. Call it again later."
                 conclude(state, ToolResult.error("denied", text))
-            else:
-                if state.pending.id in taken:
-                    state.asking.stay(new_id())
-                taken.add(state.pending.id)
+                continue
+            if state.pending.id in taken:
+                state.asking.stay(new_id())
+            taken.add(state.pending.id)
         return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.unanswered))
 
     def _result(self, states: Sequence[CallState]) -> Outcome:
