@@ -57,13 +57,9 @@ def _are_large(arguments: Mapping[str, Any]) -> bool:
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> RefusedError:
-    """The error of a denied call: its text is for the model; its detail, with the rule, for the operator.
+    """The error of a call that needs a permission, by default its tool's own, and is denied it.
 
-    Args:
-        permissions: The permissions that decided.
-        tool: The called tool.
-        decision: The decision.
-        permission: The requested permission, if it isn't the tool's own.
+    Its text is for the model; its detail, with the rule, for the operator.
     """
     permission = permission or tool.spec.permission or tool.name
     if decision.rule is None and permissions.mode == "plan":
@@ -93,7 +89,6 @@ class Asking(Asked):
     """What one call asks the rules and the user.
 
     Attributes:
-        state: The call.
         demands: The `Ask`s of callbacks.
         evaluation: The evaluation of the rules, with the resolved paths; `None` if none was needed.
     """
@@ -323,13 +318,7 @@ class Asking(Asked):
         return self._access[1](permission, subject)
 
     async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
-        """The user's answer to a question of the running call, yes or no.
-
-        If the call was resumed with a later answer, that answer is returned.
-
-        Args:
-            hint: The question; different for each question of a call.
-            payload: JSON data for the user.
+        """The user's answer to a question of the running call, yes or no; one that it was resumed with counts.
 
         Raises:
             RefusedError: `denied`, as by a rule or without an approver.

@@ -86,8 +86,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"Available: {', '.join(names[:_MOST_LISTED]) or 'none'}{more}."
 
 
-# Near names ----------------------------------------------------------------------------------------------------------
-
 _HABITS: Final = re.compile(
     r"(?:.*\bto=)?(?:(?:functions?|tools?|default_api)[.:/])?(?P<name>[\w-]+)(?:<\|.*|:\d+|\(\))?", re.DOTALL
 )
@@ -108,13 +106,7 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
        names at that distance make the match ambiguous.
 
     A name with an addition that models make by habit (`functions.add`, `add<|channel|>commentary`) may also stand for
-    the name without it; if both have a match, none is taken.
-
-    Some 10 ms among 10,000 names.
-
-    Args:
-        name: As the model wrote it.
-        names: Of tools: ASCII letters, digits, `_` and `-`.
+    the name without it; if both have a match, none is taken. Some 10 ms among 10,000 names.
     """
     if len(name) > _MOST_OF_A_NAME or not name.isascii():
         return None
@@ -156,10 +148,6 @@ def _difference(one: str, other: str) -> str | None:
     return "slip" if is_slip else "another letter"
 
 
-# Repair --------------------------------------------------------------------------------------------------------------
-# Callbacks are called first, in order, then the built-in repair of names; the first answer counts. The repaired call
-# passes all stages as any call: a repair grants no permission.
-
 _REPAIRED_KINDS: Final = ("unknown_tool", "invalid_arguments")
 
 
@@ -189,9 +177,8 @@ class RepairRequest:
 async def repair(state: CallState, error: CallError) -> None:
     """Replaces the call by the repaired one, to pass the first stages again; else raises the error again.
 
-    Args:
-        state: The call. If `state.repaired` is set, it isn't repaired again.
-        error: Why the call can't run.
+    Callbacks are called first, in order, then the built-in repair of names; the first answer counts. A call is repaired
+    once, and then passes all stages as any call: a repair grants no permission.
 
     Raises:
         CallError: The first error, if no repairer answers; with both in its detail, if one failed; or the error of the

@@ -106,12 +106,7 @@ def _copied(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[An
 
 @define(eq=False)
 class CurrentPermissions:
-    """Current permissions: a host may change the registry's while calls are running.
-
-    Attributes:
-        permissions: The permissions; `None` is the default.
-        are_own: Whether they are those of one batch, instead of the registry's.
-    """
+    """Current permissions, of the registry or one batch: a host may change the registry's while calls are running."""
 
     permissions: Permissions | None = None
     are_own: bool = False
@@ -133,11 +128,9 @@ class Runtime:
     """What the calls of a registry share as long as it lives.
 
     Attributes:
-        threads: Thread pool for plain callbacks.
-        tool_threads: Thread pool for plain tools: hanging tools don't block callbacks.
-        locks: The lock manager.
-        watchdog: Reports coroutines that block the loop.
-        store: Stores the full text of truncated results, or `None`.
+        threads: For plain callbacks.
+        tool_threads: For plain tools: hanging ones don't block callbacks.
+        store: The full texts of truncated results, or `None`.
         operations: The long-running operations; `None` if there can't be any.
         executor: Returns the executor of a name, loading its plugin; `None` if tools run here only.
         provided: The services that the host provides to tools, by type.
@@ -174,7 +167,6 @@ class CallSnapshot:
     """What calls can reach: the tools and callbacks of one catalogue, or the tools that one request offered.
 
     Attributes:
-        runtime: The registry's.
         find: Returns the tool of a name, or raises `CallError`.
         tools: The offered tools.
         named: Tools by name, looked up before calling `find`.
@@ -193,10 +185,8 @@ class Settings:
     """What the host has set for calls: for all of a registry, or for one batch.
 
     Attributes:
-        limits: Limits on calls.
-        current: The current permissions.
         approver: Asks the user; `None` if that isn't possible.
-        slots: Slots of the batch; `None` is no limit.
+        slots: How many calls of the batch run at once; `None` is no limit.
         longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
         instructions: The request's instructions, for repairers.
         emit: Gets each event of a call; `None`: there is no observer or listener.
@@ -219,7 +209,6 @@ class BatchPosition:
 
     Attributes:
         index: Its place in its batch, from 0; of a nested call, that of its caller.
-        scheduler: The scheduler of its batch, or `None`.
         parent: The locks of the calling tool, for a nested call.
         hold_until: For a call that was started before its answer was complete: set when the user may be asked.
     """
@@ -236,7 +225,6 @@ class Running:
 
     Attributes:
         deadline: The time limit; paused while the user is asked.
-        lock: The handle of the call's locks, if it has one.
         lock_request: The arguments, and the lock request for them.
         thread: Done when the thread of a tool with an exclusive lock or key has ended, or `None`.
         nested: Number of nested calls that its tool has made.
@@ -253,12 +241,9 @@ class Running:
 
 @define(eq=False)
 class CallbackState:
-    """What the callbacks of a call have; written by `callbacks.py`.
+    """What the callbacks of a call have: arguments, their read-only view, and the time limit of the running callback.
 
-    Attributes:
-        arguments: The arguments that they have seen.
-        view: Their read-only view.
-        deadline: The time limit of the running callback, or `None`.
+    Written by `callbacks.py`.
     """
 
     arguments: Mapping[str, Any] | None = None
@@ -268,11 +253,9 @@ class CallbackState:
 
 @frozen(eq=False)
 class Ending:
-    """What ends the turn after a call; written by `CallState.end_turn`.
+    """What ends the turn after a call: a reason, or an error, once every call has its result.
 
-    Attributes:
-        reason: Why, or `None`.
-        fatal: The error that ends it once every call has its result, or `None`.
+    Written by `CallState.end_turn`.
     """
 
     reason: str | None = None
@@ -286,29 +269,24 @@ _NO_ENDING: Final = Ending()
 class CallState:
     """State of one call.
 
-    Each attribute is written by one file, which its description names: `stages.py`, which runs the stages, or the file
-    of a stage. A record is `None` until its stage has something to keep.
+    Each attribute is written by one file: `stages.py`, which runs the stages, or the file of a stage, which is named
+    below. A record is `None` until its stage has something to keep.
 
     Attributes:
-        name: The called name; once it was repaired (`replace`), the repaired one.
-        raw: The call's arguments, as text or as a mapping.
-        id: The call's id.
-        runtime: What the calls of a registry share.
-        snapshot: The tools and callbacks.
+        name, raw, id: The called name, the arguments as text or as a mapping, and the call's id; `replace` sets those
+            of a repaired call.
+        runtime, snapshot: What the calls of a registry share; the tools and callbacks.
         settings: What the host has set; `batch.py` adds its listener.
         request: The user and the model that the call runs for.
-        made_call: The call as data, as a batch got it or once something has asked for it by `call`.
-        made_context: The call's context, once something has asked for it by `context`.
-        depth: The number of calls that enclose this one (`stages.py`).
-        enclosing: The call in whose tool or callback this one was made, or `None` (`stages.py`).
-        position: Its position in its batch, or below its caller (`stages.py`).
+        made_call, made_context: The call as data, and its context, once something has asked for them.
+        depth, enclosing: The number of calls that enclose this one, and the innermost of them, or `None`.
+        position: Its position in its batch, or below its caller.
         received_at: When the call was received, in seconds of `time.monotonic()`; set for listeners (`events.py`).
-        tool: The found tool (`stages.py`).
-        arguments: As they run (`stages.py`; a callback changes them by `change`).
+        tool, arguments, value: The found tool, the arguments as they run (a callback changes them by `change`), and
+            what its function has returned.
         started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
-        value: The value that the tool's function has returned (`stages.py`).
-        result: The result (`stages.py`; others return it, or call `conclude`).
-        error: The current error, until a callback recovers from it (`stages.py`).
+        result, error: The result (others return it, or call `conclude`), and the current error, until a callback
+            recovers from it.
         coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
         repaired: A description of the repair, or `None` (`find.py`).
         asking: What it asks the rules and the user; `None` until it has to (`approve.py`).

@@ -147,10 +147,6 @@ class _Entry:
 
     Attributes:
         request: With its preview once that is made.
-        context: That of the call.
-        grants: Gets the rules of an "always" answer.
-        covered: Whether the rules allow it now.
-        session: As `session_key` gives it.
         keys: The locks of its approvers.
         settled: Done once the outcome is applied.
         left: Done once the call doesn't wait any more.
@@ -227,22 +223,19 @@ class ApprovalQueue:
         grants: Grants,
         seconds: float | None,
     ) -> tuple[Answer, ApprovalRequest]:
-        """Asks a person about a request.
+        """Asks a person about a request; returns the answer, and the request as the person saw it, with its preview.
 
         `Always` is granted to the session, and settles what else waits in it and is now covered; `Reject` rejects what
         else waits in it.
 
         Args:
-            request: What is asked; its preview is made right before the approver is asked.
+            request: What is asked.
             context: That of the call.
             approvers: Asked in order until one has an answer.
             covered: Whether the rules allow the request now. Called from any thread.
             grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
                 that gets one request at a time.
-
-        Returns:
-            The answer, and the request as the person saw it.
 
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
