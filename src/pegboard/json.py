@@ -40,7 +40,7 @@ def short_json(value: Any) -> str:
     """A JSON value in about sixty characters at most; arrays and objects only by kind."""
     if isinstance(value, str):
         short = value[:_MOST_SHOWN]
-        return json.dumps(short, ensure_ascii=False)[:-1] + ('"' if len(short) == len(value) else '..."')
+        return _compact(short)[:-1] + ('"' if len(short) == len(value) else '..."')
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):

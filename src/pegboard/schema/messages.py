@@ -58,6 +58,7 @@ class _Problem(NamedTuple):
 
 
 _Found: TypeAlias = Iterator[_Problem]
+_Alternative: TypeAlias = tuple[JsonSchema, Sequence[_Problem]]  # one of several schemas, and why it refused the value
 _MISSING: Final = "required, missing"
 
 
@@ -104,15 +105,18 @@ class SchemaSearch:
             return known
         self.pay(1)
         judge = self._judges.get(id(schema)) or self._judge(schema)
-        applied = _APPLIED[type(value)]
-        if applied.keys().isdisjoint(schema) and judge.is_valid(value):
+        applied, is_right = _APPLIED[type(value)], judge.is_valid(value)
+        if is_right and applied.keys().isdisjoint(schema):
             return ()
-        self._seen[pair] = ()
-        found: list[_Problem] = []
+        wrong = {} if is_right else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
+        self._seen[pair] = found = list[_Problem]()
+        if not wrong.keys().isdisjoint(_WHOLE):
+            found.append(_mismatch(next(each for each in _WHOLE if each in wrong), schema, value))
+            return found
+        self._seen[pair] = ()  # while it isn't known
         try:
-            for each in islice(self._search(judge, applied, schema, value), MOST_PROBLEMS):
-                found.append(each)  # noqa: PERF402  (those found before the budget ends are used)
-        except (_SpentError, RecursionError):
+            found.extend(islice(self._search(wrong, applied, schema, value), MOST_PROBLEMS))
+        except (_SpentError, RecursionError):  # `found` has those before the budget ended
             if not found:
                 del self._seen[pair]
                 raise
@@ -149,13 +153,8 @@ class SchemaSearch:
         return self.references.legacy and "$ref" in schema
 
     def _search(
-        self, judge: Validator, applied: Mapping[str, Callable[..., _Found]], schema: JsonSchema, value: Any
+        self, wrong: JsonObject, applied: Mapping[str, Callable[..., _Found]], schema: JsonSchema, value: Any
     ) -> _Found:
-        wrong = {} if judge.is_valid(value) else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
-        for keyword in ("const", "enum", "type"):
-            if keyword in wrong:
-                yield _mismatch(keyword, schema[keyword], value)
-                return
         for keyword, rule in [("$ref", schema["$ref"])] if self._is_hidden(schema) else schema.items():
             if keyword in wrong:
                 yield _Problem((), _own_reason(keyword, wrong[keyword], value))
@@ -166,8 +165,9 @@ class SchemaSearch:
 
 # Keywords about a value itself ----------------------------------------------------------------------------------------
 
+_WHOLE: Final = ("const", "enum", "type")  # if a value breaks one of them, the other keywords don't matter
 OWN_KEYWORDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("const", "enum", "type"), ""),
+    **dict.fromkeys(_WHOLE, ""),
     "minimum": "must be at least {}, got {}",
     "maximum": "must be at most {}, got {}",
     "exclusiveMinimum": "must be more than {}, got {}",
@@ -196,8 +196,9 @@ def _own_reason(keyword: str, rule: Any, value: Any) -> str:
     return OWN_KEYWORDS[keyword].format(short_json(rule), short_json(value))
 
 
-def _mismatch(keyword: str, rule: Any, value: Any) -> _Problem:
+def _mismatch(keyword: str, schema: JsonSchema, value: Any) -> _Problem:
     """The problem of a value that isn't among the listed ones, or of another type."""
+    rule = schema[keyword]
     if keyword != "type":
         wanted = _one_of([rule] if keyword == "const" else rule)
         return _Problem((), f"must be {wanted}", wanted)
@@ -228,44 +229,53 @@ def type_of(value: Any) -> str:
 # Alternatives: the message for a value that fits none -----------------------------------------------------------------
 
 
-class _Alternative(NamedTuple):
-    """One of several schemas."""
-
-    tags: Mapping[str, Sequence[Any]]  # the properties restricted to certain values, which distinguish it
-    problems: Sequence[_Problem]  # why the value doesn't fit it; never empty
-
-
-def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
+def _nearest(search: SchemaSearch, alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
     """The problems of the alternative that `value` was most likely meant for.
 
     Selects by type, then by tag, then by the number of problems; several with one problem each at the same path are
     joined.
     """
-    inside = [each for each in alternatives if any(found.path or not found.wanted for found in each.problems)]
+    inside = [each for each in alternatives if any(found.path or not found.wanted for found in each[1])]
     if not inside:
-        wanted = list(dict.fromkeys(each.problems[0].wanted for each in alternatives))
+        wanted = list(dict.fromkeys(found[0].wanted for _, found in alternatives))
         wanted = [each for each in wanted if each != "null"] or wanted  # a given value was hardly meant to be null
         more = len(wanted) - _MOST_WANTED
         return (_not_wanted(" or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"]), value),)
-    for name in inside[0].tags if is_object(value) and len(inside) > 1 else ():
-        if not all(name in each.tags for each in inside):
-            continue
-        # Only the first 50,000 (about 20 ms): alternatives may share a long list.
-        every = islice(chain.from_iterable(each.tags[name] for each in inside), _MOST_OPTIONS)
-        options = _one_of({repr(option): option for option in every}.values())
-        if name not in value:
-            if all(((name,), _MISSING, "") in each.problems for each in inside):
-                return (_Problem((name,), f"{_MISSING} ({options})"),)
-            continue
-        inside = [each for each in inside if not any(p.path == (name,) and p.wanted for p in each.problems)]
-        if not inside:
-            return (_Problem((name,), f"must be {options}", options),)
-    fewest = min(len(each.problems) for each in inside)
-    best = [each.problems for each in inside if len(each.problems) == fewest]
-    if fewest > 1 or any(each[0].path != best[0][0].path for each in best):
+    found = [each for _, each in inside]
+    if len(inside) > 1 and is_object(value):
+        found = _by_tag([(_tags(search, part), each) for part, each in inside], value)
+    fewest = min(map(len, found))
+    best = [each for each in found if len(each) == fewest]
+    if len(best) == 1 or fewest > 1 or any(each[0].path != best[0][0].path for each in best):
         return best[0]
     reasons = list(dict.fromkeys(each[0].reason for each in best))
     return (best[0][0]._replace(reason="; or ".join(reasons[:3])),)
+
+
+def _by_tag(inside: list[tuple[JsonObject, Sequence[_Problem]]], value: JsonObject) -> list[Sequence[_Problem]]:
+    """The problems of the alternatives with the value's tags, or the one of its tag if none has it."""
+    for name in inside[0][0]:
+        if not all(name in tags for tags, _ in inside):
+            continue
+        # Only the first 50,000 (about 20 ms): alternatives may share a long list.
+        every = islice(chain.from_iterable(tags[name] for tags, _ in inside), _MOST_OPTIONS)
+        options = _one_of({repr(option): option for option in every}.values())
+        if name in value:
+            inside = [each for each in inside if not any(bad.path == (name,) and bad.wanted for bad in each[1])]
+            if not inside:
+                return [[_Problem((name,), f"must be {options}", options)]]
+        elif all(_Problem((name,), _MISSING) in found for _, found in inside):
+            return [[_Problem((name,), f"{_MISSING} ({options})")]]
+    return [found for _, found in inside]
+
+
+def _tags(search: SchemaSearch, part: JsonSchema) -> JsonObject:
+    """The properties that a schema, or the one that it refers to, restricts to certain values."""
+    target = next(search.references.targets(part), None) or part if is_object(part) else None
+    properties: JsonObject = target.get("properties", {}) if is_object(target) else {}
+    rules = {name: rule for name, rule in properties.items() if is_object(rule)}
+    allowed = {name: [rule["const"]] if "const" in rule else rule.get("enum", ()) for name, rule in rules.items()}
+    return {name: options for name, options in allowed.items() if options}
 
 
 # Keywords that apply other schemas ------------------------------------------------------------------------------------
@@ -285,8 +295,7 @@ def _all_of(search: SchemaSearch, rule: Iterable[JsonSchema], _schema: JsonSchem
 def _any_of(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
     problems = [search.problems(part, value) for part in rule]
     if all(problems):
-        pairs = zip(rule, problems, strict=True)
-        yield from _nearest([_Alternative(_tags(search, part), found) for part, found in pairs], value)
+        yield from _nearest(search, list(zip(rule, problems, strict=True)), value)
 
 
 def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: JsonSchema, value: Any) -> _Found:
@@ -295,15 +304,6 @@ def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: Js
         yield _Problem((), f"must fit exactly one of {len(rule)} alternatives, fits {fitting}")
     elif not fitting:
         yield from _any_of(search, rule, schema, value)
-
-
-def _tags(search: SchemaSearch, part: JsonSchema) -> Mapping[str, Sequence[Any]]:
-    """The properties that a schema, or the one that it refers to, restricts to certain values."""
-    target = next(search.references.targets(part), None) or part if is_object(part) else None
-    properties: JsonObject = target.get("properties", {}) if is_object(target) else {}
-    rules = {name: rule for name, rule in properties.items() if is_object(rule)}
-    allowed = {name: [rule["const"]] if "const" in rule else rule.get("enum", ()) for name, rule in rules.items()}
-    return {name: options for name, options in allowed.items() if options}
 
 
 def _not(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: Any) -> _Found:
