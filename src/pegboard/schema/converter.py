@@ -1,4 +1,4 @@
-"""The two cattrs converters: one for the types of tools, with users' hooks; a strict one for our own values.
+"""The cattrs converter of tools' types, with users' hooks; and the strict readers of our own values.
 
 Models of pydantic and msgspec are recognised by their attributes, so neither library is imported unless one of its
 classes is used. JSON Schema validates first, so a model gets only what its own schema accepts.
@@ -10,6 +10,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
@@ -241,14 +242,6 @@ def constructor_error(name: str, error: Exception) -> StructureError:
     return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
-def noted_step(error: Exception) -> str | int | None:
-    """The attribute or position that cattrs has noted on an error."""
-    notes = {type(note).__name__: note for note in getattr(error, "__notes__", ())}
-    if found := notes.get("IterableValidationNote"):
-        return found.index
-    return found.name if (found := notes.get("AttributeValidationNote")) else None
-
-
 # Our own values to JSON data, and from untrusted JSON data ------------------------------------------------------------
 # A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. A missing or null
 # value takes the field's default, other keys are ignored, and nothing is coerced.
@@ -381,14 +374,16 @@ def json_name(cls: type[Any], each: attrs.Attribute[Any]) -> str:
 def read_record(cls: type[T], data: object, what: str) -> T:
     """A value of one of our own attrs classes; `what` names the whole in errors.
 
+    It is read by its fields, even if `read_by` has registered another reader for the class, which may use this one.
+
     Raises:
         ValueError: The data is wrong, as `"path: reason"`.
     """
     try:
-        return _by_fields(cls)(data, cls)
-    except Exception as error:  # noqa: BLE001  (cattrs raises groups of what hooks and constructors raise)
-        path, text = _first_error(error)
-        raise ValueError(f"{path_text(path) if path else what if text[0] == ':' else ''}{text}".lstrip(".")) from None
+        return _read_fields(data, cls) if attrs.has(cls) else _reader(cls)(data)
+    except Exception as error:  # noqa: BLE001  (readers and constructors may raise anything)
+        text = _text_after_path(error)
+        raise ValueError(f"{what if text[0] == ':' else ''}{text}".lstrip(".")) from None
 
 
 def read_table(cls: type[T], table: object, place: str) -> T:
@@ -405,19 +400,12 @@ def read_table(cls: type[T], table: object, place: str) -> T:
     if not isinstance(table, Mapping):
         raise ValueError(f"{place}: must be a table, got {type(table).__name__}".lstrip(": "))  # noqa: TRY004  as below
     given = cast("Mapping[str, Any]", table)
-    keys = {key: each.default for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))}
+    keys = [key for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))]
     check_keys(given, keys, place)
-    try:  # an empty table doesn't need `read_record`, which loads cattrs
-        return read_record(cls, given, "") if given or attrs.NOTHING in keys.values() else cls()
+    try:
+        return read_record(cls, given, "")
     except ValueError as error:
         raise ValueError(f"{place}{'' if str(error)[0] == ':' else '.'}{error}".lstrip(":. ")) from None
-
-
-@cache
-def _by_fields(cls: Any) -> Callable[[Any, Any], Any]:
-    """The reader of a class by its fields, even if `read_by` has registered another one, which may use it."""
-    converter = _strict_converter()
-    return _of_class(converter, cls) if attrs.has(cls) else converter.get_structure_hook(cls)
 
 
 def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
@@ -428,15 +416,6 @@ def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
 _readers: Final[dict[Any, Callable[[Mapping[str, Any]], Any]]] = {}
 
 
-def _read_by_function(data: Any, kind: Any) -> Any:
-    try:
-        return _readers[kind](_object(data))
-    except UnreadError:
-        raise
-    except ValueError as error:
-        raise UnreadError(f".{error}") from None
-
-
 def tagged(*several: type[Any]) -> Callable[[Any], Any]:
     """A reader for one of several classes, selected by the `"type"` in the data."""
     classes: Mapping[str, type[Any]] = {each.type: each for each in several}
@@ -444,84 +423,121 @@ def tagged(*several: type[Any]) -> Callable[[Any], Any]:
     def read_tagged(data: Mapping[str, Any]) -> Any:
         if data.get("type") is None:
             raise UnreadError(".type: missing")
-        try:
-            cls = classes[_one_of(data["type"], classes)]
-        except UnreadError as error:
-            raise UnreadError(f".type{error}") from None
-        return _strict_converter().structure(data, cls)
+        kind = _read_part("type", lambda kind: _one_of(kind, classes), data["type"])
+        return _reader(classes[kind])(data)
 
     return read_tagged
 
 
+def _read_fields(data: Any, cls: Any) -> Any:
+    """A value of an attrs class by its fields."""
+    given, values = _object(data), dict[str, Any]()
+    for argument, key, old_key, read, is_required in _read_keys(cls):
+        item = given.get(key)
+        if item is None and old_key:
+            item = given.get(old_key)
+        if item is not None:
+            values[argument] = _read_part(key, read, item)
+        elif is_required:
+            raise UnreadError(f"{_step_text(key)}: missing")
+    return cls(**values)
+
+
 @cache
-def _strict_converter() -> Converter:
-    from cattrs import Converter
-
-    converter = Converter(detailed_validation=True)
-    converter.register_structure_hook_factory(attrs.has, partial(_of_class, converter))
-    converter.register_structure_hook_factory(_has_origin(tuple), partial(_of_tuple, converter))
-    converter.register_structure_hook_func(
-        _has_origin(Literal), lambda data, kind: _one_of(data, typing.get_args(kind))
-    )
-    converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
-    converter.register_structure_hook_factory(
-        lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
-    )
-    text_or_object = (str | bytes | Mapping[str, Any], str | Mapping[str, Any])
-    converter.register_structure_hook_func(text_or_object.__contains__, _text_or_object)
-    for kind in (str, int, float, bool):
-        converter.register_structure_hook(kind, _exactly(kind))
-    converter.register_structure_hook_factory(_has_origin(Annotated), partial(_of_annotated, converter))
-    converter.register_structure_hook(bytes, _from_base64)
-    converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
-    return converter
+def _read_keys(cls: Any) -> list[tuple[str, str, str, Callable[[Any], Any], bool]]:
+    """The fields that are read: parameter of the constructor, key, key of older versions, reader, whether required."""
+    return [
+        (
+            each.alias or each.name,
+            key,
+            each.name if issubclass(cls, JsonRecord) and key != each.name else "",
+            _reader(each.type),
+            each.default is attrs.NOTHING,
+        )
+        for each in attrs.fields(attrs.resolve_types(cls))
+        if each.init and (key := json_name(cls, each))
+    ]
 
 
-def _of_optional(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    """The reader of the type without `None`; null was left out before."""
-    given = [each for each in typing.get_args(kind) if each is not type(None)]
-    hook = converter.get_structure_hook(given := typing.Union[tuple(given)])  # noqa: UP007  (values)
-    return lambda data, _: hook(data, given)
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """The reader for values of a type: JSON data -> value; its errors have the path."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if read := _readers.get(kind):
+        return _registered_reader(read)
+    if origin is Annotated:
+        return _restricted_reader(_reader(kind.__origin__), kind.__metadata__)
+    if type(None) in arguments:  # null was left out before
+        return _reader(typing.Union[tuple(each for each in arguments if each is not type(None))])  # noqa: UP007  (values)
+    if origin in (tuple, Sequence):
+        return partial(_read_items, _reader(arguments[0]))
+    if origin is Literal:
+        return lambda data: _one_of(data, arguments)
+    return (lambda data: _read_fields(data, kind)) if attrs.has(kind) else _PLAIN.get(kind, _PLAIN.get(origin, _refuse))
 
 
-def _has_origin(origin: Any) -> Callable[[Any], bool]:
-    return lambda kind: typing.get_origin(kind) is origin
+def _registered_reader(read: Callable[[Mapping[str, Any]], Any]) -> Callable[[Any], Any]:
+    def read_registered(data: Any) -> Any:
+        try:
+            return read(_object(data))
+        except UnreadError:
+            raise
+        except ValueError as error:
+            raise UnreadError(f".{error}") from None
+
+    return read_registered
 
 
-def _exactly(kind: type) -> Callable[[Any, Any], Any]:
-    def read_exactly(data: Any, _type: Any) -> Any:
-        if type(data) is not kind and not (kind is float and type(data) is int):
-            raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
-        return data
-
-    return read_exactly
-
-
-def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    given, *notes = typing.get_args(kind)
-    hook, rules = converter.get_structure_hook(given), [each for each in notes if isinstance(each, Allowed)]
-
-    def read_allowed(data: Any, _type: Any) -> Any:
-        value = hook(data, given)
-        for rule in rules:
-            if not rule.fits(value):
+def _restricted_reader(read: Callable[[Any], Any], notes: Sequence[Any]) -> Callable[[Any], Any]:
+    def read_restricted(data: Any) -> Any:
+        value = read(data)
+        for rule in notes:
+            if isinstance(rule, Allowed) and not rule.fits(value):
                 raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
         return value
 
-    return read_allowed
+    return read_restricted
 
 
-def _from_base64(data: Any, _type: Any) -> bytes:
+def _read_items(read: Callable[[Any], Any], data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, list | tuple):
+        raise UnreadError(f": must be an array, got {type(data).__name__}")
+    return tuple(_read_part(index, read, item) for index, item in enumerate(cast("Sequence[Any]", data)))
+
+
+def _read_part(step: str | int, read: Callable[[Any], Any], data: Any) -> Any:
+    try:
+        return read(data)
+    except Exception as error:  # noqa: BLE001  (readers and constructors may raise anything)
+        raise UnreadError(f"{_step_text(step)}{_text_after_path(error)}") from None
+
+
+def _step_text(step: str | int) -> str:
+    text = path_text((step,))
+    return text if text[0] == "[" else f".{text}"
+
+
+def _text_after_path(error: Exception) -> str:
+    return str(error) if isinstance(error, UnreadError) else f": {error}"
+
+
+def _exactly(kind: type, data: Any) -> Any:
+    if type(data) is not kind and not (kind is float and type(data) is int):
+        raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
+    return data
+
+
+def _from_base64(data: Any) -> bytes:
     from pegboard.schema.text_types import read_base64
 
-    text = _exactly(str)(data, str)
     try:
-        return read_base64(bytes, text)
+        return read_base64(bytes, _exactly(str, data))
+    except UnreadError:
+        raise
     except ValueError:
         raise UnreadError(": not base64") from None
 
 
-def _text_or_object(data: Any, _type: Any) -> Any:
+def _text_or_object(data: Any) -> Any:
     if not isinstance(data, str | Mapping):
         raise UnreadError(f": must be a string or an object, got {type(data).__name__}")
     return cast("Any", data)
@@ -533,47 +549,22 @@ def _object(data: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", data)
 
 
-def _of_class(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
-    from cattrs import gen
-
-    attrs.resolve_types(cls)
-    given = {each.name: json_name(cls, each) for each in attrs.fields(cls)}
-    keys = {name: gen.override(omit=True) if key == "" else gen.override(rename=key) for name, key in given.items()}
-    fill = cast("Any", gen).make_dict_structure_fn(cls, converter, _cattrs_use_linecache=False, **keys)
-    old = given if issubclass(cls, JsonRecord) else {}
-    return lambda data, _: fill(
-        {old.get(key, key): item for key, item in _object(data).items() if item is not None}, cls
-    )
-
-
-def _of_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    items: Any = list[typing.get_args(kind)[0]]
-    hook = converter.get_structure_hook(items)
-
-    def read_tuple(data: Any, _type: Any) -> tuple[Any, ...]:
-        if not isinstance(data, list | tuple):
-            raise UnreadError(f": must be an array, got {type(data).__name__}")
-        return tuple(hook(data, items))
-
-    return read_tuple
+def _refuse(_data: Any) -> Any:
+    raise UnreadError(": can't be read from JSON")
 
 
 def _one_of(data: Any, options: Collection[str]) -> str:
-    if _exactly(str)(data, str) not in options:
+    if _exactly(str, data) not in options:
         raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
     return data
 
 
-def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:
-    """The path of the first error that cattrs collected, and the message that follows it."""
-    path: tuple[str | int, ...] = ()
-    while isinstance(error, ExceptionGroup):
-        cls, error = cast("Any", error).cl, cast("Exception", error.exceptions[0])
-        step = noted_step(error)
-        if isinstance(step, str):
-            step = json_name(cls, attrs.fields_dict(cls)[step])
-        if step is not None:
-            path = (*path, step)
-        if isinstance(error, KeyError) and error.args == (step,):
-            return path, ": missing"
-    return path, str(error) if isinstance(error, UnreadError) else f": {error}"
+_PLAIN: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    **{kind: partial(_exactly, kind) for kind in _WANTED},
+    Mapping: partial(_exactly, dict),
+    str | Mapping[str, Any]: _text_or_object,
+    str | bytes | Mapping[str, Any]: _text_or_object,
+    bytes: _from_base64,
+    Path: lambda data: Path(_exactly(str, data)),
+    Any: lambda data: data,
+}

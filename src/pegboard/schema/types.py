@@ -31,6 +31,7 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
+    ConstrainedAdapter,
     ForeignAdapter,
     Kinds,
     MappingAdapter,
@@ -184,7 +185,7 @@ def _json_default(value: Any, adapter: TypeAdapter) -> Any:
     """
     try:
         data = to_json_data(value)
-        if len(json_text(data)) > _MOST_DEFAULT:
+        if type(data) in (str, list, dict) and len(json_text(data)) > _MOST_DEFAULT:
             return MISSING
         if _is_plainly_of(value, adapter):
             return data
@@ -199,9 +200,11 @@ _PLAIN: Final = (NONE, str, int, float, abc.Sequence, abc.Set, abc.Mapping)
 
 
 def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
-    """Whether a value is surely of a type: its own scalar, a listed one, or an empty container."""
+    """Whether a value is surely of a type: its own scalar, within its bounds, a listed one, or an empty container."""
     if isinstance(adapter, UnionAdapter):
         return any(_is_plainly_of(value, each) for each in adapter.members)
+    if isinstance(adapter, ConstrainedAdapter):
+        return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
     if isinstance(adapter, ScalarAdapter):
         return adapter.cls is None and type(value) in adapter.classes
     if isinstance(adapter, ChoiceAdapter):
