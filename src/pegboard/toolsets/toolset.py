@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
@@ -228,21 +229,14 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
         try:
             return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
+            advice = getattr(late.__cause__, "__notes__", ())
             text = f"no answer within {timeout:g} s (toolset_timeout)"
-            notes = getattr(late.__cause__, "__notes__", ())  # the toolset's own advice
-            return _failed(source, TimeoutError("; ".join([text, *notes])))
-        except BaseException as error:  # noqa: BLE001  even SystemExit affects only its toolset
-            return _failed(source, error)
+            error: BaseException = TimeoutError("; ".join([text, *advice]))
+        except BaseException as raised:  # noqa: BLE001  even SystemExit affects only its toolset
+            error = raised
+        return ToolsetResult((), [Problem(error_text(error), subject=f"toolset {source.name!r}", error=error)])
 
     return await asyncio.gather(*map(offer, sources))
-
-
-def _failed(source: WrapperToolset, error: BaseException) -> ToolsetResult:
-    return ToolsetResult((), [Problem(error_text(error), subject=_subject(source), error=error)])
-
-
-def _subject(toolset: WrapperToolset) -> str:
-    return f"toolset {toolset.name!r}"
 
 
 def error_text(error: BaseException) -> str:
@@ -258,14 +252,19 @@ def check_tools(answer: Any) -> tuple[list[Tool], list[Problem]]:
     """
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
+    advice = "for a function that @tool decorates, return tool_of(function)"
     for index, item in enumerate(check_list(answer)):
         if not issubclass(type(item), Tool):  # `isinstance` would run code of the value
-            problems.append(Problem(_NO_TOOL.format(index, type(item).__name__)))
+            problems.append(Problem(f"item {index} isn't a Tool but {type(item).__name__}; {advice}"))
         elif (problem := schema_problem(item)) is not None:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
-            problems.append(Problem(_REPEATED.format(item.spec.name), item.spec.name))
+            problems.append(_repeated(item.spec.name))
     return list(tools.values()), first_problems(problems)
+
+
+def _repeated(name: str) -> Problem:
+    return Problem(f"it has two tools called {name!r}; the first is offered", name)
 
 
 def schema_problem(tool: Tool, origin: Origin = HOST) -> Problem | None:
@@ -292,10 +291,6 @@ def check_list(answer: Any) -> list[Any]:
     if len(items) > _MOST_TOOLS:
         raise ValueError(f"a toolset may return at most {_MOST_TOOLS:,} tools")
     return items
-
-
-_NO_TOOL: Final = "item {} isn't a Tool but {}; for a function that @tool decorates, return tool_of(function)"
-_REPEATED: Final = "it has two tools called {!r}; the first is offered"
 
 
 def first_problems(problems: list[Problem]) -> list[Problem]:
@@ -360,12 +355,10 @@ async def filter_tools(
     from pegboard.threads import run_in_thread
 
     answers: dict[Tool, Any] = {}
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await run_in_thread(_ask, answers, tools, predicate, context, seconds)
-    except TimeoutError:
-        answers = answers.copy()  # the thread may still be adding to it
-    return _sorted_out(tools, answers)
+    return _sorted_out(tools, answers.copy())  # the thread may still be adding to it
 
 
 def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
@@ -466,7 +459,7 @@ class WrapperToolset:
             offer = await self._transform(offer, context)
         if not offer.problems:
             return offer
-        problems = (each if each.subject else evolve(each, subject=_subject(self)) for each in offer.problems)
+        problems = (each if each.subject else evolve(each, subject=f"toolset {self.name!r}") for each in offer.problems)
         return ToolsetResult(offer, problems, offer.dropped)
 
     @property
@@ -511,18 +504,16 @@ class Step:
         picked, faults = (offer, {}) if self.where is None else await filter_tools(offer, self.where, context)
         changing = set(picked)
         for tool in offer:
-            name = tool.spec.name
-            if name not in faults:
-                try:
-                    changed = self._mapper.one(tool) if tool in changing else tool
-                except BaseException as error:  # noqa: BLE001  any error drops only the tool
-                    faults[name] = error_text(error)
-                else:
-                    if tools.setdefault(changed.spec.name, changed) is not changed:
-                        text = _REPEATED.format(changed.spec.name)
-                        problems.append(Problem(text, changed.spec.name))
-                    continue
-            problems.append(Problem(f"tool {name!r} can't be {self.word}: {faults[name]}", name))
+            name, changed = tool.spec.name, tool
+            try:
+                if tool in changing:
+                    changed = self._mapper.one(tool)
+            except BaseException as error:  # noqa: BLE001  any error drops only the tool
+                faults[name] = error_text(error)
+            if name in faults:
+                problems.append(Problem(f"tool {name!r} can't be {self.word}: {faults[name]}", name))
+            elif tools.setdefault(changed.spec.name, changed) is not changed:
+                problems.append(_repeated(changed.spec.name))
         self._mapper.trim(offer)
         lost = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
