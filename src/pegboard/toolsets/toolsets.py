@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -122,11 +123,9 @@ def _takes_context(name: str, function: Callable[..., Any]) -> bool:
     except ValueError:
         return True  # a builtin without a signature
     for arguments in ((None,), ()):
-        try:
+        with suppress(TypeError):
             signature.bind(*arguments)
-        except TypeError:
-            continue
-        return bool(arguments)
+            return bool(arguments)
     raise RegistrationError(f"toolset {name!r}: {function!r} has to take the context or nothing")
 
 
@@ -148,26 +147,22 @@ class CombinedToolset(ToolsetBase):
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools of all of them, in their order."""
-        if not self._sources:
-            return ToolsetResult()
-        offers = await ask_all(self._sources, context, self._timeout)
+        offers = await ask_all(self._sources, context, self._timeout) if self._sources else []
         tools: dict[str, Tool] = {}
         holders: dict[str, str] = {}
-        held: list[tuple[str, str, str]] = []
+        held: list[Problem] = []
+        dropped = [each for offer in offers for each in offer.dropped]
         for source, offer in zip(self._sources, offers, strict=True):
             for tool in offer:
                 name = tool.spec.name
                 if tools.setdefault(name, tool) is tool:
                     holders[name] = source.name
-                else:
-                    held.append((name, source.name, f"held back: toolset {holders[name]!r} offers a tool of this name"))
-        problems = [Problem(f"tool {name!r} is {text}", name, subject=f"toolset {of!r}") for name, of, text in held]
-        dropped = [Reason("combined", "out", text, name) for name, _, text in held]
-        return ToolsetResult(
-            tools.values(),
-            [*(problem for offer in offers for problem in offer.problems), *first_problems(problems)],
-            [*(each for offer in offers for each in offer.dropped), *dropped],
-        )
+                    continue
+                why = f"held back: toolset {holders[name]!r} offers a tool of this name"
+                held.append(Problem(f"tool {name!r} is {why}", name, subject=f"toolset {source.name!r}"))
+                dropped.append(Reason("combined", "out", why, name))
+        problems = (problem for offer in offers for problem in offer.problems)
+        return ToolsetResult(tools.values(), (*problems, *first_problems(held)), dropped)
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
