@@ -399,7 +399,7 @@ def test_where_may_be_a_function_or_several_predicates_that_all_have_to_match():
 def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
     with pytest.raises(RegistrationError, match="the word is reserved"):
         registry.add("predicates", "and", lambda tool, context: True)
-    with pytest.raises(RegistrationError, match="isn't a function"):
+    with pytest.raises(RegistrationError, match="'mine' has to be a plain function"):
         registry.add("predicates", "mine", 3)
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field
 
-from pegboard.callbacks import CallableKind, Callback
+from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import check_predicate_name
+from pegboard.toolsets.predicates import Custom
 from pegboard.toolsets.toolset import Toolset
 from pegboard.typing import frozen
 
@@ -231,13 +231,13 @@ class Catalogue:
         Raises:
             DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
         """
-        table = _ToolTable.of(self)
+        table = _ToolTable(self)
         brought = [table.add(tool, on_conflict) for tool in tools]
         return table.put_into(self), brought
 
     def without_tools(self, tools: Sequence[Tool]) -> Catalogue:
         """A catalogue without exactly these tools; the tools that they shadowed are restored."""
-        table = _ToolTable.of(self)
+        table = _ToolTable(self)
         for tool in tools:
             table.remove(tool)
         return table.put_into(self)
@@ -260,17 +260,13 @@ class Catalogue:
         """
         try:
             if kind == "predicates":
-                check_predicate_name(name)
+                Custom(thing, name)
             if kind == "processors":
                 from pegboard.request.processors import check_processor  # loads all of them
 
                 check_processor(name, thing)
         except (PredicateError, RegistrationError) as error:
             raise ValueError(str(error)) from None
-        if kind == "predicates" and not callable(thing):
-            raise ValueError(f"predicate {name!r} isn't a function of (tool, context): {thing!r:.100}")
-        if kind == "predicates" and CallableKind.of(thing) is not CallableKind.PLAIN:
-            raise ValueError(f"predicate {name!r} has to be a plain function: use def, without await or yield")
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is already registered by {self.owners[f'{kind}:{name}']}")
@@ -317,20 +313,15 @@ class Catalogue:
 EMPTY: Final = Catalogue()
 
 
-@frozen(eq=False)
 class _ToolTable:
     """Mutable copy of the parts of a catalogue that registering a tool changes."""
 
-    tools: dict[str, Tool]
-    shadowed: dict[str, tuple[Tool, ...]]
-    problems: list[Problem]
-
-    @classmethod
-    def of(cls, catalogue: Catalogue) -> _ToolTable:
-        return cls(dict(catalogue.tools), dict(catalogue.shadowed), list(catalogue.problems))
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.tools, self.shadowed, self.problems = dict(catalogue.tools), dict(catalogue.shadowed), catalogue.problems
 
     def put_into(self, catalogue: Catalogue) -> Catalogue:
-        return catalogue.evolve(tools=self.tools, shadowed=self.shadowed, problems=tuple(self.problems))
+        shadowed = {name: stack for name, stack in self.shadowed.items() if stack}
+        return catalogue.evolve(tools=self.tools, shadowed=shadowed, problems=self.problems)
 
     def add(self, tool: Tool, policy: ConflictPolicy) -> Tool:
         """Registers one tool, or holds it back; returns it as registered."""
@@ -354,11 +345,11 @@ class _ToolTable:
         if policy == "error":
             raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
         if policy == "keep":
-            self.problems.append(_name_conflict(tool, by=earlier))
+            self.problems += (_name_conflict(tool, by=earlier),)
             return tool
         is_anothers = earlier.origin != tool.origin if policy == "replace" else held_by is not None
         if is_anothers:
-            self.problems.append(_name_conflict(earlier, by=tool))
+            self.problems += (_name_conflict(earlier, by=tool),)
         if policy == "shadow":
             self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
         self.tools[tool.name] = tool
@@ -368,21 +359,16 @@ class _ToolTable:
         """Removes exactly this tool; what it shadowed is restored."""
         name = tool.name
         stack = tuple(each for each in self.shadowed.get(name, ()) if each is not tool)
-        self._forget(tool)
+        gone = [tool]
         if self.tools.get(name) is tool:
             del self.tools[name]
             if stack:
-                self.tools[name], stack = stack[-1], stack[:-1]
-                self._forget(self.tools[name])
-        if stack:
-            self.shadowed[name] = stack
-        else:
-            self.shadowed.pop(name, None)
-
-    def _forget(self, returned: Tool) -> None:
-        """Drops the problem of a held-back tool that is restored or removed."""
-        gone = returned.name, returned.origin.plugin
-        self.problems[:] = [each for each in self.problems if (each.tool, each.plugin) != gone]
+                *rest, self.tools[name] = stack
+                stack = tuple(rest)
+                gone.append(self.tools[name])
+        self.shadowed[name] = stack
+        owners = [each.origin.plugin for each in gone]  # no longer held back
+        self.problems = tuple(each for each in self.problems if each.tool != name or each.plugin not in owners)
 
 
 def _name_conflict(tool: Tool, *, by: Tool) -> Problem:

@@ -419,11 +419,11 @@ class Custom(Predicate):
     )
 
     def __attrs_post_init__(self) -> None:
-        function = self.function
-        if not callable(function) or CallableKind.of(function) is CallableKind.ASYNC:
-            raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
         if self.name is not None:
             check_predicate_name(self.name)
+        if not callable(self.function) or CallableKind.of(self.function) is not CallableKind.PLAIN:
+            how = "has to be a plain function of (tool, context): use def, without await or yield"
+            raise PredicateError(f"predicate {self.name or self.function!r:.100} {how}")
 
     @property
     def calls_functions(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
