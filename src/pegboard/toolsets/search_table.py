@@ -8,7 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 MOST_TEXT = 2_000  # how many characters of a query are read
 MOST_WORDS = 24  # how many different words of a query are searched for
@@ -50,12 +50,8 @@ def question_words(text: str) -> list[str]:
     """
     words: dict[str, None] = {}
     for segment in _segments(text[:MOST_TEXT]):
-        starts = [
-            at for at in range(1, len(segment)) if _is_ideograph(segment[at]) is not _is_ideograph(segment[at - 1])
-        ]
-        for run in _parted(segment, starts):
-            parts = _spelt_apart(run)
-            words.update(dict.fromkeys([run.lower(), *(parts if len(parts) > 1 else ())]))
+        for run in _parted(segment, lambda text, at: _is_ideograph(text[at]) is not _is_ideograph(text[at - 1])):
+            words.update(dict.fromkeys([run.lower(), *_spelt_apart(run)]))
     return ([word for word in words if word not in _STOP_WORDS] or list(words))[:MOST_WORDS]
 
 
@@ -92,10 +88,11 @@ def _spelt_apart(segment: str) -> list[str]:
     """A segment split at capitals and between letters and digits, in lower case."""
     if segment.isdigit() or (segment.islower() and segment.isalpha()):
         return [segment]
-    return [part.lower() for part in _parted(segment, [at for at in range(1, len(segment)) if _begins(segment, at)])]
+    return [part.lower() for part in _parted(segment, _begins)]
 
 
-def _parted(word: str, starts: list[int]) -> list[str]:
+def _parted(word: str, begins: Callable[[str, int], bool]) -> list[str]:
+    starts = [at for at in range(1, len(word)) if begins(word, at)]
     return [word[start:end] for start, end in zip([0, *starts], [*starts, len(word)], strict=True)]
 
 
