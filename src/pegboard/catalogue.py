@@ -71,12 +71,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
-    """The predicate that limits a callback of a stage to some tools.
-
-    Raises:
-        TypeError: The stage has no tool.
-        ExpressionError: The text doesn't parse.
-    """
+    """The predicate that limits a callback to some tools; raises `TypeError` for a stage without a tool."""
     if where is None:
         return None
     if "tool" not in CALLBACK_STAGES[stage]:

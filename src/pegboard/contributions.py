@@ -41,16 +41,11 @@ class Contributions:
     """What hosts and plugins have registered in one registry: an immutable catalogue, which is replaced as a whole.
 
     Readers see one consistent catalogue, before or after a change; only writers take a lock.
-
-    Attributes:
-        catalogue: Everything that is registered now.
-        manager: Loads plugins into this registry; set by `pegboard.plugins`, `None` without plugins.
-        lock: Held while the catalogue changes.
     """
 
     def __init__(self) -> None:
         self.catalogue = EMPTY
-        self.manager: object = None
+        self.manager: object = None  # the `PluginManager` that loads plugins into this registry
         self.lock = threading.RLock()
         self._subscribers: tuple[Callable[[], object], ...] = ()
         self._checked_permissions: Permissions | None = None

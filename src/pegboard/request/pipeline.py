@@ -28,25 +28,14 @@ _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function wi
 
 @frozen
 class Runner:
-    """Runner of third-party code: with a time limit, and plain functions off the event loop.
-
-    Attributes:
-        run_in_thread: Runs plain functions that aren't marked as quick, in a thread.
-        timeout: Seconds for one answer; `None` is no limit. After that the code is cancelled and abandoned.
-        services: Memory, artifacts and services for the code.
-    """
+    """Runner of third-party code: off the event loop if it may block, and abandoned after the timeout in seconds."""
 
     run_in_thread: _OffLoop = run_in_thread
     timeout: float | None = _TIMEOUT
     services: ToolContext = field(factory=ToolContext)
 
     async def ask(self, link: Callback, *arguments: Any) -> Any:
-        """Calls a function, plain or async, and returns its answer.
-
-        Raises:
-            BaseException: Whatever it raised.
-            TimeoutError: It gave no answer in time.
-        """
+        """The answer of a function, plain or async; raises whatever that raises, or a `TimeoutError`."""
 
         async def call() -> Any:
             answer = await self.run_in_thread(link.function, *arguments) if link.blocking else link.function(*arguments)
@@ -102,24 +91,17 @@ def _check_name(_processor: Any, _attribute: Any, name: object) -> None:
 
 @frozen
 class Processor:
-    """One named step of a pipeline.
+    """One named step of a pipeline; a `RegistrationError` if the function has an unknown parameter or isn't callable.
 
-    Attributes:
-        owner: The plugin or host that added it. A plugin's failing step is skipped; the host's errors are raised.
-        built_in: Whether it comes with pegboard.
-        registered: Whether a plugin or `registry.add` has registered it; it is removed along with that.
-        position: Where it goes if it is registered; `None`: after the first steps.
-
-    Raises:
-        RegistrationError: The function has an unknown parameter, or can't be called.
+    A plugin's failing step is skipped; the host's errors are raised.
     """
 
     name: str = field(validator=_check_name)
     function: _ProcessorFunction
     owner: Origin = HOST
     built_in: bool = False
-    registered: bool = False
-    position: Position | None = field(default=None, eq=False)
+    registered: bool = False  # by a plugin or `registry.add`; it is removed along with that
+    position: Position | None = field(default=None, eq=False)  # `None`: after the first steps
     link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
 
     @classmethod
@@ -341,12 +323,7 @@ async def _processed(
 
 
 def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:
-    """The next request, from a processor's answer; tools that a plugin's processor adds or replaces get its origin.
-
-    Raises:
-        TypeError: The answer is neither a request nor `None`.
-        SchemaError: A tool that it adds is refused.
-    """
+    """The next request, from a processor's answer; tools that a plugin's processor adds or replaces get its origin."""
     if answer is None:
         return request
     if not isinstance(answer, ModelRequest):

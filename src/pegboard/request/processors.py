@@ -398,11 +398,7 @@ DEFAULT_PIPELINE: Final = built_in(
 
 
 def check_processor(name: str, thing: Any) -> None:
-    """Checks that a processor can be registered.
-
-    Raises:
-        RegistrationError: It has the name of a built-in one, has an unknown parameter, or can't be called.
-    """
+    """Raises `RegistrationError` for a processor that can't be registered, or has the name of a built-in one."""
     if name in DEFAULT_PIPELINE:
         raise RegistrationError(f"processor {name!r} is built in: rename it, or use registry.pipeline.replace")
     Processor.of(name, thing, HOST)

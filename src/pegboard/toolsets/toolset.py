@@ -81,11 +81,7 @@ def toolset_name(toolset: object) -> str:
 
 
 def published_files(toolset: Toolset) -> Sequence[str] | None:
-    """The files that its published tools are read from; `None` where it publishes none.
-
-    Raises:
-        TypeError: They aren't a sequence of texts.
-    """
+    """The files that its published tools are read from; `None` where it publishes none."""
     files: Any = getattr(toolset, "publishes", None)
     if files is not None and (
         not isinstance(files, list | tuple) or not all(isinstance(file, str) for file in cast("list[Any]", files))
@@ -246,10 +242,7 @@ def error_text(error: BaseException) -> str:
 
 
 def check_tools(answer: Any) -> tuple[list[Tool], list[Problem]]:
-    """The usable tools of an untrusted answer; bad items and repeated names are left out, each with a problem.
-
-    Raises what `check_list` raises.
-    """
+    """The usable tools of an untrusted answer; bad items and repeated names are left out, each with a problem."""
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     advice = "for a function that @tool decorates, return tool_of(function)"
@@ -277,12 +270,7 @@ def schema_problem(tool: Tool, origin: Origin = HOST) -> Problem | None:
 
 
 def check_list(answer: Any) -> list[Any]:
-    """The items of an untrusted answer.
-
-    Raises:
-        TypeError: The answer isn't a sequence.
-        ValueError: It is longer than 100,000.
-    """
+    """The items of an untrusted answer, which has to be a sequence of at most 100,000."""
     # A generator may never end.
     is_sequence = hasattr(answer, "__getitem__") and hasattr(answer, "__len__")
     if not is_sequence or isinstance(answer, str | bytes | dict):
@@ -479,21 +467,16 @@ class WrapperToolset:
 
 @define(eq=False)
 class Step:
-    """Transform that changes tools one by one; the order stays, and the first tool of a name.
+    """Transform that changes tools one by one, those that `where` picks; the order stays, and the first of a name.
 
-    Attributes:
-        word: What it does, for people: `"prefixed"`.
-        change: Changes one tool; where it raises, that tool is out.
-        where: Picks the tools that are changed, in a context; `None` picks all. Where it raises, the tool is out.
-        rename: Changes the names of dropped tools in the same way.
-        names: The names of the tools to change; one that no tool has is noted.
+    A tool is out where it can't be changed, or `where` fails for it.
     """
 
-    word: str
+    word: str  # what it does, for people: "prefixed"
     change: _Change
     where: Predicate | None = None
-    rename: Callable[[str], str] = field(default=str)
-    names: Collection[str] = ()
+    rename: Callable[[str], str] = field(default=str)  # of dropped tools
+    names: Collection[str] = ()  # of the tools to change; one that no tool has is noted
     _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
     _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
 
@@ -551,11 +534,7 @@ class OwnedToolset(WrapperToolset):
 
 
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
-    """A tool under this owner: checked, with its origin, and without hidden characters in its texts.
-
-    Raises:
-        SchemaError: Its schemas are refused, or contain hidden characters.
-    """
+    """A tool under this owner: checked, with its origin, and without hidden characters in its texts."""
     check_tool_schemas(tool)  # a foreign toolset's `ToolsetResult` hasn't been checked
     own = tool.origin
     base = own if owner.plugin is None else owner
