@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from pegboard.callbacks import Callback, accept_keywords, maybe_await
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest, tuple_of
@@ -77,18 +77,6 @@ class Position:
             raise ValueError("a processor is placed before or after another one: give exactly one of the two")
 
 
-def _link(processor: Processor) -> Callback:
-    try:
-        return Callback(accept_keywords(processor.function, _TAKES))
-    except TypeError as error:
-        raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
-
-
-def _check_name(_processor: Any, _attribute: Any, name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise RegistrationError(f"a request processor's name must be a text that isn't empty, got {name!r:.80}")
-
-
 @frozen
 class Processor:
     """One named step of a pipeline; a `RegistrationError` if the function has an unknown parameter or isn't callable.
@@ -96,13 +84,23 @@ class Processor:
     A plugin's failing step is skipped; the host's errors are raised.
     """
 
-    name: str = field(validator=_check_name)
+    name: str
     function: _ProcessorFunction
     owner: Origin = HOST
     built_in: bool = False
     registered: bool = False  # by a plugin or `registry.add`; it is removed along with that
     position: Position | None = field(default=None, eq=False)  # `None`: after the first steps
-    link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
+    link: Callback = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(
+                f"a request processor's name must be a text that isn't empty, got {self.name!r:.80}"
+            )
+        try:
+            object.__setattr__(self, "link", Callback(accept_keywords(self.function, _TAKES)))
+        except TypeError as error:
+            raise RegistrationError(f"request processor {self.name!r}: {error}") from None
 
     @classmethod
     def of(cls, name: str, thing: _ProcessorFunction | Position, owner: Origin) -> Processor:
