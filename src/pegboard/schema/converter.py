@@ -10,7 +10,6 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
@@ -472,7 +471,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return partial(_read_items, _reader(arguments[0]))
     if origin is Literal:
         return lambda data: _one_of(data, arguments)
-    return (lambda data: _read_fields(data, kind)) if attrs.has(kind) else _PLAIN.get(kind, _PLAIN.get(origin, _refuse))
+    read = _PLAIN.get(kind) or _PLAIN.get(origin) or partial(_read_text, kind)
+    return partial(_read_fields, cls=kind) if attrs.has(kind) else read
 
 
 def _registered_reader(read: Callable[[Mapping[str, Any]], Any]) -> Callable[[Any], Any]:
@@ -526,15 +526,16 @@ def _exactly(kind: type, data: Any) -> Any:
     return data
 
 
-def _from_base64(data: Any) -> bytes:
-    from pegboard.schema.text_types import read_base64
+def _read_text(cls: type[Any], data: Any) -> Any:
+    from pegboard.schema.text_types import notation_of
 
+    if (notation := notation_of(cls)) is None:
+        raise UnreadError(": can't be read from JSON")
+    text = _exactly(str, data)
     try:
-        return read_base64(bytes, _exactly(str, data))
-    except UnreadError:
-        raise
+        return notation.read(cls, text)
     except ValueError:
-        raise UnreadError(": not base64") from None
+        raise UnreadError(f": not {notation.wanted}") from None
 
 
 def _text_or_object(data: Any) -> Any:
@@ -549,10 +550,6 @@ def _object(data: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", data)
 
 
-def _refuse(_data: Any) -> Any:
-    raise UnreadError(": can't be read from JSON")
-
-
 def _one_of(data: Any, options: Collection[str]) -> str:
     if _exactly(str, data) not in options:
         raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
@@ -564,7 +561,5 @@ _PLAIN: Final[Mapping[Any, Callable[[Any], Any]]] = {
     Mapping: partial(_exactly, dict),
     str | Mapping[str, Any]: _text_or_object,
     str | bytes | Mapping[str, Any]: _text_or_object,
-    bytes: _from_base64,
-    Path: lambda data: Path(_exactly(str, data)),
     Any: lambda data: data,
 }
