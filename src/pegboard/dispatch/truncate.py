@@ -16,6 +16,7 @@ import attrs
 from attrs import field
 
 from pegboard.errors import ToolError, log_failure
+from pegboard.files import write_private
 from pegboard.json import count_text, size_text
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult, text_of_file
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -44,16 +45,13 @@ def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     """Cheap check whether a result surely needs no truncation."""
-    content = result.content
     if "truncated" in result.metadata:
         return True
-    most = math.inf if limits.media_bytes is None else limits.media_bytes
-    if len(content) > MOST_ITEMS or sum(map(_weight, content)) > most:
-        return False
-    texts = [text for item in content if (text := _text_of(item)) is not None]
+    content, moved = _divide(result.content, limits)
+    texts = [text for _, text in content if text is not None]
     length = sum(map(len, texts)) + len(texts)
-    if length <= limits.small:
-        return True
+    if moved or length <= limits.small:
+        return not moved
     return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
@@ -79,27 +77,27 @@ def truncated(
     """
     if "truncated" in result.metadata:
         return result
-    content, moved = _sorted_out(result.content, limits)
-    texts = [text for item in content if (text := _text_of(item)) is not None]
-    whole = "\n".join(texts)
-    done = cut(whole, limits)
+    parts, moved = _divide(result.content, limits)
+    whole = "\n".join(text for _, text in parts if text is not None)
+    done = cut(whole, limits) if whole else None
     if done is None and not moved:
         return result
+    content, attachments = [item for item, _ in parts], [*result.attachments, *moved]
     facts: dict[str, object] = {"truncated": True}
-    attachments = (*result.attachments, *moved)
     if done is not None:
-        attachments += tuple(item for item in content if _text_of(item) is not None and _has_bytes(item))
-        where = None if store is None else store.keep(whole, session=session)
-        first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
-        others = [item for item in content[first:] if _text_of(item) is None]
-        content = (*content[:first], TextContent(_shortened(done, where, reader)), *others)
+        stored = None if store is None else store.keep(whole, session=session)
+        first = next(place for place, (_, text) in enumerate(parts) if text is not None)
+        content[first:] = [item for item, text in parts[first:] if text is None]
+        content.insert(first, TextContent(_shortened(done, stored, reader)))
+        files = [item for item, text in parts if text is not None and isinstance(item, FileContent)]
+        attachments += [file for file in files if not isinstance(file.data, str)]
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
-        if where is not None:
-            facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
+        if stored is not None:
+            facts |= {"kept": stored.id} if stored.path is None else {"kept": stored.id, "file": stored.path}
     if moved:
-        files = f"{count_text(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
+        count = f"{count_text(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
-        content += (TextContent(f"[Not shown: {files}. A result can contain {MOST_ITEMS} items{most}.]"),)
+        content.append(TextContent(f"[Not shown: {count}. A result can contain {MOST_ITEMS} items{most}.]"))
     return attrs.evolve(result, content=content, metadata={**result.metadata, **facts}, attachments=attachments)
 
 
@@ -124,26 +122,23 @@ def _weight(item: Content) -> int:
     """The size in bytes of content other than text."""
     if isinstance(item, LinkContent):
         return len(item.uri) + len(item.name)
-    return 0 if isinstance(item, TextContent) or _text_of(item) is not None else len(item.data)
+    return 0 if isinstance(item, TextContent) else len(item.data)
 
 
-def _has_bytes(item: Content) -> bool:
-    return isinstance(item, FileContent) and not isinstance(item.data, str)
-
-
-def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tuple[Content, ...], tuple[Content, ...]]:
-    """Splits content into what is within the limits and the rest, each in order."""
+def _divide(content: Iterable[Content], limits: ResultLimits) -> tuple[list[tuple[Content, str | None]], list[Content]]:
+    """Divides content into what is within the limits, with its text if it counts as text, and the rest."""
     most = math.inf if limits.media_bytes is None else limits.media_bytes
-    stays: list[Content] = []
+    stays: list[tuple[Content, str | None]] = []
     moved: list[Content] = []
     for item in content:
-        weight = _weight(item)
-        if _text_of(item) is not None or (weight <= most and len(stays) < MOST_ITEMS):
+        text = _text_of(item)
+        weight = 0 if text is not None else _weight(item)
+        if text is not None or (weight <= most and len(stays) < MOST_ITEMS):
             most -= weight
-            stays.append(item)
+            stays.append((item, text))
         else:
             moved.append(item)
-    return tuple(stays), tuple(moved)
+    return stays, moved
 
 
 def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
@@ -256,16 +251,13 @@ def cut(text: str, limits: ResultLimits) -> Cut | None:
     whole = size_of(text)
     if _fits(text, whole, limits):
         return None
-    most = _most_bytes(limits)
-    done = _cut(text, whole, limits, most)
-    if limits.tokens is None or limits.count_tokens is None:
-        return done
+    most, counts = _most_bytes(limits), limits.tokens is not None and limits.count_tokens is not None
     for _ in range(_MOST_TRIES):
-        excess = _tokens(done.head + done.tail, limits) / limits.tokens
+        done = _cut(text, whole, limits, most)
+        excess = _tokens(done.head + done.tail, limits) / limits.tokens if limits.tokens and counts else 0.0
         if excess <= 1:
             return done
         most = max(1, int(done.shown.bytes / excess * 0.95))
-        done = _cut(text, whole, limits, most)
     return _cut(text, whole, limits, limits.tokens)
 
 
@@ -433,17 +425,19 @@ class ResultStore:
         except Exception as error:  # noqa: BLE001  a plugin's store; use a file
             log_failure("storing a result", error)
         try:
-            try:
-                path = self._write(name, text)
-            except FileNotFoundError:  # the temporary folder was cleaned
-                with self._lock:
-                    self._folder = None
-                path = self._write(name, text)
+            path = f"{self._make_folder()}{os.sep}{name}.txt"
+            write_private(path, text.encode())
         except OSError as error:
             log_failure("storing a result", error)
             return None
-        kept = StoredResult(name, path, size, session)
-        self._add(kept)
+        with self._lock:
+            kept = self._kept[name] = StoredResult(name, path, size, session)
+            total = sum(each.size.bytes for each in self._kept.values())
+            while len(self._kept) > self.most or total > self.most_bytes:
+                oldest = self._kept.pop(next(iter(self._kept)))
+                total -= oldest.size.bytes
+                with suppress(OSError):  # it is gone, or is removed with its folder
+                    os.unlink(oldest.path or "")  # noqa: PTH108  a string
         return kept
 
     def read(
@@ -461,19 +455,22 @@ class ResultStore:
         Raises:
             LookupError: There is no such text for this session, or the position is beyond its end.
         """
-        kept = self._kept.get(key)
-        limits = ResultLimits() if limits is None else limits
-        if kept is None:
-            text = self._loaded(key, session)
-            return _page(io.BytesIO(text.encode()), size_of(text), TextPosition(line, byte), limits)
-        if kept.session != session:
-            raise LookupError(f"there is no stored result {key[:40]!r}")
-        assert kept.path is not None
+        kept, whole, file = self._kept.get(key), Size(0, 0), None
         try:
-            with open(kept.path, "rb") as file:  # noqa: PTH123  half the price of a Path
-                return _page(file, kept.size, TextPosition(line, byte), limits)
-        except OSError as error:
-            raise LookupError(f"the result {key!r} can't be read any more ({type(error).__name__})") from error
+            if kept is None:
+                texts = self.texts()
+                text = None if texts is None else texts.load(key, session=session)
+                if text is not None:
+                    whole, file = size_of(text), io.BytesIO(text.encode())
+            elif kept.session == session:
+                whole, file = kept.size, open(kept.path or "", "rb")  # noqa: PTH123, SIM115  half the price of a Path
+        except Exception as error:
+            log_failure("reading a result", error)
+            raise LookupError(f"the result {key[:40]!r} can't be read now ({type(error).__name__})") from error
+        if file is None:
+            raise LookupError(f"there is no stored result {key[:40]!r}")
+        with file:
+            return _page(file, whole, TextPosition(line, byte), ResultLimits() if limits is None else limits)
 
     def close(self) -> None:
         """Removes all texts; a text that is stored later creates a new folder."""
@@ -483,30 +480,7 @@ class ResultStore:
         if remove is not None:
             remove()
 
-    def _loaded(self, key: str, session: str | None) -> str:
-        try:
-            texts = self.texts()
-            text = None if texts is None else texts.load(key, session=session)
-        except Exception as error:
-            log_failure("reading a result", error)
-            raise LookupError(f"the result {key[:40]!r} can't be read now ({type(error).__name__})") from error
-        if text is None:
-            raise LookupError(f"there is no stored result {key[:40]!r}")
-        return text
-
-    def _write(self, name: str, text: str) -> str:
-        path = f"{self._made_folder()}{os.sep}{name}.txt"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-        except OSError:
-            with suppress(OSError):
-                os.unlink(path)  # noqa: PTH108
-            raise
-        return path
-
-    def _made_folder(self) -> str:
+    def _make_folder(self) -> str:
         with self._lock:
             if self._folder is None:
                 import tempfile
@@ -514,18 +488,6 @@ class ResultStore:
                 self._folder = folder = tempfile.mkdtemp(prefix="pegboard-", dir=self.parent)
                 self._remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
             return self._folder
-
-    def _add(self, kept: StoredResult) -> None:
-        with self._lock:
-            self._kept[kept.id] = kept
-            gone: list[StoredResult] = []
-            total = sum(each.size.bytes for each in self._kept.values())
-            while len(self._kept) > self.most or total > self.most_bytes:
-                gone.append(self._kept.pop(next(iter(self._kept))))
-                total -= gone[-1].size.bytes
-        for each in gone:
-            with suppress(OSError):  # it is gone, or is removed with its folder
-                os.unlink(each.path or "")  # noqa: PTH108  a string
 
 
 def _remove_folder(folder: str, owner: int) -> None:
