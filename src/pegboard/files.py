@@ -126,19 +126,18 @@ def read_bounded(path: str, limit: int) -> bytes:
     Raises:
         OSError: It can't be read, or is larger (`EFBIG`).
     """
-    fd = os.open(path, _READ)
+    return _read_all(os.open(path, _READ), path, limit)
+
+
+def _read_all(fd: int, path: str, limit: int) -> bytes:
+    data = b""
     try:
-        return _read(fd, path, limit)
+        while part := os.read(fd, max(_FIRST_READ, len(data))):
+            data += part
+            if len(data) > limit:
+                raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
     finally:
         os.close(fd)
-
-
-def _read(fd: int, path: str, limit: int) -> bytes:
-    data = b""
-    while part := os.read(fd, max(_FIRST_READ, len(data))):
-        data += part
-        if len(data) > limit:
-            raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
     return data
 
 
@@ -168,44 +167,19 @@ def open_private(path: str) -> int:
         OSError: It can't be opened, isn't a regular file, belongs to another user, or grants others access.
     """
     fd = os.open(path, _READ | _NO_LINK)
-    try:
-        _check_private(os.fstat(fd), path)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _check_private(facts: os.stat_result, path: str) -> None:
+    facts = os.fstat(fd)
+    is_shared = os.name == "posix" and (facts.st_uid != os.geteuid() or facts.st_mode & 0o077)
+    if stat.S_ISREG(facts.st_mode) and not is_shared:
+        return fd
+    os.close(fd)
     if not stat.S_ISREG(facts.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
-    if os.name == "posix" and (facts.st_uid != os.geteuid() or facts.st_mode & 0o077):
-        raise PermissionError(errno.EPERM, "not private: it belongs to another user or grants others access", path)
+    raise PermissionError(errno.EPERM, "not private: it belongs to another user or grants others access", path)
 
 
 def read_private(path: str, limit: int) -> bytes:
     """The bytes of a file, as `open_private` opens it and `read_bounded` bounds it."""
-    fd = open_private(path)
-    try:
-        return _read(fd, path, limit)
-    finally:
-        os.close(fd)
-
-
-def _make_private_folder(path: str) -> None:
-    """Makes a folder that only the user can enter; removes the permissions of others from an existing one.
-
-    Raises:
-        OSError: It can't be made, isn't a folder, or is another user's.
-    """
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    facts = os.stat(path)
-    if os.name != "posix":
-        return
-    if facts.st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "another user's folder", path)
-    if facts.st_mode & 0o077:
-        os.chmod(path, 0o700)
+    return _read_all(open_private(path), path, limit)
 
 
 def write_atomic(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False) -> None:
@@ -233,26 +207,30 @@ def write_atomic(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False
         os.unlink(draft)
         raise
     if sync:
-        _sync_folder(os.path.dirname(path) or ".")
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    except OSError:
-        return  # some file systems don't support it, and don't need it
-    finally:
-        os.close(fd)
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        except OSError:
+            pass  # some file systems don't support it, and don't need it
+        finally:
+            os.close(folder)
 
 
 def write_private(path: str, *parts: bytes) -> None:
-    """Writes a file that only the user can read, in a private folder, atomically.
+    """Writes a file that only the user can read, atomically, in a folder that only the user can enter.
+
+    The folder is made; an existing one loses the permissions of others.
 
     Raises:
-        OSError: It can't be written.
+        OSError: It can't be written, or the folder is another user's.
     """
-    _make_private_folder(os.path.dirname(path))
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    facts = os.stat(folder)
+    if os.name == "posix" and facts.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "another user's folder", folder)
+    if os.name == "posix" and facts.st_mode & 0o077:
+        os.chmod(folder, 0o700)
     write_atomic(path, *parts, mode=0o600)
 
 
