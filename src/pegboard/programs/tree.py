@@ -172,13 +172,7 @@ def _may_be_in_execve(pid: int, *, surely: bool) -> bool:
 
 _SCRIPT: Final = r"""
 trap '' HUP INT TERM
-groups=' '
-while read -r word group; do
-  case $word in
-    +) groups="$groups$group " ;;
-    -) groups="${groups%% $group *} ${groups#* $group }" ;;
-  esac
-done
+while read -r line; do groups=$line; done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 """
 
@@ -187,8 +181,9 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 class _Guard:
     """Guard process, started with the first program, that kills those that run when this process ends, however.
 
-    It is a small shell that reads process groups from a pipe. Only this process holds the pipe's other end: once it is
-    closed, this process has ended. (`PR_SET_PDEATHSIG` doesn't work: it fires when a thread ends, and only on Linux.)
+    It is a small shell that reads from a pipe, line by line, which process groups there are now. Only this process
+    holds the pipe's other end: once it is closed, this process has ended. (`PR_SET_PDEATHSIG` doesn't work: it fires
+    when a thread ends, and only on Linux.)
     """
 
     groups: set[int] = field(factory=set[int], init=False)
@@ -198,13 +193,13 @@ class _Guard:
     def add(self, group: int) -> None:
         with self._lock:
             self.groups.add(group)
-            self._write(f"+ {group}\n")
+            self._write()
 
     def remove(self, group: int) -> None:
         """Removes a group that has ended, as its number may be reused."""
         with self._lock:
             self.groups.discard(group)
-            self._write(f"- {group}\n")
+            self._write()
 
     def forget(self) -> None:
         """Resets the guard in a fork, whose parent owns the programs."""
@@ -212,17 +207,16 @@ class _Guard:
         self.groups.clear()
         self._close()
 
-    def _write(self, line: str) -> None:
-        if self._pipe is not None:
+    def _write(self) -> None:
+        for _ in range(2):  # the guard may have been killed
             try:
-                os.write(self._pipe, line.encode())
-            except OSError:  # it was killed
+                if self._pipe is None:
+                    self._pipe = _start_guard()
+                os.write(self._pipe, f"{' '.join(map(str, self.groups))}\n".encode())
+            except (OSError, ValueError):  # likewise without a shell, or on Windows: then there is no guard
                 self._close()
             else:
                 return
-        with suppress(OSError, ValueError):  # without a shell, or on Windows, there is no guard
-            self._pipe = _start_guard()
-            os.write(self._pipe, "".join(f"+ {group}\n" for group in self.groups).encode())
 
     def _close(self) -> None:
         if self._pipe is not None:
