@@ -9,7 +9,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from time import monotonic
 from types import CoroutineType
@@ -168,11 +168,17 @@ class WorkerPool:
                 not_begun()
             raise
 
-    def count_working(self, owner: _Owner, change: int) -> None:
-        """Changes the number of an owner's working jobs, and starts the next that is possible."""
+    @contextmanager
+    def while_waiting(self, job: _Job) -> Generator[None]:
+        """Context in which this job, blocked in its thread, doesn't count against its owner's limit."""
         with self._lock:
-            owner.working += change
-            self._submit(owner)
+            job.owner.working -= 1
+            self._submit(job.owner)
+        try:
+            yield
+        finally:
+            with self._lock:
+                job.owner.working += 1
 
     def close(self) -> None:
         """Ends idle threads, and busy ones after their job. A later call starts new ones."""
@@ -244,21 +250,13 @@ class WorkerPool:
 _current: Final = threading.local()  # `job`: the job that this thread runs, of any pool
 
 
-@contextmanager
-def waiting() -> Generator[None]:
+def waiting() -> AbstractContextManager[None]:
     """Context in which the current thread waits for nested calls and doesn't count against its owner's limit.
 
     Otherwise recursive plain tools could occupy all threads and deadlock.
     """
     job: _Job | None = getattr(_current, "job", None)
-    if job is None:
-        yield
-        return
-    job.pool.count_working(job.owner, -1)
-    try:
-        yield
-    finally:
-        job.pool.count_working(job.owner, 1)
+    return nullcontext() if job is None else job.pool.while_waiting(job)
 
 
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
