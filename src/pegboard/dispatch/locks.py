@@ -8,9 +8,9 @@ import threading
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from pegboard.json import canonical_json
@@ -144,22 +144,17 @@ class Semaphore:
         if inherited:
             return True
         earlier = takewhile(lambda other: other.order < handle.order, self.queue)
-        return not any(other.parent or self.used + other.need_of(self) > self.size for other in earlier)
+        return not any(other.parent or self.used + other.steps[self] > self.size for other in earlier)
 
     def enqueue(self, handle: LockHandle) -> None:
         """Adds a waiting call, in order."""
         insort(self.queue, handle, key=_by_order)
         self.nested += handle.parent is not None
-        handle.queued = self
 
     def dequeue(self, handle: LockHandle) -> None:
         """Removes a waiting call."""
         del self.queue[bisect_left(self.queue, handle.order, key=_by_order)]
         self.nested -= handle.parent is not None
-        handle.queued = None
-
-
-_Steps: TypeAlias = tuple[tuple[Semaphore, int], ...]
 
 
 class LockHandle:
@@ -169,15 +164,15 @@ class LockHandle:
 
     Attributes:
         manager: Its manager, which alone changes it.
-        steps: The semaphores to acquire, in order, and the permits of each.
+        steps: The semaphores to acquire, in order, and the permits of each; none of the global lock while a shared call
+            waits for its nested calls.
         order: Its place in queues: the arrival of its outermost caller, then its own.
         parent: The handle of the calling tool, for a nested call.
         is_shared: Whether it holds no exclusive lock or key.
         is_released: Whether it was released.
-        reached: While it waits, the number of steps that are reserved; -1 once all are acquired.
-        queued: The semaphore that it waits at, or `None`.
+        reached: While it waits, the index of the step that it waits at; the earlier ones are reserved. -1 once all are
+            acquired.
         children: Number of its nested calls.
-        suspended: The semaphore that it releases until its nested calls have ended, or `None`.
         future: Done when everything is acquired; `None` if it never waited.
     """
 
@@ -186,14 +181,12 @@ class LockHandle:
     is_shared: bool = True
     is_released: bool = False
     reached: int = -1
-    queued: Semaphore | None = None
     children: int = 0
-    suspended: Semaphore | None = None
     future: asyncio.Future[None] | None = None
 
-    def __init__(self, manager: LockManager, steps: _Steps, arrival: int) -> None:
+    def __init__(self, manager: LockManager, arrival: int) -> None:
         self.manager = manager
-        self.steps = steps
+        self.steps: dict[Semaphore, int] = {}
         self.order = (arrival, arrival)
 
     def release(self) -> None:
@@ -201,17 +194,11 @@ class LockHandle:
         self.is_released = True
         self.manager.leave(self)
 
-    def need_of(self, semaphore: Semaphore) -> int:
-        """The permits of a semaphore that it needs or holds."""
-        if semaphore is self.suspended:
-            return 0
-        return next((need for each, need in self.steps if each is semaphore), 0)
-
     def inherited(self, semaphore: Semaphore) -> int:
         """The permits of a semaphore that its callers hold."""
         total, caller = 0, self.parent
         while caller is not None:
-            total += caller.need_of(semaphore)
+            total += caller.steps.get(semaphore, 0)
             caller = caller.parent
         return total
 
@@ -236,8 +223,6 @@ class LockManager:
         self._everything: Final = Semaphore(_ALL)
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
         self._semaphores: Final[WeakValueDictionary[Any, Semaphore]] = WeakValueDictionary()  # referenced by handles
-        self._shared: Final[_Steps] = ((self._everything, 1),)
-        self._overtaken: Final[list[LockHandle]] = []
         self._entered: Final[dict[Any, None]] = {}  # changed by atomic operations only, without the lock
         self._is_open = self._slots is None
         self._counted: Final[dict[Any, LockHandle]] = {}
@@ -251,14 +236,8 @@ class LockManager:
     def is_idle(self) -> bool:
         """Whether no lock is held or awaited."""
         everything = self._everything
-        return not (
-            everything.used
-            or everything.reserved
-            or everything.queue
-            or self._semaphores
-            or self._released
-            or self._entered
-        )
+        is_held = everything.used or everything.reserved or self._semaphores or self._entered
+        return not (is_held or everything.queue or self._released)
 
     def enter(self, call: object) -> bool:
         """Fast path: admits a shared call without a handle, until `leave`, if nothing conflicts. Thread-safe."""
@@ -300,12 +279,15 @@ class LockManager:
                     while self._entered:
                         self._count(self._entered.popitem()[0])
                 self._arrivals = arrival = self._arrivals + 1
-                handle = LockHandle(self, (), arrival)
+                handle = LockHandle(self, arrival)
                 handle.reached, handle.is_shared = 0, not request.exclusive and request.key is None
                 if parent is not None and not parent.is_released:
                     handle.parent, handle.order = parent, (parent.order[0], arrival)
-                    self._release_while_nested(parent)
-                handle.steps = tuple(self._steps(handle, request, slots))
+                    parent.children += 1
+                    if parent.children == 1 and parent.is_shared:
+                        parent.steps[self._everything] = 0
+                        self._everything.used -= 1
+                handle.steps = dict(self._steps(handle, request, slots))
                 if not self._advance(handle):
                     handle.future = loop.create_future()
                 if handle.parent is not None:
@@ -350,7 +332,8 @@ class LockManager:
     def _count(self, call: object) -> None:
         """Creates a handle for a call that has entered, so that others can wait for it."""
         self._arrivals = arrival = self._arrivals + 1
-        self._counted[call] = LockHandle(self, self._shared, arrival)
+        handle = self._counted[call] = LockHandle(self, arrival)
+        handle.steps[self._everything] = 1
         self._everything.used += 1
 
     def _steps(
@@ -374,30 +357,20 @@ class LockManager:
             semaphore = self._semaphores[key] = Semaphore(size)
         return semaphore
 
-    def _release_while_nested(self, caller: LockHandle) -> None:
-        caller.children += 1
-        if caller.children == 1 and caller.is_shared:
-            caller.suspended = self._everything
-            self._everything.used -= 1
-
     def _advance(self, handle: LockHandle) -> bool:
-        """Reserves one step after the other; returns whether everything is acquired."""
-        for semaphore, need in handle.steps[handle.reached :]:
+        """Reserves one step after the other, and then acquires all; returns whether it has, or waits at a step."""
+        for semaphore, need in islice(handle.steps.items(), handle.reached, None):
             if not semaphore.admits(handle, need):
                 semaphore.enqueue(handle)
                 return False
             semaphore.reserved += need
             handle.reached += 1
-        if not self._start(handle):
-            self._overtaken.append(handle)
-            return False
-        return True
-
-    def _start(self, handle: LockHandle) -> bool:
-        """Acquires the reserved permits, unless a nested call has overtaken."""
-        if any(each.used - handle.inherited(each) + need > each.size for each, need in handle.steps):
-            return False
-        for semaphore, need in handle.steps:
+        for place, (semaphore, need) in enumerate(handle.steps.items()):
+            if semaphore.used - handle.inherited(semaphore) + need > semaphore.size:  # a nested call has overtaken
+                self._unreserve(handle, place)
+                semaphore.enqueue(handle)
+                return False
+        for semaphore, need in handle.steps.items():
             semaphore.reserved -= need
             semaphore.used += need
         handle.reached = -1
@@ -405,10 +378,16 @@ class LockManager:
             self._woken.append(handle)
         return True
 
+    def _unreserve(self, handle: LockHandle, start: int) -> None:
+        """Gives up the reservations of a waiting call from a step on."""
+        for semaphore, need in islice(handle.steps.items(), start, handle.reached):
+            semaphore.reserved -= need
+        handle.reached = start
+
     def _serve(self, semaphore: Semaphore) -> None:
         """Advances the waiting calls that the semaphore now admits."""
         for handle in tuple(semaphore.queue):
-            if semaphore.admits(handle, handle.need_of(semaphore)):
+            if semaphore.admits(handle, handle.steps[semaphore]):
                 semaphore.dequeue(handle)
                 self._advance(handle)
             elif not semaphore.nested:
@@ -417,29 +396,20 @@ class LockManager:
     def _end(self, handle: LockHandle) -> None:
         """Returns the permits and reservations of a handle, and advances waiting calls."""
         if handle.reached < 0:
-            for semaphore, need in handle.steps:
-                semaphore.used -= 0 if semaphore is handle.suspended else need
-        else:
-            for semaphore, need in handle.steps[: handle.reached]:
-                semaphore.reserved -= need
-            if handle.queued is not None:
-                handle.queued.dequeue(handle)
-            elif handle in self._overtaken:
-                self._overtaken.remove(handle)
+            for semaphore, need in handle.steps.items():
+                semaphore.used -= need
+        elif handle.steps:
+            [*handle.steps][handle.reached].dequeue(handle)
+            self._unreserve(handle, 0)
         handle.is_released = True
-        steps, handle.steps, handle.suspended = handle.steps, (), None
-        if handle.parent is not None:
-            self._reacquire(handle.parent)
-        self._overtaken[:] = [each for each in self._overtaken if not self._start(each)]
-        for semaphore, _ in steps:
+        steps, handle.steps = handle.steps, {}
+        if (caller := handle.parent) is not None:
+            caller.children -= 1
+            if caller.children == 0 and caller.steps.get(self._everything) == 0:
+                caller.steps[self._everything] = 1  # even if others hold it now
+                self._everything.used += 1
+        for semaphore in steps:
             self._serve(semaphore)
-
-    def _reacquire(self, caller: LockHandle) -> None:
-        """Reacquires the global lock for a caller whose last nested call has ended, even if others hold it now."""
-        caller.children -= 1
-        if caller.children == 0 and caller.suspended is not None:
-            caller.suspended.used += 1
-            caller.suspended = None
 
 
 class BatchScheduler:
