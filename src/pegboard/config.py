@@ -163,96 +163,88 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
     for key, value in table.items():
         try:
             if key not in _CHECKS:
-                raise ConfigError(f"unknown key.{near_or_known(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
-            values[key] = _CHECKS[key](value, key, file)
-        except ConfigError as error:
+                raise _WrongValueError(f"unknown key.{near_or_known(key, _CHECKS)}", key)  # noqa: TRY301  as its checks do
+            values[key] = _CHECKS[key](value, key)
+        except _WrongValueError as error:
+            cause, place = error.args
             if wrong is None:
-                raise
-            wrong.append(error)
+                raise ConfigError(cause, file=file, key=place) from None
+            wrong.append(ConfigError(cause, file=file, key=place))
+    if "plugins" in values:
+        values["plugins"] = _resolve_paths(values["plugins"], Path(file).parent)
     return values
 
 
-def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:
-    return ConfigError(f"expected {wanted}, found {type(value).__name__}", file=file, key=key)
+class _WrongValueError(Exception):
+    """A value in a configuration file is wrong; its arguments are the reason and its key."""
 
 
-def _text(value: Any, key: str, file: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong("a string", value, key, file)
-    if not value.strip():
-        raise ConfigError("must not be empty", file=file, key=key)
+def _of_type(kind: type, wanted: str, value: Any, key: str) -> Any:
+    if not isinstance(value, kind):
+        raise _WrongValueError(f"expected {wanted}, found {type(value).__name__}", key)
     return value
 
 
-def _names(value: Any, key: str, file: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _wrong("a list of plugin names", value, key, file)
-    names = (_text(item, f"{key}[{index}]", file) for index, item in enumerate(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return tuple(dict.fromkeys(names))
+def _text(value: Any, key: str) -> str:
+    if not _of_type(str, "a string", value, key).strip():
+        raise _WrongValueError("must not be empty", key)
+    return value
 
 
-def _table(value: Any, key: str, file: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong("a table", value, key, file)
-    return value  # pyright: ignore[reportUnknownVariableType]
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    items: list[Any] = _of_type(list, "a list of plugin names", value, key)
+    return tuple(dict.fromkeys(_text(item, f"{key}[{index}]") for index, item in enumerate(items)))
 
 
-def _texts(value: Any, key: str, file: str) -> dict[str, str]:
-    return {part: _text(each, f"{key}.{part}", file) for part, each in _table(value, key, file).items()}
+def _table(value: Any, key: str) -> dict[str, Any]:
+    return _of_type(dict, "a table", value, key)
 
 
-def _tool_names(value: Any, key: str, file: str) -> dict[str, str]:
+def _texts(value: Any, key: str) -> dict[str, str]:
+    return {part: _text(each, f"{key}.{part}") for part, each in _table(value, key).items()}
+
+
+def _tool_names(value: Any, key: str) -> dict[str, str]:
     """A table whose values are tool names or prefixes of tool names."""
-    names = _texts(value, key, file)
+    names = _texts(value, key)
     for part, name in names.items():
         if not is_valid_name(name):
-            raise ConfigError(
-                f"{name!r} isn't valid in a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
-                "at most 64 characters",
-                file=file,
-                key=f"{key}.{part}",
-            )
+            allowed = "use A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, at most 64 characters"
+            raise _WrongValueError(f"{name!r} isn't valid in a tool's name: {allowed}", f"{key}.{part}")
     return names
 
 
-def _renames(value: Any, key: str, file: str) -> dict[str, str]:
-    names = _tool_names(value, key, file)
+def _renames(value: Any, key: str) -> dict[str, str]:
+    names = _tool_names(value, key)
     first: dict[str, str] = {}
     for tool, name in names.items():
         if first.setdefault(name, tool) != tool:
-            raise ConfigError(f"{first[name]!r} is also renamed to {name!r}", file=file, key=f"{key}.{tool}")
+            raise _WrongValueError(f"{first[name]!r} is also renamed to {name!r}", f"{key}.{tool}")
     return names
 
 
-def _policy(value: Any, key: str, file: str) -> str:
-    text = _text(value, key, file)
+def _policy(value: Any, key: str) -> str:
+    text = _text(value, key)
     if text not in _CONFLICTS:
-        cause = f"{text!r} is not a conflict policy.{near_or_known(text, _CONFLICTS)}"
-        raise ConfigError(cause, file=file, key=key)
+        raise _WrongValueError(f"{text!r} is not a conflict policy.{near_or_known(text, _CONFLICTS)}", key)
     return text
 
 
-def _predicate(value: Any, key: str, file: str) -> str:
+def _predicate(value: Any, key: str) -> str:
     """A predicate's text, checked to be self-contained: in brackets, it can't close them early.
 
     The rest is validated when it is parsed, once plugins' predicates are known.
     """
-    text = _text(value, key, file)
-    if not _is_balanced(text):
-        raise ConfigError(f"brackets or quotes don't match in {text!r}", file=file, key=key)
+    text = _text(value, key)
+    bare = _QUOTED.sub(r"\1", text)  # brackets count outside quotes only (`"` as in JSON, `'` without escapes)
+    depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
+    if re.search("[\"']", bare) or min(depths) or depths[-1]:
+        raise _WrongValueError(f"brackets or quotes don't match in {text!r}", key)
     return text
 
 
-def _is_balanced(text: str) -> bool:
-    """Whether brackets match outside quotes (`"` as in JSON, `'` without escapes)."""
-    bare = _QUOTED.sub(r"\1", text)
-    depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
-    return not re.search("[\"']", bare) and min(depths) == depths[-1] == 0
-
-
-def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
-    tables = {plugin: _table(each, f"{key}.{plugin}", file) for plugin, each in _table(value, key, file).items()}
-    return cast("dict[str, dict[str, Any]]", _resolve_paths(tables, Path(file).parent))
+def _plugins(value: Any, key: str) -> dict[str, dict[str, Any]]:
+    return {plugin: _table(each, f"{key}.{plugin}") for plugin, each in _table(value, key).items()}
 
 
 def _resolve_paths(value: Any, folder: Path) -> Any:
@@ -266,7 +258,7 @@ def _resolve_paths(value: Any, folder: Path) -> Any:
     return value
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "block": _names,
     "untrusted": _names,
     "enable": _names,
@@ -380,10 +372,9 @@ def load_config(
         raise ConfigError("no such file", file=str(explicit.absolute()))
     sources: dict[Path, tuple[str, bool]] = {}  # each once, with whether it binds without trust
     for file, binds in ((own, True), (local, False), (explicit, True)):
-        place = None if file is None else Path(file).resolve()
-        if file is not None and place is not None and (binds or place not in sources):
-            sources.pop(place, None)
-            sources[place] = (str(Path(file).absolute()), binds)
+        if file is not None and (binds or Path(file).resolve() not in sources):
+            sources.pop(Path(file).resolve(), None)
+            sources[Path(file).resolve()] = (str(Path(file).absolute()), binds)
     config = Config(autoload=autoload_in(environ))
     for file, binds in sources.values():
         config = _with_file(config, file, binds=binds)

@@ -76,14 +76,13 @@ class Stamps:
         """Adds files and folders, missing ones too; the first stamp of a path stays."""
         for path in map(os.fsencode, paths):
             if path not in self.by_path:
-                self.by_path[path] = stamp = stamp_of(path)
-                self.settled = self.settled and not self._is_fresh(stamp)
+                self._put(path, stamp_of(path))
 
-    def _is_fresh(self, stamp: bytes) -> bool:
-        """Whether something changed just now. A time in the future is a wrong clock, not a change."""
-        if stamp == MISSING:
-            return False
-        return self._started - _SETTLED_NS < int(stamp.partition(b":")[0]) <= time.time_ns()
+    def _put(self, path: bytes, stamp: bytes) -> None:
+        """Adds a stamp; of just now, nothing is settled: but a time in the future is a wrong clock, not a change."""
+        self.by_path.setdefault(path, stamp)
+        if stamp != MISSING and self._started - _SETTLED_NS < int(stamp.partition(b":")[0]) <= time.time_ns():
+            self.settled = False
 
     def add_plugin(self, found: FoundPlugin) -> None:
         """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.
@@ -106,8 +105,7 @@ class Stamps:
     def add_published(self, published: PublishedTools) -> None:
         """Adds the files that published tools were read from, with their stamps at that time."""
         for path, stamp in published.files.items():
-            self.by_path.setdefault(os.fsencode(path), stamp.encode())
-            self.settled = self.settled and not self._is_fresh(stamp.encode())
+            self._put(os.fsencode(path), stamp.encode())
         self.complete = self.complete and not published.failed
 
 

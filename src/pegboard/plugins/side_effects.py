@@ -91,13 +91,11 @@ def watch_side_effects(notes: list[str]) -> Generator[None]:
             notes.append("changed the working folder, which was restored")
         if os.umask(mask) != mask:
             notes.append("changed the umask, which was restored")
-        variables = sorted(name for name in {*environ, *os.environ} if environ.get(name) != os.environ.get(name))
-        if variables:
-            notes.append(f"changed the environment: {', '.join(variables)}")
+        if changed := {name for name, _ in environ.items() ^ os.environ.items()}:
+            notes.append(f"changed the environment: {', '.join(sorted(changed))}")
         now = _functions()
-        replaced = sorted(".".join(name) for name, value in functions.items() if now.get(name) is not value)
-        if replaced:
-            notes.append(f"replaced functions of the standard library: {', '.join(replaced)}")
+        if replaced := [name for name, value in functions.items() if now.get(name) is not value]:
+            notes.append(f"replaced functions of the standard library: {', '.join(sorted(replaced))}")
         _lock.release()
 
 
@@ -139,6 +137,6 @@ def _folder() -> str | None:
         return None
 
 
-def _functions() -> dict[tuple[str, str], Any]:
-    modules = [(name, vars(sys.modules[name]).copy()) for name in _MODULES if name in sys.modules]
-    return {(module, name): value for module, names in modules for name, value in names.items() if callable(value)}
+def _functions() -> dict[str, Any]:
+    modules = [(module, vars(sys.modules[module]).copy()) for module in _MODULES if module in sys.modules]
+    return {f"{module}.{name}": value for module, names in modules for name, value in names.items() if callable(value)}

@@ -95,9 +95,7 @@ class Snapshot:
         Raises:
             ValueError: It is damaged.
         """
-        data = self._file.read(self._find(name))
-        self._check(name, crc32(data))
-        return data
+        return b"".join(self.pieces(name))
 
     def pieces(self, name: bytes) -> Iterator[bytes]:
         """A whole section in pieces: of a large one, new memory costs more than reading it twice.
@@ -108,24 +106,16 @@ class Snapshot:
         crc = 0
         for piece in self._read(name):
             crc = crc32(piece, crc)
-        self._check(name, crc)
+        if crc != self._sections[name][2]:
+            raise ValueError("the snapshot is damaged")
         return self._read(name)
 
-    def _find(self, name: bytes) -> int:
-        """Goes to a section; gives its length."""
-        offset, length, _ = self._sections[name]
-        self._file.seek(self._body + offset)
-        return length
-
     def _read(self, name: bytes) -> Iterator[bytes]:
-        left = self._find(name)
+        offset, left, _ = self._sections[name]
+        self._file.seek(self._body + offset)
         while piece := self._file.read(min(left, _PIECE_BYTES)):
             left -= len(piece)
             yield piece
-
-    def _check(self, name: bytes, crc: int) -> None:
-        if crc != self._sections[name][2]:
-            raise ValueError("the snapshot is damaged")
 
     def close(self) -> None:
         """Closes the file."""
