@@ -99,6 +99,7 @@ def test_a_bare_context_allows_everything():
     answer = Confirmation(confirmed=False, feedback="not now")
     assert asyncio.run(ToolContext(confirmation=answer).request_confirmation("Really?")) is answer
     assert context.allows("read", "a.env")
+    assert context.allowed_names("read", "src", ["a", "b"]) == ("a", "b")
     assert context.inherited() == {}
     with pytest.raises(LookupError, match="can't be suspended"):
         context.suspend("Go on?")

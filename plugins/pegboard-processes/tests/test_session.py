@@ -64,6 +64,9 @@ class Host:
     def allows(self, context, permission, subject):
         return permission == "read_file" and not subject.endswith(".env")
 
+    def allowed_names(self, context, permission, folder, names):
+        return tuple(name for name in names if self.allows(context, permission, f"{folder}/{name}"))
+
     async def request_confirmation(self, context, hint, payload):
         earlier = (Confirmation("before", confirmed=False),)
         return Confirmation(hint, confirmed=True, payload=payload, feedback="fine").after(earlier)
@@ -258,8 +261,9 @@ def test_background_work_is_refused(run_tool):
 
 
 def test_rules_of_the_parent_decide_what_a_tool_may_access(run_tool):
-    code = 'result = [path for path in ["a", "b.env"] if context.allows("read_file", path)]'
-    assert json.loads(run_tool("do", ToolContext(host=Host()), code=code).output) == ["a"]
+    one_by_one = '[path for path in ["a", "b.env"] if context.allows("read_file", path)]'
+    for found in (one_by_one, 'context.allowed_names("read_file", "src", ["a", "b.env"])'):
+        assert json.loads(run_tool("do", ToolContext(host=Host()), code=f"result = {found}").output) == ["a"]
 
 
 def test_the_time_limit_pauses_while_the_user_is_asked(run_tool):

@@ -35,10 +35,11 @@ from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
     MOST_AT_ONCE,
+    Access,
     Permissions,
     policy_of,
 )
-from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.permissions.rule import Part, Rule
 from pegboard.dispatch.running import paused_deadlines
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.errors import log_failure
@@ -96,7 +97,8 @@ class Asking(Asked):
     state: CallState
     demands: tuple[Ask, ...] = field(default=(), init=False)
     evaluation: Evaluation | None = field(default=None, init=False)
-    _access: tuple[Permissions, Callable[[str, str | None], bool]] | None = field(default=None, init=False)
+    _places: dict[str, tuple[Part, ...]] = field(factory=dict[str, tuple[Part, ...]], init=False)
+    _access: Access | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
 
     @property
@@ -118,8 +120,9 @@ class Asking(Asked):
         """
         state, tool = self.state, self.tool
         policy = policy_of(self.permissions, tool)
-        self.request = self.evaluation = None
-        if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request)):
+        self.request = self.evaluation = self._access = None
+        self._places = {}
+        if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request, self._places)):
             return
         calls_tool = tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None)
         if calls_tool or _are_large(state.arguments):
@@ -131,7 +134,7 @@ class Asking(Asked):
                 raise CallError("denied", text) from None
         else:
             judged = self._judge_call()
-        (self.evaluation, self.request), self._access = judged, None
+        self.evaluation, self.request = judged
 
     async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> Confirmation | None:
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
@@ -307,15 +310,16 @@ class Asking(Asked):
             **facts,
         )
 
-    def allows(self, permission: str, subject: str | None) -> bool:
-        """Whether the rules let the running call access something; see `ToolContext.allows`."""
-        state, permissions = self.state, self.permissions
-        if self._access is None or self._access[0] is not permissions:
-            policy, granted, judged = policy_of(permissions, self.tool), self.grants(), self.evaluation
+    @property
+    def access(self) -> Access:
+        """What the rules let the running call access; see `ToolContext.allows`."""
+        state, policy = self.state, policy_of(self.permissions, self.tool)
+        if self._access is None or self._access.policy is not policy:
+            granted, judged = self.grants(), self.evaluation
             if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
-                judged = policy.evaluation(state.arguments, state.request, granted)
-            self._access = permissions, policy.access(state.arguments, state.request, granted, judged)
-        return self._access[1](permission, subject)
+                judged = policy.evaluation(state.arguments, state.request, granted, self._places)
+            self._access = Access(policy, state.arguments, state.request, granted, judged)
+        return self._access
 
     async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
         """The user's answer to a question of the running call, yes or no; one that it was resumed with counts.

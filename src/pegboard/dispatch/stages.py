@@ -339,7 +339,13 @@ class DispatchHost:
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this."""
-        return _asking_of(context).allows(permission, subject)
+        return _asking_of(context).access.allows(permission, subject)
+
+    def allowed_names(
+        self, context: ToolContext, permission: str, folder: str, names: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The names in a folder that the rules let the call access."""
+        return _asking_of(context).access.allowed_names(permission, folder, names)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to a question of the tool."""

@@ -20,7 +20,7 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
 
 
 def test_parts_offer_exactly_themselves_and_wider_patterns():
-    parts = (PlainText.of("a*"), PlainText.of(HOLE), WHOLE_CALL, Part(shown="x"))
+    parts = (PlainText("a*"), PlainText(HOLE), WHOLE_CALL, Part(shown="x"))
     assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
 

@@ -28,7 +28,7 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.dispatch.permissions.evaluation import MOST_EXACT
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, policy_of
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders
 from pegboard.tools import EMPTY_CONTEXT, HOST
 from pegboard.toolsets.wrappers import _reshaped
@@ -290,9 +290,9 @@ def test_a_tool_whose_work_dir_fails_is_denied_and_not_allowed():
 def test_a_running_tool_can_check_further_access(tmp_path, rules, allowed):
     """Not if rules ask about it, unless they asked about the whole call; everything only where no rule decides."""
     context = ReadonlyContext(work_dir=str(tmp_path))
-    access = policy_of(Permissions(rules), READ).access({"path": "src"}, context, ())
-    assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
-    assert allowed or not access("named", None)
+    access = Access(policy_of(Permissions(rules), READ), {"path": "src"}, context)
+    assert access.allows("named", "src/.env") is access.allows("named", f"{tmp_path}/src/.env") is allowed
+    assert allowed or not access.allows("named", None)
 
 
 def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
@@ -301,22 +301,41 @@ def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
     context = ReadonlyContext(work_dir=str(tmp_path))
     policy = policy_of(permissions, WRITE)
     judged = policy.evaluation({"path": "src/a"}, context, ())
-    access = policy.access({"path": "src/a"}, context, (), judged)
-    assert [access("edit", f"{tmp_path}/{path}") for path in ("src/a/b", "lib/a", "other/a")] == [True, True, False]
-    assert not access("edit", None)
+    access = Access(policy, {"path": "src/a"}, context, (), judged)
+    assert [access.allows("edit", f"{tmp_path}/{path}") for path in ("src/a/b", "lib/a", "other/a")] == [
+        True,
+        True,
+        False,
+    ]
+    assert not access.allows("edit", None)
 
 
 @pytest.mark.parametrize(
     ("rules", "all_allowed"), [([], True), ([Rule("other", "*", "deny")], True), ([Rule("read", "a", "deny")], False)]
 )
 def test_a_running_tool_can_ask_once_whether_no_rule_limits_it(rules, all_allowed):
-    assert policy_of(Permissions(rules), READ).access({}, EMPTY_CONTEXT, ())("read", None) is all_allowed
+    assert Access(policy_of(Permissions(rules), READ), {}, EMPTY_CONTEXT).allows("read", None) is all_allowed
 
 
 def test_what_is_granted_counts_for_what_a_running_tool_accesses():
     policy = policy_of(Permissions([Rule("read", "*.env", "ask")]), READ)
-    access = policy.access({}, EMPTY_CONTEXT, [Rule("read", "/a/*", "allow")])
-    assert [access("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
+    access = Access(policy, {}, EMPTY_CONTEXT, [Rule("read", "/a/*", "allow")])
+    assert [access.allows("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
+
+
+@pytest.mark.parametrize("folder", ["src", "link", "link/../src", "~", "loop", "/", "https://a.b"])
+@pytest.mark.parametrize("called", [PLAIN, READ])
+def test_names_in_a_folder_are_checked_as_their_paths_are(tmp_path, monkeypatch, called, folder):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, target in [("link", "src"), ("loop", "loop"), ("src/out", "../secret"), ("src/.env", "x")]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(target)
+    rules = [Rule("*", pattern, "deny", kind="path") for pattern in ("secret*", "*.env", "~/src/b")]
+    access = Access(policy_of(Permissions(rules), called), {}, ReadonlyContext(work_dir=str(tmp_path)))
+    names = ["a", "b", "out", ".env", "secret", "se\u200bcret", "x\n.env", "..", "\ud800"]
+    one_by_one = tuple(name for name in names if access.allows("read", f"{folder.rstrip('/')}/{name}"))
+    assert access.allowed_names("read", folder, names) == one_by_one
+    assert folder != "link" or one_by_one == ("a", "secret", "se\u200bcret", "..")
 
 
 @pytest.mark.parametrize("forbid", [True, False])
@@ -549,15 +568,14 @@ ANY_RULES = st.builds(
 )
 def test_what_runs_by_declared_arguments_alone_would_be_allowed(called, arguments, rules, mode, work_dir):
     policy, context = policy_of(Permissions(rules, mode), called), ReadonlyContext(work_dir=work_dir)
-    if not policy.runs(arguments, context):
+    places = {}
+    if not policy.runs(arguments, context, places):
         return
     assert policy.decide(arguments, context, ()).action == "allow"
-    if policy.conditions and "path" in called.spec.permission_arguments.values():
-        judged = policy.evaluation(arguments, context, ())
-        for access in [("copy", "/a/b"), ("read", "/c"), ("other", "/a"), ("open", None)]:
-            assert policy.access(arguments, context, (), None)(*access) == policy.access(
-                arguments, context, (), judged
-            )(*access)
+    judged = [policy.evaluation(arguments, context, (), known) for known in (places, {})]
+    access, again = (Access(policy, arguments, context, (), each) for each in judged)
+    for asked in [("copy", "/a/b"), ("read", "/c"), ("other", "/a"), ("open", None)]:
+        assert access.allows(*asked) == again.allows(*asked)
 
 
 @pytest.mark.parametrize(
@@ -580,8 +598,14 @@ def test_a_link_that_is_set_later_counts_at_the_next_call(tmp_path):
     policy = policy_of(Permissions([Rule("*", f"{tmp_path}/a/*", "deny")]), OPEN)
     arguments = {"path": f"{tmp_path}/b/c"}
     assert policy.runs(arguments)
+    asking = policy_of(Permissions([Rule("*", f"{tmp_path}/b/*", "allow"), Rule("x", "y", "ask")]), READ)
+    places = {}
+    assert (asking.runs(arguments), asking.runs(arguments, places=places)) == (False, True)
+    access = Access(asking, arguments, EMPTY_CONTEXT, (), asking.evaluation(arguments, EMPTY_CONTEXT, (), places))
+    assert access.allows("read", f"{tmp_path}/b/c/d")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert not policy.runs(arguments)
+    assert not access.allows("read", f"{tmp_path}/b/c/d")
     (tmp_path / "b").unlink()
     (tmp_path / "a").symlink_to(tmp_path / "b")
     assert not policy.runs(arguments)

@@ -264,9 +264,10 @@ class OpenRoot:
             raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries, too many to list.")
         if self.call is None or self.call.allows(_READ, None):
             return found
-        allowed = [child for child in found if self.is_allowed((*parts, child[0]))]
-        self.denied = self.denied or len(allowed) < len(found)
-        return allowed
+        names = set(self.call.allowed_names(_READ, self.place(parts), [name for name, _ in found]))
+        self._allowed |= {(*parts, name): name in names for name, _ in found}
+        self.denied = self.denied or len(names) < len(found)
+        return [child for child in found if child[0] in names]
 
     def read_small(self, parts: Parts, most: int) -> bytes | None:
         """The bytes of a regular file that `children` gave; `None` if it has more than `most`, or grows meanwhile.

@@ -51,6 +51,17 @@ class RemoteHost:
         """
         return context.wait(self.question("allows", permission=permission, subject=subject)) is True
 
+    def allowed_names(
+        self, context: ToolContext, permission: str, folder: str, names: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The names in a folder that the rules let the call access.
+
+        Raises:
+            RunningLoopError: See `allows`.
+        """
+        question = self.question("allowed_names", permission=permission, folder=folder, names=list(names))
+        return tuple(context.wait(question))
+
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to `hint`."""
         answer = await self._ask_user(context, "request_confirmation", hint=hint, payload=payload)

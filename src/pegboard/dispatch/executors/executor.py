@@ -138,8 +138,8 @@ class ExecutorCall:
         Besides `emit`, this is all that a tool elsewhere can make its host do.
 
         Args:
-            question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
-                `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
+            question: `"ask"`, `"allows"`, `"allowed_names"`, `"request_confirmation"`, `"call"`, `"memory.search"`,
+                `"memory.add"`, `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
             given: The arguments of the context's method of this name.
 
         Raises:
@@ -185,6 +185,7 @@ class ToolExecutor(Protocol):
 _QUESTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "ask": ToolContext.ask,
     "allows": ToolContext.allows,
+    "allowed_names": ToolContext.allowed_names,
     "request_confirmation": ToolContext.request_confirmation,
     "call": ToolContext.call,
     "memory.search": CallMemory.search,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from posixpath import normpath
 from typing import Final
 
-from attrs import frozen
+import attrs
+from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, wildcard
 from pegboard.dispatch.permissions.shell import ASSIGNMENT, Command, Line, read_line
@@ -450,17 +451,39 @@ class WholeLine(Part):
 
 @frozen
 class CommandPart(Part):
-    """Single command.
+    """Single command."""
 
-    Attributes:
-        exact: Its text, normalised and as written.
-        loose: Other forms of it, for deny and ask rules only: without its folder or its options, say.
-        nested: The words of texts that may make it run others, with a blank around each.
-    """
+    command: Command
+    shown: str = field(
+        default=attrs.Factory(lambda self: self.exact[-1].replace(HOLE, "*"), takes_self=True), init=False
+    )
 
-    exact: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()
-    nested: str = ""
+    @cached_property
+    def exact(self) -> tuple[str, ...]:
+        """Its text, normalised and as written."""
+        words, source = self.command.words, self.command.source
+        text = _written(words) if self.command.is_program else " ".join(words)
+        return (text,) if source in (None, text) else (text, source)
+
+    @cached_property
+    def loose(self) -> tuple[str, ...]:
+        """Other forms of it, for deny and ask rules only: without its folder or its options, say."""
+        return tuple(_loose(self.command))
+
+    @cached_property
+    def nested(self) -> str:
+        """The words of texts that may make it run others, with a blank around each."""
+        return _nested_words(self.command)
+
+    @property
+    def literal(self) -> str | None:
+        """The command, if it is always the same."""
+        return None if self.obstacle or HOLE in self.exact[0] else self.shown
+
+    @property
+    def wider(self) -> str | None:
+        """The words that name the action, with any others."""
+        return None if self.obstacle else suggest_rule(self.command)
 
     @property
     def refusal(self) -> str:
@@ -479,29 +502,26 @@ class CommandPart(Part):
         return Match.PERHAPS if self.nested and _nested_pattern(rule.pattern).matches(self.nested) else Match.NO
 
 
-_ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True, obstacle="what it runs isn't known beforehand")
+@frozen
+class UnknownCommand(Part):
+    """Command that isn't known beforehand, inside another one: any deny or ask rule may match it."""
+
+    def match(self, rule: Rule) -> Match:
+        """Never surely."""
+        return Match.NO if rule.allows else Match.PERHAPS
+
+
+_ANYTHING: Final = UnknownCommand(inside=True, obstacle="what it runs isn't known beforehand")
 
 
 def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPart:
     """The part of one command."""
-    text = _written(command.words) if command.is_program else " ".join(command.words)
-    exact = (text,) if command.source in (None, text) else (text, command.source)
     obstacle = line.obstacle
     if not command.words[0] or (command.is_program and HOLE in command.words[0]):
         obstacle = obstacle or "which program it runs isn't known beforehand"
     elif any(_evaluated(command)):
         obstacle = obstacle or "a shell may run a value in it"
-    shown = (command.source or text).replace(HOLE, "*")
-    return CommandPart(
-        exact,
-        tuple(_loose(command)),
-        _nested_words(command),
-        shown=shown,
-        literal=None if obstacle or HOLE in text else shown,
-        wider=None if obstacle else suggest_rule(command),
-        inside=inside or command.inside,
-        obstacle=obstacle,
-    )
+    return CommandPart(command, inside=inside or command.inside, obstacle=obstacle)
 
 
 def _nested_words(command: Command) -> str:
@@ -568,7 +588,7 @@ def _names(words: list[str]) -> Iterator[str]:
         yield HOLE + words[0].rpartition(HOLE)[2]
 
 
-def _wrapped_parts(commands: Sequence[Command]) -> Iterator[CommandPart]:
+def _wrapped_parts(commands: Sequence[Command]) -> Iterator[Part]:
     """The commands that commands run, recursively.
 
     Raises:

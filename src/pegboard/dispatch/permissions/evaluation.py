@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
@@ -67,12 +68,10 @@ class Resource:
             return (Part(),)
         if kind == "text":
             also = self._other_reading(folders) if self.inner else ()
-            return (PlainText.of(self.value, (*also, *map(PlainText.of, _texts_in(self.value)))),)
+            return (PlainText(self.value, (*also, *map(PlainText, _texts_in(self.value)))),)
         try:
             if kind == "path":
-                from pegboard.dispatch.permissions.places import place_of  # loaded only where a rule needs it
-
-                return (place_of(self.value, folders),)
+                return (read_path(self.value, folders),)
             read = _read if len(self.value) <= _MOST_KEPT else _read.__wrapped__
             return read(kind, self.value)
         except UnreadableError as error:
@@ -85,6 +84,16 @@ class Resource:
         kind: ArgumentKind = "url" if _URL_BEGINS.match(text) else "path"
         parts = Resource(kind, text).parts(kind, folders)
         return () if kind == "path" and folders.places and type(parts[0]) is Part else parts
+
+
+def read_path(text: str, folders: Folders, known: str = "") -> Part:
+    """A path, resolved; see `places.place_of`."""
+    from pegboard.dispatch.permissions.places import place_of  # loaded only where a rule needs it
+
+    try:
+        return place_of(text, folders, known)
+    except UnreadableError:
+        return Part(shown=text)
 
 
 _MOST_KEPT: Final = 500
@@ -244,6 +253,20 @@ def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
     return rule
 
 
+Touched: TypeAlias = tuple[tuple[Resource | None, tuple[Part, ...]], ...]
+"""Each resource that has to be decided, with its parts."""
+
+
+def read_parts(
+    resources: Iterable[Resource], folders: Folders, places: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
+) -> Touched:
+    """The parts of each declared resource, but for paths that have been resolved (`places`, by field)."""
+    declared = (each for each in resources if each.declared)
+    return tuple((each, places.get(each.field or "") or each.parts(each.kind, folders)) for each in declared) or (
+        (None, (WHOLE_CALL,)),
+    )
+
+
 @frozen
 class Evaluation:
     """Evaluation of rules for one call.
@@ -255,6 +278,7 @@ class Evaluation:
         grants: What people have allowed: they only answer what would be asked.
         whole: Everything that is asked for, if the resources don't identify it: the arguments of a call, or as a tuple
             what a running tool asks for.
+        declared: What has to be decided.
     """
 
     rules: tuple[Rule, ...]
@@ -262,17 +286,9 @@ class Evaluation:
     folders: Folders
     grants: tuple[Rule, ...] = ()
     whole: Any = None
-
-    @cached_property
-    def ordinary(self) -> tuple[Rule, ...]:
-        """The rules that don't forbid, the last first."""
-        return tuple(rule for rule in reversed(self.rules) if not rule.forbid)
-
-    @cached_property
-    def declared(self) -> tuple[tuple[Resource | None, tuple[Part, ...]], ...]:
-        """Each resource that has to be decided, with its parts, which are read on first use."""
-        read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
-        return read or ((None, (WHOLE_CALL,)),)
+    declared: Touched = field(
+        default=attrs.Factory(lambda self: read_parts(self.resources, self.folders), takes_self=True)
+    )
 
     @cached_property
     def exact(self) -> str | None:
@@ -316,10 +332,11 @@ class Evaluation:
     def decide_ordinary(self) -> Decision:
         """The strictest decision of the other rules: for each part, of all that may be the last one to apply."""
         strictest: Decision | None = None
-        for resource, parts in self.declared if self.ordinary or self.grants else ():
+        ordinary = [rule for rule in reversed(self.rules) if not rule.forbid]
+        for resource, parts in self.declared if ordinary or self.grants else ():
             for part in parts:
                 decision: Decision | None = None
-                for rule in self.ordinary:
+                for rule in ordinary:
                     match = self._coverage(rule, resource, part)
                     if match is not Match.NO:
                         decision = _stricter(_decision_of(rule, part, match), decision)
@@ -353,19 +370,19 @@ class Evaluation:
             if not part.inside
         )
 
-    def is_elsewhere(self, judged: Evaluation) -> bool:
-        """Whether it touches a path that isn't, and isn't below, one of another evaluation.
+    def is_elsewhere(self, others: Iterable[Part]) -> bool:
+        """Whether one of other parts is a path that isn't, and isn't below, one that is touched.
 
-        False if the other touches no paths, or one that can't be read.
+        False if no path is touched, or one that can't be read.
         """
-        if all(each.kind != "path" for each in judged.resources):
+        if all(each.kind != "path" for each in self.resources):
             return False
         from pegboard.dispatch.permissions.places import PathPart  # loaded only where paths are touched
 
-        parts = [part for resource, parts in judged.declared for part in parts if resource and resource.kind == "path"]
+        parts = [part for resource, parts in self.declared for part in parts if resource and resource.kind == "path"]
         known = [part for part in parts if isinstance(part, PathPart)]
-        own = (part for _, parts in self.declared for part in parts if isinstance(part, PathPart))
-        return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in own)
+        other = (part for part in others if isinstance(part, PathPart))
+        return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in other)
 
     def match(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
         """Whether a rule applies to a part, or, if it names an undeclared argument, to the call as a whole."""

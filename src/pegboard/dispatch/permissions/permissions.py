@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cache, cached_property, partial
+from functools import cached_property, lru_cache, partial
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import attrs
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.evaluation import (
     MAY_BE_JSON,
@@ -19,6 +20,8 @@ from pegboard.dispatch.permissions.evaluation import (
     Evaluation,
     PermissionRules,
     Resource,
+    read_parts,
+    read_path,
     rules_from_json,
 )
 from pegboard.dispatch.permissions.rule import (
@@ -28,6 +31,7 @@ from pegboard.dispatch.permissions.rule import (
     Folders,
     Match,
     Mode,
+    Part,
     Rule,
     is_name,
 )
@@ -46,9 +50,54 @@ MOST_VALUES: Final = 500
 """Items of a list argument that rules match; a longer list counts as unreadable."""
 
 
+_MOST_CACHED: Final = 64  # texts for which one condition remembers whether it holds
 _NO_FOLDERS: Final = Folders(())
-Condition: TypeAlias = tuple[str, ArgumentKind, tuple[Rule, ...], bool]
-"""An argument, how it is read, the rules about it from the one that counts first, and whether one has to allow it."""
+
+
+def by_precedence(rules: Sequence[Rule]) -> Sequence[Rule]:
+    """The rules from the one that counts first: those that forbid, then the others, the last first."""
+    return (*(rule for rule in rules if rule.forbid), *(rule for rule in reversed(rules) if not rule.forbid))
+
+
+def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = False) -> bool:
+    """Whether rules `by_precedence` surely allow each part: by the first that may match it, or because none does."""
+    for part in parts:
+        first = next((rule for rule in rules if part.match(rule) is not Match.NO), None)
+        if not (first.allows if first is not None else part.inside or not needs_rule):
+            return False
+    return True
+
+
+@frozen(eq=False)
+class Condition:
+    """What must hold of an argument if a call is to run without an evaluation.
+
+    Attributes:
+        name: The argument.
+        kind: How it is read.
+        rules: The rules about it, by precedence.
+        needs_rule: Whether one has to allow it.
+    """
+
+    name: str
+    kind: ArgumentKind
+    rules: tuple[Rule, ...]
+    needs_rule: bool
+    _holds_for: Callable[[str], bool] = field(
+        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._passes), takes_self=True), init=False
+    )
+
+    def holds(self, text: str) -> bool:
+        """Whether it holds for a text that isn't a path."""
+        if self.kind != "text":
+            return self._holds_for(text)
+        if MAY_BE_JSON.match(text):
+            return False
+        first = next((rule for rule in self.rules if rule.wildcard.test(text)), None)
+        return not self.needs_rule if first is None else first.allows
+
+    def _passes(self, text: str) -> bool:
+        return passes(Resource(self.kind, text).parts(self.kind, _NO_FOLDERS), self.rules, needs_rule=self.needs_rule)
 
 
 @frozen(eq=False)
@@ -73,6 +122,17 @@ class ToolPolicy:
     def spec(self) -> ToolSpec:
         """The tool's spec."""
         return self.tool.spec
+
+    @cached_property
+    def kind(self) -> ArgumentKind:
+        """How an item is read that a running tool names: as its arguments, if they are of one kind."""
+        kinds = set(self.spec.permission_arguments.values())
+        return kinds.pop() if len(kinds) == 1 else "text"
+
+    @cached_property
+    def argument(self) -> str | None:
+        """The only argument that the tool declares."""
+        return next(iter(self.spec.permission_arguments)) if len(self.spec.permission_arguments) == 1 else None
 
     @property
     def trusted(self) -> bool:
@@ -148,74 +208,82 @@ class ToolPolicy:
 
         `()`: every call runs, whatever its arguments. `None`: short texts can't decide.
         """
-        declared, bypass = self.spec.permission_arguments, self.permissions.mode == "bypass"
-        if self.permissions.mode == "plan" and not self.reads_only:
+        declared, mode = self.spec.permission_arguments, self.permissions.mode
+        if mode == "plan" and not self.reads_only:
             return None
-        found, about = list[Condition](), {name: list[Rule]() for name in declared}
-        needs_rule = self.tool.may_ask and not bypass and not self.accepts_edits
-        ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
-        for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
-            if rule.allows and (rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY)):
-                needs_rule = False
-                break  # earlier rules decide nothing
-            if rule.action == "ask" and self.accepts_edits:
-                continue
-            touched = [name for name in declared if rule.field in (None, name)]
-            if any(rule.kind not in (None, declared[name]) for name in touched):
-                return None
-            for name in touched:
-                about[name].append(rule)
-            if not (touched or rule.allows):
-                if rule.field is None or rule.kind not in (None, "text") or self.spec.is_encoded(rule.field):
-                    return None
-                found.append((rule.field, "text", (rule,), False))
+        needs_rule = self.tool.may_ask and not (mode == "bypass" or self.accepts_edits)
+        rules = by_precedence(self.rules)
+        if mode == "bypass":
+            rules = [rule for rule in rules if rule.forbid]
+        elif self.accepts_edits:
+            rules = [rule for rule in rules if rule.action != "ask"]
+        broad = (place for place, rule in enumerate(rules) if rule.allows and self._is_broad(rule))
+        if (place := next(broad, None)) is not None:
+            needs_rule, rules = False, rules[:place]  # earlier rules decide nothing
         if needs_rule and not declared:
             return None
-        rest = self._about_declared(about, needs_rule=needs_rule)
-        return None if rest is None else (*found, *rest)
+        about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
+        for rule in rules:
+            if not rule.allows and rule.field not in declared and (rule.field is not None or not declared):
+                about.setdefault(rule.field or "", []).append(rule)
+        conditions = list[Condition]()
+        for name, limits in about.items():
+            while limits and limits[-1].allows and not needs_rule:
+                limits.pop()  # no earlier one has to be overruled
+            condition = Condition(name, declared.get(name, "text"), tuple(limits), needs_rule and name in declared)
+            conditions += [condition] if limits or condition.needs_rule else []
+        return tuple(conditions) if all(map(self._is_simple, conditions)) else None
 
-    def _about_declared(self, about: Mapping[str, list[Rule]], *, needs_rule: bool) -> list[Condition] | None:
-        """The conditions of declared arguments, by the rules about each; `None` if they aren't matched as given."""
-        spec, tool, found = self.spec, self.tool, list[Condition]()
-        for name, rules in about.items():
-            while rules and rules[-1].allows and not needs_rule:
-                rules.pop()  # no earlier one has to be overruled
-            if not (needs_rule or rules):
-                continue
-            kind = spec.permission_arguments[name]
-            # Links may be others when the running tool asks what it may access: then an evaluation has to be kept.
-            if (kind == "path" and self.asks) or name in self.hidden or spec.is_encoded(name):
-                return None
-            if not (tool.permission_values is tool.work_dir is None):
-                return None
-            found.append((name, kind, tuple(rules), needs_rule))
-        return found
+    def _is_broad(self, rule: Rule) -> bool:
+        """Whether a rule applies to every call."""
+        declares = bool(self.spec.permission_arguments)
+        return rule.is_everything or (not declares and WHOLE_CALL.match(rule) is Match.SURELY)
+
+    def _is_simple(self, condition: Condition) -> bool:
+        """Whether the argument is matched as it is given, and as what it is declared."""
+        name, tool = condition.name, self.tool
+        if not name or name in self.hidden or self.spec.is_encoded(name):
+            return False
+        is_given = tool.permission_values is tool.work_dir is None
+        return is_given and all(rule.kind in (None, condition.kind) for rule in condition.rules)
 
     @cached_property
     def asks(self) -> bool:
         """Whether the tool or any rule may ask, so that what the running tool accesses may have to be asked about."""
         return self.tool.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
 
-    def runs(self, arguments: Mapping[str, Any], context: ReadonlyContext = EMPTY_CONTEXT) -> bool:
-        """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called."""
+    def runs(
+        self,
+        arguments: Mapping[str, Any],
+        context: ReadonlyContext = EMPTY_CONTEXT,
+        places: dict[str, tuple[Part, ...]] | None = None,
+    ) -> bool:
+        """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called.
+
+        Args:
+            arguments: Validated.
+            context: Of the request.
+            places: Gets the resolved paths. Needed if anything asks: what the running tool accesses is compared with
+                them, as links may be changed meanwhile.
+        """
         if self.conditions is None:
             return False
-        for name, kind, rules, needs_rule in self.conditions:
-            text = arguments.get(name)
+        for condition in self.conditions:
+            text = arguments.get(condition.name)
             if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text:
                 return False
-            if kind == "text":
-                if MAY_BE_JSON.match(text):
-                    return False
-                last = next((rule for rule in rules if rule.wildcard.test(text)), None)
-                if needs_rule if last is None else not last.allows:
+            if condition.kind != "path":
+                if not condition.holds(text):
                     return False
                 continue
-            folders = Folders([context.work_dir or "."]) if kind == "path" else _NO_FOLDERS
-            for part in Resource(kind, text).parts(kind, folders):
-                last = next((rule for rule in rules if part.match(rule) is not Match.NO), None)
-                if needs_rule and not part.inside if last is None else not last.allows:
-                    return False
+            if places is None and self.asks:
+                return False
+            here = context.work_dir or os.getcwd()  # noqa: PTH109  (it has no links)
+            parts = (read_path(text, Folders([here]), "" if context.work_dir else f"{here}/"),)
+            if not passes(parts, condition.rules, needs_rule=condition.needs_rule):
+                return False
+            if places is not None:
+                places[condition.name] = parts
         return True
 
     @cached_property
@@ -283,8 +351,21 @@ class ToolPolicy:
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
-        """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names."""
+    def evaluation(
+        self,
+        arguments: Mapping[str, Any],
+        context: ReadonlyContext,
+        grants: Sequence[Rule],
+        places: Mapping[str, tuple[Part, ...]] = MappingProxyType({}),
+    ) -> Evaluation:
+        """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names.
+
+        Args:
+            arguments: Validated.
+            context: Of the request.
+            grants: What people have allowed in this session.
+            places: Paths that have been resolved, by argument.
+        """
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
         for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
@@ -298,8 +379,8 @@ class ToolPolicy:
         kinds = self.spec.permission_arguments.values()
         # What a command does depends on all arguments.
         whole = None if kinds and "command" not in kinds else dict(arguments)
-        granted = tuple(filter(self.is_ruled_by, grants))
-        return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
+        granted, folders = tuple(filter(self.is_ruled_by, grants)), self.folders(arguments, context)
+        return Evaluation(self.rules, resources, folders, granted, whole, read_parts(resources, folders, places))
 
     def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
         """The arguments, updated by the tool's `permission_values`; if that fails, declared ones are unreadable."""
@@ -321,50 +402,6 @@ class ToolPolicy:
         except (Exception, SystemExit):  # noqa: BLE001  (see above)
             return Folders([])
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
-
-    def access(
-        self,
-        arguments: Mapping[str, Any],
-        context: ReadonlyContext,
-        grants: Sequence[Rule],
-        judged: Evaluation | None = None,
-    ) -> Callable[[str, str | None], bool]:
-        """The check behind `ToolContext.allows`, for what a call accesses besides what its arguments name.
-
-        A path that isn't, and isn't below, one by which the call was `judged` was neither allowed nor asked about
-        with it: it may be behind a link that was changed since.
-        """
-        kinds, rules = self.spec.permission_arguments, self.permissions.rules.rules
-        kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
-        name = next(iter(kinds)) if len(kinds) == 1 else None
-        call = judged or self.evaluation(arguments, context, ())
-        asks = judged is not None and self.asks
-
-        @cache
-        def ruled(permission: str, elsewhere: bool, own: bool) -> Evaluation:
-            named, granted = (
-                tuple(r for r in each if self.is_ruled_by(r, permission) and (own or r.names(permission)))
-                for each in (rules, grants)
-            )
-            # An ask rule about the whole call has been answered; one of another permission, only if the call has asked.
-            if not elsewhere and (own or self.decide(arguments, context, ()).action == "ask"):
-                named = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
-            return Evaluation(named, (), call.folders, granted)
-
-        def allows(permission: str, subject: str | None) -> bool:
-            touched = () if subject is None else (Resource(kind, subject, name, inner=True),)
-            elsewhere = asks and Evaluation((), touched, call.folders).is_elsewhere(call)
-            is_own = permission in (*self.names, self.spec.permission)
-            # What allows the tool allows nothing that another permission denies.
-            known = (ruled(self.names[0], elsewhere, True), *(() if is_own else (ruled(permission, elsewhere, False),)))  # noqa: FBT003
-            if subject is None:
-                return not (asks or any(one.rules for one in known))
-            is_new = elsewhere and is_own
-            reason = partial(self.reason_to_ask, arguments, context) if is_new else lambda: None
-            each = (attrs.evolve(one, resources=touched) for one in known if one.rules or is_new)
-            return all(self.conclude(one, reason).action == "allow" for one in each)
-
-        return allows
 
     def asked(
         self, permission: str, patterns: Sequence[str], folders: Folders, grants: Sequence[Rule]
@@ -430,6 +467,90 @@ class ToolPolicy:
         if not items or len(items) > MOST_VALUES or kind == "command":
             return (None,)
         return tuple(items)
+
+
+@define(eq=False)
+class Access:
+    """What a running call may access besides what its arguments name; behind `ToolContext.allows`.
+
+    A path that isn't, and isn't below, one by which the call was judged was neither allowed nor asked about with it: it
+    may be behind a link that was changed since.
+
+    Attributes:
+        policy: Of the call's tool.
+        arguments: The call's.
+        context: Of the request.
+        grants: What people have allowed in this session.
+        judged: The evaluation by which the call runs, with its resolved paths; `None` if it had none.
+    """
+
+    policy: ToolPolicy
+    arguments: Mapping[str, Any]
+    context: ReadonlyContext
+    grants: Sequence[Rule] = ()
+    judged: Evaluation | None = None
+    _limits: dict[tuple[str, bool], Limit] = field(factory=dict[tuple[str, bool], "Limit"], init=False)
+
+    @cached_property
+    def _call(self) -> Evaluation:
+        return self.judged or self.policy.evaluation(self.arguments, self.context, ())
+
+    def allows(self, permission: str, subject: str | None, known: str = "") -> bool:
+        """Whether the rules about the tool, and those about the permission, allow access.
+
+        Args:
+            permission: A permission or tool name.
+            subject: The item; `None`: each.
+            known: As in `places.resolve`.
+        """
+        policy, kind, call = self.policy, self.policy.kind, self._call
+        asks = self.judged is not None and policy.asks
+        is_own = permission in policy.names or permission == policy.spec.permission
+        # What allows the tool allows nothing that another permission denies.
+        permissions = policy.names[:1] if is_own else (policy.names[0], permission)
+        if subject is None:
+            return not (asks or any(self._limit(each, elsewhere=False)[0] for each in permissions))
+        resource = Resource(kind, subject, policy.argument, inner=True)
+        parts = (read_path(subject, call.folders, known),) if kind == "path" else resource.parts(kind, call.folders)
+        elsewhere = asks and call.is_elsewhere(parts)
+        is_new = elsewhere and is_own
+        for each in permissions:
+            rules, granted, quick = self._limit(each, elsewhere=elsewhere)
+            if is_new or (rules and not (quick is not None and passes(parts, quick))):
+                one = Evaluation(rules, (resource,), call.folders, granted, None, ((resource, parts),))
+                reason = partial(policy.reason_to_ask, self.arguments, self.context) if is_new else lambda: None
+                if policy.conclude(one, reason).action != "allow":
+                    return False
+        return True
+
+    def allowed_names(self, permission: str, folder: str, names: Iterable[str]) -> tuple[str, ...]:
+        """The names in a folder to whose paths `allows` gives access; the folder itself is resolved once."""
+        resolved = read_path(folder, self._call.folders)
+        known = f"{resolved.shown}/" if type(resolved) is not Part else ""
+        start = folder.rstrip("/")
+        return tuple(name for name in names if self.allows(permission, f"{start}/{name}", known))
+
+    def _limit(self, permission: str, *, elsewhere: bool) -> Limit:
+        """The rules about the tool, or only those about another permission."""
+        found = self._limits.get((permission, elsewhere))
+        if found is not None:
+            return found
+        policy, own = self.policy, permission == self.policy.names[0]
+        rules, granted = (
+            tuple(r for r in each if policy.is_ruled_by(r, permission) and (own or r.names(permission)))
+            for each in (policy.permissions.rules.rules, self.grants)
+        )
+        # An ask rule about the whole call has been answered; one of another permission, only if the call has asked.
+        if not elsewhere and (own or policy.decide(self.arguments, self.context, ()).action == "ask"):
+            rules = tuple(rule for rule in rules if rule.action != "ask" or not self._call.is_about(rule))
+        is_plain = policy.permissions.mode != "plan" or policy.reads_only
+        quick = by_precedence(rules) if is_plain and all(rule.kind in (None, policy.kind) for rule in rules) else None
+        found = self._limits[permission, elsewhere] = rules, granted, quick
+        return found
+
+
+Limit: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], Sequence[Rule] | None]
+"""Rules and grants; and the rules by precedence, if they can be matched with the parts of an item as they are."""
 
 
 def _value_of(given: Any, kind: ArgumentKind) -> str | None:

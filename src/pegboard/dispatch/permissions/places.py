@@ -9,11 +9,11 @@ import posixpath
 import re
 import sys
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
@@ -44,11 +44,12 @@ _MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
 _NORMAL: Final = re.compile(r"(?:/[^/.][^/]*)+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE_URL: Final = re.compile("file:", re.IGNORECASE)
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then a deny rule applies in either case."""
 
 
-def place_of(text: str, folders: Folders) -> PathPart:
+def place_of(text: str, folders: Folders, known: str = "") -> PathPart:
     """Resolves a path component by component, through links; what doesn't exist yet stays as written.
 
     A tool may apply `..` before it follows links, or after, and expand `~` after `./` as pathlib does: if the results
@@ -57,54 +58,64 @@ def place_of(text: str, folders: Folders) -> PathPart:
     Args:
         text: The path; `~` is the user's home.
         folders: Where a relative one starts.
+        known: As in `resolve`.
 
     Raises:
         UnreadableError: A cycle of links, a path that no system accepts, a URL, or no folder.
     """
-    if not text or not folders.places or _SCHEME.match(text) or text[:5].lower() == "file:":
+    if not text or not folders.places or _SCHEME.match(text) or _FILE_URL.match(text):
         raise UnreadableError("no path")
-    written = _joined(text, folders.places[0])
-    short = _normal(written)
-    real = [resolved(written), *([resolved(short)] if ".." in written else ())]
-    if found := _BEFORE_HOME.match(text):
-        real.append(resolved(_joined(text[found.end() :], folders.places[0])))
-    loose = [short]
+    folder = folders.places[0]
+    written = _join(text, folder)
+    real, loose = [resolve(written, known)], [_normal(written)]
+    if ".." in written:
+        real.append(resolve(loose[0]))
+    if before := _BEFORE_HOME.match(text):
+        real.append(resolve(_join(text[before.end() :], folder)))
     if text.startswith("~"):
-        loose.append(resolved(os.path.join(folders.places[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
+        loose.append(resolve(f"{folder}/{text}"))
     if "$" in text and (filled := os.path.expandvars(text)) != text:
-        loose.append(resolved(_joined(filled, folders.places[0])))
-    return PathPart.of(tuple(dict.fromkeys(real)), tuple(loose), folders)
+        loose.append(resolve(_join(filled, folder)))
+    names = tuple(map(_name_of, dict.fromkeys((*real, *loose))))
+    return PathPart(tuple(dict.fromkeys(real)), names, folders)
 
 
-def resolved(path: str) -> str:
+def resolve(path: str, known: str = "") -> str:
     """An absolute path without links, `.` and `..`; its end need not exist.
+
+    Args:
+        path: The path.
+        known: A folder without links, with a `/` after it: it was resolved just before, and isn't examined again.
 
     Raises:
         UnreadableError: See `place_of`.
     """
     done, links = "", 0
+    if path.startswith(known):
+        done, path = known[:-1], path[len(known) :]
     waiting = path.split("/")[::-1]
     while waiting:
         part = waiting.pop()
-        if part in ("", "."):
-            continue
         if part == "..":
             done = done.rpartition("/")[0]
-            continue
-        target = _target(f"{done}/{part}")
-        if target is None:
-            done = f"{done}/{part}"
-            continue
-        links += 1
-        if links > MOST_LINKS:
-            raise UnreadableError("too many links")
-        done = "" if target.startswith("/") else done
-        waiting.extend(target.split("/")[::-1])
+        elif part not in ("", "."):
+            place = f"{done}/{part}"
+            target = None if known.startswith(f"{place}/") else _target(place)
+            if target is None:
+                done = place
+                continue
+            links += 1
+            if links > MOST_LINKS:
+                raise UnreadableError("too many links")
+            done = "" if target.startswith("/") else done
+            waiting.extend(target.split("/")[::-1])
     return done or "/"
 
 
-def _joined(text: str, folder: str) -> str:
-    path = os.path.join(folder, os.path.expanduser(text))  # noqa: PTH111, PTH118  (pathlib takes "." and "//" away)
+def _join(text: str, folder: str) -> str:
+    path = os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111  (pathlib takes "." and "//" away)
+    if not path.startswith("/"):
+        path = os.path.join(folder, path)  # noqa: PTH118
     try:
         if "\0" in path or len(os.fsencode(path)) > MOST_PATH:
             raise UnreadableError("no path")
@@ -123,7 +134,7 @@ def _target(path: str) -> str | None:
         raise UnreadableError(f"{error.strerror}") from None
 
 
-@frozen
+@frozen(eq=False)
 class PathPattern:
     """Compiled path pattern.
 
@@ -141,28 +152,34 @@ class PathPattern:
             return place == self.start
         return place.startswith(self.start) and self.rest.matches(place[len(self.start) :])
 
-    def touches(self, place: str) -> bool:
+    def touches(self, name: Name) -> bool:
         """Whether a path may match, with its names compared by how they look, or as they are shown escaped."""
-        if self.matches(place):
+        path, looks = name
+        if self.matches(path):
             return True
-        if self._is_plain and _alike(place) == place:
-            return False
-        shown = () if place.isascii() and place.isprintable() else (visible(place), printable(place))
-        return any(self._alike.matches(_alike(form)) for form in (place, *shown))
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        return self._alike == self
+        return (self._alike is not self or looks != (path,)) and any(map(self._alike.matches, looks))
 
     @cached_property
     def _alike(self) -> PathPattern:
-        return PathPattern(_alike(self.start), self.rest and wildcard(_alike(self.rest.pattern) or "*"))
+        """The pattern as it looks; itself if it looks as it is written."""
+        rest = "" if self.rest is None else self.rest.pattern
+        alike = _alike(self.start), rest and (_alike(rest) or "*")
+        return self if alike == (self.start, rest) else _compile(*alike)
 
 
 @lru_cache(1_024)
-def _made(start: str, rest: str | None) -> PathPattern:
+def _compile(start: str, rest: str) -> PathPattern:
     """One object for equal patterns: calls resolve them again, and mostly to the same."""
-    return PathPattern(start, None if rest is None else wildcard(rest))
+    return PathPattern(start, wildcard(rest) if rest else None)
+
+
+Name: TypeAlias = tuple[str, tuple[str, ...]]
+"""A path, and how it looks: as it is, and as it is shown."""
+
+
+def _name_of(path: str) -> Name:
+    shown = () if path.isascii() and path.isprintable() else (visible(path), printable(path))
+    return path, tuple(map(_alike, (path, *shown)))
 
 
 def _alike(path: str) -> str:
@@ -172,8 +189,8 @@ def _alike(path: str) -> str:
     return path.casefold() if _FOLDS_CASE else path
 
 
-def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPattern | None:
-    """Compiles a path pattern; its literal start is resolved as a path is.
+def path_patterns(pattern: str, folder: str, known: str = "") -> tuple[PathPattern | None, ...]:
+    """Compiles a path pattern, in two ways: its literal start resolved as a path is, and as written.
 
     A pattern that starts with `*` or `?` starts anywhere; any other relative one starts at `folder`. `$NAME` is filled
     in from the environment. One that ends with `/` matches everything in the folder.
@@ -181,22 +198,28 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
     Args:
         pattern: As in a rule.
         folder: Absolute.
-        follow: Whether links in its literal start are followed.
+        known: As in `resolve`.
 
     Returns:
-        `None` if its start can't be resolved.
+        `None` where its start can't be resolved; once if both are the same.
     """
     start, rest = _split(os.path.expandvars(pattern) if "$" in pattern else pattern)
     if start is None:
-        return _made("", rest)
+        return (_compile("", rest),)
     try:
-        place = _joined(start, folder)
-        place = resolved(place) if follow else _normal(place)
+        written = _join(start, folder)
     except UnreadableError:
-        return None
-    if not rest:
-        return _made(place, None)
-    return _made(place if place == "/" else f"{place}/", rest)
+        return (None,)
+    short = _normal(written)
+    try:
+        real = resolve(written, known)
+    except UnreadableError:
+        return None, _below(short, rest)
+    return tuple(_below(place, rest) for place in dict.fromkeys((real, short)))
+
+
+def _below(place: str, rest: str) -> PathPattern:
+    return _compile(f"{place.rstrip('/')}/" if rest else place, rest)
 
 
 @lru_cache(1_024)
@@ -222,20 +245,25 @@ class PathPart(Part):
 
     Attributes:
         real: The path without links; several if `..` or `~` can be read in two ways.
-        loose: For deny and ask rules only: the path as written, and by other readings.
+        names: These, and for deny and ask rules only, the path as written and by other readings.
         folders: Where relative patterns start; for allow rules, the first only.
     """
 
     real: tuple[str, ...]
-    loose: tuple[str, ...]
+    names: tuple[Name, ...]
     folders: Folders
+    shown: str = field(default=attrs.Factory(lambda self: self.real[0], takes_self=True), init=False)
 
-    @classmethod
-    def of(cls, real: tuple[str, ...], loose: tuple[str, ...], folders: Folders) -> PathPart:
-        """Fills in `shown`, `literal`, and `wider`: everything in its folder, unless that is the root."""
-        place, folder = real[0], exactly(real[0].rpartition("/")[0])
-        literal = place if len(real) == 1 and HOLE not in place else None
-        return cls(real, loose, folders, shown=place, literal=literal, wider=f"{folder}/*" if folder else None)
+    @property
+    def literal(self) -> str | None:
+        """The path, unless it can be read in two ways."""
+        return self.shown if len(self.real) == 1 and HOLE not in self.shown else None
+
+    @property
+    def wider(self) -> str | None:
+        """Everything in its folder, unless that is the root."""
+        folder = exactly(self.shown.rpartition("/")[0])
+        return folder and f"{folder}/*"
 
     def holds(self, other: PathPart) -> bool:
         """Whether another path is this one or below it, by names as they are shown, as tools may accept those."""
@@ -249,28 +277,25 @@ class PathPart(Part):
             return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
         known = self.folders.patterns
         if rule.pattern not in known:
-            ways = [(each, follow) for each in self.folders.places for follow in (True, False)]
-            known[rule.pattern] = [path_pattern(rule.pattern, each, follow=follow) for each, follow in ways]
-        patterns = [first, *(each for each in known[rule.pattern] if each is not first)]
+            here = f"{self.real[0]}/"
+            known[rule.pattern] = [
+                each for folder in self.folders.places for each in path_patterns(rule.pattern, folder, here)
+            ]
+        patterns = {first, *known[rule.pattern]}
         if None in patterns:
             return Match.PERHAPS
-        matches = [
-            any(p.touches(each) for p in patterns if p is not None) for each in dict.fromkeys((*self.real, *self.loose))
-        ]
-        if not any(matches):
-            return Match.NO
-        return Match.SURELY if all(matches) else Match.PERHAPS
+        matches = [any(each is not None and each.touches(name) for each in patterns) for name in self.names]
+        return Match.NO if not any(matches) else Match.SURELY if all(matches) else Match.PERHAPS
 
 
 def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
     """A rule's pattern, its links resolved when it is first used: changed links mustn't widen it."""
-    key = f"path {folder}"
-    if key not in rule.compiled:
-        pattern = path_pattern(rule.pattern, folder)
+    if folder not in rule.compiled:
+        pattern = path_patterns(rule.pattern, folder)[0]
         if len(rule.compiled) >= _MOST_FOLDERS:
             return pattern
-        rule.compiled[key] = pattern
-    return rule.compiled[key]
+        rule.compiled[folder] = pattern
+    return rule.compiled[folder]
 
 
 _MOST_HOST: Final = 253
@@ -499,17 +524,12 @@ def url_of(text: str) -> Url:
     if number is not None and number > 65535:
         raise UnreadableError("no port")
     path = path or "/"
-    origin = f"{scheme + '://' if scheme else ''}{read}"
-    if number is not None and number != _PORTS.get(scheme or ""):
-        origin += f":{number}"
-    path = path if path.startswith("/") else f"/{path}"
-    url = Url(scheme, read, number, path, shown=origin + path, wider=origin)
-    return attrs.evolve(url, literal=url.shown) if url.is_certain else url
+    return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
 
 
 @frozen
 class Url(Part):
-    """URL, shown in its normal form; `wider` is its scheme, host and port.
+    """URL, shown in its normal form.
 
     Attributes:
         scheme: In lower case, or `None`.
@@ -522,6 +542,18 @@ class Url(Part):
     host: Host
     port: int | None
     path: str
+    shown: str = field(default=attrs.Factory(lambda self: self.wider + self.path, takes_self=True), init=False)
+
+    @property
+    def literal(self) -> str | None:
+        """Its normal form, if all servers read it alike."""
+        return self.shown if self.is_certain else None
+
+    @property
+    def wider(self) -> str:
+        """Its scheme, host and port."""
+        port = "" if self.port in (None, _PORTS.get(self.scheme or "")) else f":{self.port}"
+        return f"{self.scheme + '://' if self.scheme else ''}{self.host}{port}"
 
     @cached_property
     def paths(self) -> tuple[str, ...]:

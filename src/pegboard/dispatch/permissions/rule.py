@@ -244,17 +244,23 @@ class Part:
 
     Attributes:
         shown: Its text for people.
-        literal: Text that identifies exactly this, or `None` if it may mean something else the next time.
-        wider: A pattern that allows this and more like it, to be offered to a person, or `None`.
         inside: Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it.
         obstacle: Why no pattern but `*` can allow a part of a command line, as a clause, or `""`.
     """
 
     shown: str = field(default="", kw_only=True)
-    literal: str | None = field(default=None, kw_only=True)
-    wider: str | None = field(default=None, kw_only=True)
     inside: bool = field(default=False, kw_only=True)
     obstacle: str = field(default="", kw_only=True)
+
+    @property
+    def literal(self) -> str | None:
+        """Text that identifies exactly this, or `None` if it may mean something else the next time."""
+        return None
+
+    @property
+    def wider(self) -> str | None:
+        """A pattern that allows this and more like it, to be offered to a person, or `None`."""
+        return None
 
     @property
     def refusal(self) -> str:
@@ -278,12 +284,17 @@ class WholeCall(Part):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
 
+    @property
+    def wider(self) -> str:
+        """All calls of the tool."""
+        return "*"
 
-WHOLE_CALL: Final = WholeCall(shown="*", wider="*")
+
+WHOLE_CALL: Final = WholeCall(shown="*")
 
 
 def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(os.path.abspath, folders))
+    return tuple(os.path.abspath(each) for each in folders)  # noqa: PTH100  (links are followed later)
 
 
 @frozen
@@ -314,11 +325,12 @@ class PlainText(Part):
 
     text: str
     also: tuple[Part, ...] = ()
+    shown: str = field(default=attrs.Factory(lambda self: self.text.replace(HOLE, "*"), takes_self=True), init=False)
 
-    @classmethod
-    def of(cls, text: str, also: tuple[Part, ...] = ()) -> PlainText:
-        """Fills in `shown` and `literal`."""
-        return cls(text, also, shown=text.replace(HOLE, "*"), literal=None if HOLE in text else text)
+    @property
+    def literal(self) -> str | None:
+        """The text, unless it has holes."""
+        return None if HOLE in self.text else self.text
 
     def match(self, rule: Rule) -> Match:
         """Matches the pattern with the text and its other readings."""
