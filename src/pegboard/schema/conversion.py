@@ -16,7 +16,6 @@ from threading import RLock
 from typing import Any, Final, TypeAlias
 
 import attrs
-from attrs import field
 
 from pegboard.json import StructureError, canonical_json, json_text, short_json
 from pegboard.schema.adapters import (
@@ -58,7 +57,6 @@ from pegboard.schema.converter import (
 from pegboard.schema.references import compiled
 from pegboard.schema.text_types import notation_of
 from pegboard.schema.validator import Validator
-from pegboard.typing import define
 
 StructureHook: TypeAlias = Callable[[Any], Any]
 """JSON data -> value."""
@@ -114,69 +112,55 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
 # Straight code: one expression for a whole type -----------------------------------------------------------------------
 
 
-@define
-class _Expression:
-    """Writer of the expression of one type, for data that its schema has accepted."""
+def _expression(adapter: TypeAdapter, value: str, names: dict[str, Any], above: tuple[TypeAdapter, ...] = ()) -> str:
+    """The expression for one value that its schema has accepted; `value` is one itself, `names` gets what it refers to.
 
-    names: dict[str, Any] = field(factory=dict[str, Any])  # the objects that it refers to
-    saves_calls: bool = False  # whether it enters fewer functions than the usual hook
-    _above: list[TypeAdapter] = field(factory=list[TypeAdapter])
-    _parts: int = 0
-
-    def text(self, adapter: TypeAdapter, value: str) -> str:
-        """The expression for one value, which is itself an expression."""
-        self._parts += 1
-        text = None
-        if self._parts <= _MOST_PARTS and adapter not in self._above:  # a recursive type calls its own hook
-            self._above.append(adapter)
-            text = self._expression(adapter, value)
-            self._above.pop()
-        if text is not None:
-            return text
-        hook = structure_hook(adapter)
-        return value if hook is same else f"{self._named(hook)}({value})"
-
-    def _expression(self, adapter: TypeAdapter, value: str) -> str | None:
-        if isinstance(adapter, ScalarAdapter) and adapter.cls is None and adapter.type in ("integer", "number"):
-            return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
-        if isinstance(adapter, RecordAdapter) and adapter.cls is not dict:
-            if not all(each.key.isidentifier() and not iskeyword(each.key) for each in adapter.members):
-                return None
-            self.saves_calls = True
-            members = [self._member(each, value) for each in adapter.members]
-            return f"{self._named(adapter.cls)}({', '.join(members)})"
+    A recursive type, and what exceeds the size of one expression, calls its own hook.
+    """
+    if isinstance(adapter, ScalarAdapter) and adapter.cls is None and adapter.type in _NUMBERS:
+        return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
+    if adapter not in above and len(names) + len(above) < _MOST_PARTS:
+        above = (*above, adapter)
+        if isinstance(adapter, RecordAdapter) and all(map(_is_argument, adapter.members)) and adapter.cls is not dict:
+            members = [_argument(each, value, names, above) for each in adapter.members]
+            return f"{_name(adapter.cls, names)}({', '.join(members)})"
         if isinstance(adapter, ArrayAdapter) and adapter.cls is not tuple and not adapter.unique:
-            item = f"i{len(self._above)}"
-            text = self.text(adapter.item, item)
+            item = f"i{len(above)}"
+            text = _expression(adapter.item, item, names, above)
             return value if text == item else f"[{text} for {item} in {value}]"
         if isinstance(adapter, UnionAdapter) and len(adapter.members) == 2 and NULL in adapter.members:
-            (other,) = (each for each in adapter.members if each is not NULL)
-            text = self.text(other, value)
-            self.saves_calls |= text != value
+            text = _expression(next(each for each in adapter.members if each is not NULL), value, names, above)
             return value if text == value else f"(None if {value} is None else {text})"
-        return None
+    hook = structure_hook(adapter)
+    return value if hook is same else f"{_name(hook, names)}({value})"
 
-    def _member(self, member: Member, value: str) -> str:
-        key, text = repr(member.key), self.text(member.adapter, f"{value}[{member.key!r}]")
-        # The constructor has the default of what is left out.
-        return f"{member.key}={text}" if member.required else f"**({{{key}: {text}}} if {key} in {value} else {{}})"
 
-    def _named(self, value: Any) -> str:
-        name = f"_{len(self.names)}"
-        self.names[name] = value
-        return name
+def _is_argument(member: Member) -> bool:
+    return member.key.isidentifier() and not iskeyword(member.key)
+
+
+def _argument(member: Member, value: str, names: dict[str, Any], above: tuple[TypeAdapter, ...]) -> str:
+    key, text = repr(member.key), _expression(member.adapter, f"{value}[{member.key!r}]", names, above)
+    # The constructor has the default of what is left out.
+    return f"{member.key}={text}" if member.required else f"**({{{key}: {text}}} if {key} in {value} else {{}})"
+
+
+def _name(target: Any, names: dict[str, Any]) -> str:
+    names[name := f"_{len(names)}"] = target
+    return name
 
 
 def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
-    """A hook of one expression, if that saves calls; where it raises, the usual hook finds the place and words it.
+    """A hook of one expression, if that has a class; where it raises, the usual hook finds the place and words it.
 
     That makes the parts again, so none of them may run code of its author, whose effects would be there twice.
     """
-    expression = _Expression()
-    text = expression.text(adapter, "v")
-    if not expression.saves_calls or any(map(_may_act, chain.from_iterable(map(reach, adapter.parts())))):
+    names: dict[str, Any] = {}
+    text = _expression(adapter, "v", names)
+    has_class = any(isinstance(each, type) for each in names.values())
+    if not has_class or any(map(_may_act, chain.from_iterable(map(reach, adapter.parts())))):
         return None
-    quick = eval(f"lambda v: {text}", expression.names)  # noqa: S307  made of names and quoted keys only
+    quick = eval(f"lambda v: {text}", names)  # noqa: S307  made of names and quoted keys only
     usual = cache(lambda: _STRUCTURE[type(adapter)](adapter))
 
     def structure_straight(value: Any) -> Any:
