@@ -218,6 +218,8 @@ def ended_early(*names, started, cancels=False, twice=False, how="abort", **opti
         ("held held", {"started": 1, "how": "skip", "max_concurrency": 1}, [None, "skipped"]),
         ("held held", {"started": 1, "max_concurrency": 1}, ["aborted", "skipped"]),
         ("held", {"started": 1, "twice": True}, ["aborted"]),
+        ("held", {"started": 1, "cancels": True}, ["aborted"]),
+        ("held", {"started": 1, "cancels": True, "twice": True}, ["aborted"]),
         ("quick held", {"started": 2, "cancels": True}, [None, "aborted"]),
         ("held held quick", {"started": 1, "cancels": True, "sequential": True}, ["aborted", "skipped", "skipped"]),
         ("quick held held", {"started": 3, "cancels": True, "twice": True}, [None, "aborted", "aborted"]),
@@ -229,6 +231,37 @@ def test_however_a_batch_is_ended_each_call_has_its_result(names, options, expec
     assert kinds(outcome) == expected
     assert all("aborted after" in result.text for result in outcome.results if result.kind == "aborted")
     assert outcome.ended == ("cancelled" if options.get("cancels") else "the user spoke")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("interrupts", [False, True])
+async def test_the_callers_own_time_limit_ends_a_batch(number, interrupts):
+    stage = Stage()
+    batch = await stage.registry().batch(calls(*["held"] * number))
+
+    async def run():
+        async with asyncio.timeout(None) as limit:
+            batch.listener = lambda event: isinstance(event, CallRunning) and limit.reschedule(0)
+            await (asyncio.gather(batch.run(), until_interrupted(stage, batch)) if interrupts else batch.run())
+
+    with pytest.raises(TimeoutError):
+        await run()
+    assert kinds(batch.outcome) == ["aborted"] * number
+
+
+async def until_interrupted(stage, batch):
+    await until(lambda: stage.started)
+    batch.interrupt("the user spoke")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_interrupting_calls_that_never_wait_leaves_their_caller_alone(registry, number):
+    batch = await registry.batch(calls(*["echo"] * number))
+    batch.listener = lambda event: isinstance(event, CallRunning) and batch.interrupt("the user spoke")
+    outcome = await batch.run()
+    await asyncio.sleep(0)
+    assert outcome.results[0].kind is None
+    assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_batch_runs_once(registry):

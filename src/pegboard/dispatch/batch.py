@@ -24,6 +24,7 @@ from pegboard.dispatch.stages import conclude, enclosing_call, finish, is_too_de
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.timeout import running_task
 from pegboard.tools.call import Actions, CallError, ToolCall, merge_actions
 from pegboard.tools.content import ToolResult
 from pegboard.typing import JsonObject
@@ -183,6 +184,9 @@ class Batch:
     _early: tuple[BatchScheduler, asyncio.Event] | None = field(default=None, init=False)
     _steering_task: asyncio.Task[None] | None = field(default=None, init=False)
     _has_run: bool = field(default=False, init=False)
+    _own_task: asyncio.Task[Any] | None = field(default=None, init=False)
+    _cancelling: int = field(default=0, init=False)
+    _interrupts: int = field(default=0, init=False)
     _ended: str | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
     _fatal: BaseException | None = field(default=None, init=False)
@@ -327,6 +331,7 @@ class Batch:
         for state, task in list(self._tasks.items()):
             # A task cancelled before its first step would never run `_run_one`, which otherwise sees `_stopped`.
             if state in self._started and state.result is None and (how == "abort" or state.started_at is None):
+                self._interrupts += task is self._own_task
                 task.cancel()
 
     def _start(self, state: CallState) -> asyncio.Task[None]:
@@ -336,6 +341,9 @@ class Batch:
         return task
 
     async def _run_all(self, new: Sequence[CallState]) -> None:
+        if len(self.states) == len(new) == 1:
+            await self._run_here(new[0])
+            return
         for state in new:
             task = self._start(state)
             if self.sequential:
@@ -348,6 +356,36 @@ class Batch:
             self._all_done = asyncio.get_running_loop().create_future()
             await self._all_done
 
+    async def _run_here(self, state: CallState) -> None:
+        """Runs the only call in the current task: one of its own would double the time of a short call.
+
+        Raises:
+            asyncio.CancelledError: The caller was cancelled.
+        """
+        outer, self._own_task = enclosing_call.get(), running_task()
+        self._tasks[state], self._cancelling = self._own_task, self._own_task.cancelling()
+        try:
+            await self._run_one(state)
+            if self._interrupts:  # in its last step, so that the cancellation is still to come
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._is_cancelled():
+                raise
+        finally:
+            enclosing_call.set(outer)
+
+    def _is_cancelled(self) -> bool:
+        """Takes back what `interrupt` has done to the running task; whether it was cancelled by its caller, too."""
+        task = running_task()
+        if task is not self._own_task:
+            while task.cancelling():
+                task.uncancel()
+            return False
+        by_interrupt, self._interrupts = self._interrupts, 0
+        for _ in range(by_interrupt):
+            task.uncancel()
+        return not by_interrupt or task.cancelling() > self._cancelling
+
     async def _run_one(self, state: CallState) -> None:
         self._started.add(state)
         try:
@@ -356,10 +394,10 @@ class Batch:
                 refused = self._refusal_of(state)
                 await (run_call(state) if refused is None else finish(state, error=refused))
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            while task is not None and task.cancelling():
-                task.uncancel()
+            is_cancelled = self._is_cancelled()
             await finish(state, error=self._interrupted(state))
+            if is_cancelled:
+                raise
         finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)

@@ -312,17 +312,18 @@ class ToolResult(SayableRecord):
     @classmethod
     def of_text(cls, text: TextContent, structured_content: Any = None) -> ToolResult:
         """A result with one text, and perhaps data, as of nearly every call; in half the time of the initialiser."""
-        result = cls.__new__(cls)
-        result.__dict__.update(_OF_TEXT, content=(text,), structured_content=structured_content, metadata={})
+        result, attributes = cls.__new__(cls), _OF_TEXT.copy()
+        attributes["content"], attributes["metadata"] = (text,), {}
+        attributes["structured_content"] = structured_content
+        _set(result, "__dict__", attributes)
         return result
 
     @classmethod
     def of_ascii(cls, text: str, structured_content: Any = None) -> ToolResult:
         """The same of ASCII text, which needs no conversion."""
-        content, result = TextContent.__new__(TextContent), cls.__new__(cls)
-        object.__setattr__(content, "text", text)
-        result.__dict__.update(_OF_TEXT, content=(content,), structured_content=structured_content, metadata={})
-        return result
+        content = TextContent.__new__(TextContent)
+        _set(content, "text", text)
+        return cls.of_text(content, structured_content)
 
     @classmethod
     def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
@@ -406,6 +407,7 @@ def _html_of(item: Content) -> str:
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")
 _OF_TEXT: Final = vars(ToolResult())  # the attributes of an empty result
+_set: Final = object.__setattr__
 
 
 @frozen
