@@ -425,10 +425,11 @@ class WrapperToolset:
     listed and what is called together. Without a transform its offers stay as they are.
     """
 
-    def __init__(self, inner: Toolset, transform: Transform | None = None) -> None:
+    def __init__(self, inner: Toolset, transform: Transform | None = None, **of_problems: str | None) -> None:
         self.inner = inner
         self.name = toolset_name(inner)
         self._transform = transform
+        self._of_problems = of_problems
         call = getattr(inner, "call", None)
         self._with_handlers = ToolMapper(partial(_add_handler, call, CallableKind.of(call))) if callable(call) else None
 
@@ -445,10 +446,9 @@ class WrapperToolset:
             offer = ToolsetResult(tools, problems)
         if self._transform is not None:
             offer = await self._transform(offer, context)
-        if not offer.problems:
-            return offer
-        problems = (each if each.subject else evolve(each, subject=f"toolset {self.name!r}") for each in offer.problems)
-        return ToolsetResult(offer, problems, offer.dropped)
+        own, subject = self._of_problems, f"toolset {self.name!r}"
+        problems = [each.evolve(subject=each.subject or subject, **own) for each in offer.problems]
+        return ToolsetResult(offer, problems, offer.dropped) if problems else offer
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
@@ -522,15 +522,9 @@ class OwnedToolset(WrapperToolset):
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
         owner = evolve(origin, toolset=toolset_name(inner))
-        super().__init__(inner, Step("taken over", lambda tool: owned_tool(tool, owner)))
+        step = Step("taken over", lambda tool: owned_tool(tool, owner))
+        super().__init__(inner, step, plugin=origin.plugin, distribution=origin.distribution)
         self.origin = origin
-
-    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        """The inner toolset's tools and problems, under its origin."""
-        offer = await super().tools(context)
-        own = {"plugin": self.origin.plugin, "distribution": self.origin.distribution}
-        problems = [problem.evolve(**own) for problem in offer.problems]
-        return ToolsetResult(offer, problems, offer.dropped) if problems else offer
 
 
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
