@@ -69,9 +69,7 @@ class Contributions:
         Returns:
             A handle whose `dispose()` ends the subscription.
         """
-
-        def call() -> None:
-            function()
+        call = partial(function)  # each subscription is another one
 
         def unsubscribe() -> None:
             with self.lock:

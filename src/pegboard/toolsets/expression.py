@@ -27,10 +27,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn, cast
-
-from attrs import define, field
 
 from pegboard.errors import ExpressionError, PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.toolsets.predicates import (
@@ -91,32 +89,23 @@ def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredi
     return parse_predicate(given, custom) if isinstance(given, str) else Custom(given)
 
 
-@define
 class _Parser:
     """Recursive descent parser with a depth limit, so that it never runs out of stack."""
 
-    text: str
-    custom: CustomPredicates
-    tokens: list[tuple[str, int]] = field(init=False)  # each with its position; the empty token is the end
-    at: int = 0
-    depth: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        self.tokens = []
-        for found in _TOKEN.finditer(self.text):
-            if found[2]:
-                self.refuse("this quote isn't closed", found.start())
-            if found[1]:
-                self.tokens.append((found[1], found.start()))
-        self.tokens.append(("", len(self.text)))
+    def __init__(self, text: str, custom: CustomPredicates) -> None:
+        self.text, self.custom, self.depth = text, custom, 0
+        found = [match for match in _TOKEN.finditer(text) if match[1] or match[2]]
+        if found and found[-1][2]:
+            self.refuse("this quote isn't closed", found[-1].start())
+        self.rest = [("", len(text)), *((match[1], match.start()) for match in reversed(found))]  # the next one is last
 
     @property
     def here(self) -> str:
-        return self.tokens[self.at][0]
+        return self.rest[-1][0]
 
     @property
     def position(self) -> int:
-        return self.tokens[self.at][1]
+        return self.rest[-1][1]
 
     def whole(self) -> Predicate:
         if not self.here:
@@ -127,16 +116,15 @@ class _Parser:
         return predicate
 
     def any(self) -> Predicate:
-        members = [self.all()]
-        while self.takes("or"):
-            members.append(self.all())
-        return any_of(*members)
+        return any_of(*self.joined("or", self.all))
 
     def all(self) -> Predicate:
-        members = [self.one()]
-        while self.takes("and"):
-            members.append(self.one())
-        return all_of(*members)
+        return all_of(*self.joined("and", self.one))
+
+    def joined(self, word: str, rule: Callable[[], Predicate]) -> Iterator[Predicate]:
+        yield rule()
+        while self.takes(word):
+            yield rule()
 
     def one(self) -> Predicate:
         start = self.position
@@ -166,7 +154,7 @@ class _Parser:
         else:
             self.check_word(term)
             predicate = Flag(term) if term in FLAGS else Custom(self.custom[term], term)
-        self.at += 1
+        self.rest.pop()
         return predicate
 
     def check_whole(self, pattern: re.Pattern[str], text: str, place: int) -> None:
@@ -183,9 +171,7 @@ class _Parser:
             self.refuse(f"a value in double quotes has to be a JSON string, and this isn't one ({error})", place)
 
     def takes(self, token: str) -> bool:
-        is_next = self.here == token
-        self.at += is_next
-        return is_next
+        return self.here == token and bool(self.rest.pop())
 
     def deeper(self, rule: Callable[[], Predicate], start: int) -> Predicate:
         self.depth += 1

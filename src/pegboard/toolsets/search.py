@@ -115,8 +115,7 @@ class ToolIndex:
             wanted.setdefault(spec.name, spec)
         with self._lock:
             new = [spec for name, spec in wanted.items() if self._specs.get(name) != spec]
-            fresh = {spec.name for spec in new}
-            old = [name for name in self._specs if name not in wanted or name in fresh]
+            old = [name for name, spec in self._specs.items() if wanted.get(name) != spec]
             with self._connection:
                 table.remove(self._connection, old)
                 table.add(self._connection, map(_row_of, new))
