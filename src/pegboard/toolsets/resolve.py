@@ -431,7 +431,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         if predicate is not None:
             answer = await filter_tools(resolved.tools, predicate, context, deadline - time.monotonic())
             resolved = _filtered(resolved, step, predicate, *answer)
-    resolved = _with_notes(_ordered(resolved, active, order))
+    resolved = _finished(resolved, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
@@ -461,7 +461,7 @@ def resolve_static(  # noqa: PLR0913  as above
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
             resolved = _filtered(resolved, step, predicate, *filter_now(resolved.tools, predicate, context))
-    return _with_notes(resolved)
+    return _finished(resolved)
 
 
 def _filtered(
@@ -478,32 +478,27 @@ def _filtered(
     return _passed(resolved, step, tools, explain, problems, reads_context=reads_context)
 
 
-def _ordered(resolved: ResolvedTools, active: Sequence[str] | None, order: Sequence[str] | None) -> ResolvedTools:
-    """A copy with the active tools, and those first that an order names."""
+def _finished(
+    resolved: ResolvedTools, active: Sequence[str] | None = None, order: Sequence[str] | None = None
+) -> ResolvedTools:
+    """A copy with the active tools, those first that an order names, and with notes on names that look alike."""
     if active is not None:
         names, known, text = tuple_of("active", str)(active), resolved.considered, "among the active names"
         unknown = [name for name in dict.fromkeys(names) if name not in known]
         problems = first_problems([Problem(f"active: {why}") for why in unknown_names(unknown, known)])
-        tools = _picked(resolved, names)
         explain: Callable[[Tool], str] = lambda tool: text if tool.spec.name in names else f"not {text}"  # noqa: E731
-        resolved = _passed(resolved, "active", tools, explain, problems)
+        resolved = _passed(resolved, "active", _picked(resolved, names), explain, problems)
     if order is not None:
         first = _picked(resolved, tuple_of("order", str)(order))
         resolved = attrs.evolve(resolved, tools=tuple(dict.fromkeys((*first, *resolved.tools))))
-    return resolved
+    how = "have names that differ only in case or in look-alikes; rename one"
+    alikes = _look_alikes(tuple([tool.spec.name for tool in resolved.trace.tools]))
+    notes = [Problem(f"tools {one!r} and {other!r} {how}", other, note=True) for one, other in alikes]
+    return attrs.evolve(resolved, problems=(*resolved.problems, *notes)) if notes else resolved
 
 
 def _picked(resolved: ResolvedTools, names: Sequence[str]) -> list[Tool]:
     return [tool for name in dict.fromkeys(names) if (tool := resolved.get(name)) is not None]
-
-
-def _with_notes(resolved: ResolvedTools) -> ResolvedTools:
-    """A copy with notes on names of tools that differ only in case or in look-alikes."""
-    notes: list[Problem] = []
-    for first, second in _look_alikes(tuple([tool.spec.name for tool in resolved.trace.tools])):
-        text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
-        notes.append(Problem(text, second, note=True))
-    return attrs.evolve(resolved, problems=(*resolved.problems, *notes)) if notes else resolved
 
 
 @lru_cache(maxsize=8)  # among 10,000 tools it takes 9 ms, and finding the same names again 0.3
