@@ -386,40 +386,33 @@ class Reshape:
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     """A tool with reshaped arguments; what is listed and what is called change together."""
-    own, before = tool.spec, tool.own_names
+    own, before, rename, hide = tool.spec, tool.own_names, reshape.rename, reshape.hide
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
-    examples = [reshape.reshape_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
+    preset = {**reshape.default, **hide}
+    concurrency = attrs.evolve(own.concurrency, key=tuple(rename.get(name, name) for name in own.concurrency.key))
+    if not preset.keys().isdisjoint(own.concurrency.key):  # the model's arguments no longer determine the key
+        concurrency = Concurrency("exclusive")
     spec = own.evolve(
         input_schema=reshape.reshape_schema(own.input_schema),
-        examples=examples,
-        concurrency=_concurrency(own.concurrency, reshape),
+        examples=[reshape.reshape_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)],
+        concurrency=concurrency,
         # A hidden argument has its own name, for rules.
         permission_arguments={
-            before.get(name, name) if name in reshape.hide else reshape.rename.get(name, name): kind
+            before.get(name, name) if name in hide else rename.get(name, name): kind
             for name, kind in own.permission_arguments.items()
         },
     )
-    facts: dict[str, Any] = {
-        "spec": spec,
-        "own_names": {
-            reshape.rename.get(name, name): before.get(name, name)
-            for name in own.input_schema.get("properties", ())
-            if name not in reshape.hide
-        },
-        "presets": {**tool.presets, **{before.get(n, n): v for n, v in {**reshape.default, **reshape.hide}.items()}},
-    }
-    check_tool_schemas(tool.evolve(**facts))
+    shown = [name for name in own.input_schema.get("properties", ()) if name not in hide]
+    reshaped = tool.evolve(
+        spec=spec,
+        own_names={rename.get(name, name): before.get(name, name) for name in shown},
+        presets={**tool.presets, **{before.get(name, name): text for name, text in preset.items()}},
+    )
+    check_tool_schemas(reshaped)
     if isinstance(tool.handler, LateHandler):
-        return tool.evolve(**facts)
-    return tool.evolve(**facts, **_Reshaping(tool, reshape).parts(tool.handler))
-
-
-def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
-    """The concurrency key by its new names; exclusive where the model's arguments no longer determine it."""
-    if not {*reshape.hide, *reshape.default}.isdisjoint(own.key):
-        return Concurrency("exclusive")
-    return attrs.evolve(own, key=tuple(reshape.rename.get(name, name) for name in own.key))
+        return reshaped
+    return reshaped.evolve(**_Reshaping(tool, reshape).parts(tool.handler))
 
 
 @frozen(eq=False)
