@@ -116,16 +116,13 @@ class Contributions:
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
         """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait."""
         with self.lock:
-            self._swap(change(self.catalogue))
-
-    def _swap(self, catalogue: Catalogue) -> None:
-        """Replaces the catalogue; the caller holds the lock."""
-        before, self.catalogue = self.catalogue, catalogue
-        for toolset in catalogue.toolsets if catalogue.toolsets is not before.toolsets else ():
-            if toolset not in before.toolsets:
-                subscribe(toolset, self.tools_changed)
-        if self._subscribers and (before.toolsets, before.digest) != (catalogue.toolsets, catalogue.digest):
-            self.tools_changed()
+            before = self.catalogue
+            self.catalogue = now = change(before)
+            for toolset in now.toolsets if now.toolsets is not before.toolsets else ():
+                if toolset not in before.toolsets:
+                    subscribe(toolset, self.tools_changed)
+            if self._subscribers and (before.toolsets, before.digest) != (now.toolsets, now.digest):
+                self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
         """The functions that import the plugins that implement one of these hooks and aren't imported yet."""
@@ -164,7 +161,7 @@ class Contributions:
             with self.lock:
                 if found is not None and name not in self.catalogue.extras.get(kind, {}):
                     owner = installed.catalogue.owners[f"{kind}:{name}"]
-                    self._swap(self.catalogue.with_extra(kind, name, found, owner))
+                    self.change(lambda catalogue: catalogue.with_extra(kind, name, found, owner))
         return self.find_own(kind, name)
 
     def find_own(self, kind: str, name: str) -> Any:
