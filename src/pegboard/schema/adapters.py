@@ -458,7 +458,7 @@ class Check:
     """One constraint, as applied to the values of one type."""
 
     text: str  # such as "must be at least 1"
-    accepts: Callable[[Any], bool]  # takes a Python value; may raise for one that it doesn't apply to
+    accepts: Callable[[Any], object]  # takes a Python value; may raise for one that it doesn't apply to
     keywords: JsonSchema  # empty where JSON Schema has none for it
 
 

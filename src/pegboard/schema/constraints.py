@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import attrs
@@ -53,18 +54,18 @@ class NothingLeftError(Exception):
 
 @frozen
 class Constraint:
-    """Base of the constraints on a value."""
+    """A constraint on a value.
 
+    Attributes:
+        accepts: Whether a Python value meets it; may raise for one that it doesn't apply to.
+        check: The constraint as a check of a type's values, or `None` where it doesn't apply to them.
+        skips_null: Whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it,
+            too.
+    """
+
+    accepts: Callable[[Any], object]
+    check: Callable[[TypeAdapter], Check | None]
     skips_null: bool = field(default=False, kw_only=True)
-    """Whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it, too."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether a Python value meets it; may raise for one that it doesn't apply to."""
-        raise NotImplementedError
-
-    def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
-        """The constraint as a check of a type's values, or `None` where it doesn't apply to them."""
-        return None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         """The adapter of the values that meet it, or `None` where it doesn't apply to them.
@@ -83,7 +84,7 @@ class Constraint:
     def is_met(self, value: Any) -> bool:
         """Whether a Python value meets it; one that it doesn't apply to doesn't."""
         try:
-            return self.accepts(value)
+            return bool(self.accepts(value))
         except Exception:  # noqa: BLE001  (a comparison may raise anything)
             return False
 
@@ -138,27 +139,6 @@ def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAda
 # Constraints on one value ---------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Bound(Constraint):
-    """`>=`, `>`, `<=` or `<` a limit: anything that the values can be compared with."""
-
-    sign: str
-    limit: Any
-
-    def accepts(self, value: Any) -> bool:
-        return _COMPARISONS[self.sign][0](value, self.limit)
-
-    def check(self, adapter: TypeAdapter) -> Check | None:
-        _, keyword, words = _COMPARISONS[self.sign]
-        number = _json_number(self.limit)
-        text = f"must be {words} {self.limit if number is None else number}"
-        if scalar_type(adapter) in ("integer", "number"):
-            return Check(text, self.accepts, {} if number is None else {keyword: number})
-        if isinstance(adapter, TextAdapter) or (adapter is TEXT and isinstance(self.limit, str)):
-            return Check(text, self.accepts, {})
-        return None
-
-
 _COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str, str]]] = {
     ">=": (operator.ge, "minimum", "at least"),
     ">": (operator.gt, "exclusiveMinimum", "more than"),
@@ -167,40 +147,52 @@ _COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str, str]]] =
 }
 
 
-@frozen
-class _MultipleOf(Constraint):
+def _bound(sign: str, limit: Any) -> Constraint:
+    """`>=`, `>`, `<=` or `<` a limit: anything that the values can be compared with."""
+    compare, keyword, words = _COMPARISONS[sign]
+    number = _json_number(limit)
+
+    def accepts(value: Any) -> bool:
+        return compare(value, limit)
+
+    def check(adapter: TypeAdapter) -> Check | None:
+        is_number = scalar_type(adapter) in ("integer", "number")
+        if not is_number and not isinstance(adapter, TextAdapter) and not (adapter is TEXT and isinstance(limit, str)):
+            return None
+        text = f"must be {words} {limit if number is None else number}"
+        return Check(text, accepts, {keyword: number} if is_number and number is not None else {})
+
+    return Constraint(accepts, check)
+
+
+def _multiple_of(given: Any) -> Constraint:
     """A whole multiple of a number above 0, in exact decimals, as for the validator: 0.3 is one of 0.1."""
+    number = _json_number(given)
 
-    number: Any
-
-    def accepts(self, value: Any) -> bool:
-        if type(value) is int and type(self.number) is int:
-            return value % self.number == 0
+    def accepts(value: Any) -> bool:
+        if type(value) is int and type(given) is int:
+            return value % given == 0
         from fractions import Fraction
 
-        return Fraction(str(value)) % Fraction(str(self.number)) == 0
+        return Fraction(str(value)) % Fraction(str(given)) == 0
 
-    def check(self, adapter: TypeAdapter) -> Check | None:
-        number = _json_number(self.number)
-        text = f"must be a multiple of {self.number if number is None else number}"
+    def check(adapter: TypeAdapter) -> Check | None:
+        text = f"must be a multiple of {given if number is None else number}"
         if scalar_type(adapter) in ("integer", "number") and number is not None and number > 0:
-            return Check(text, self.accepts, {"multipleOf": number})
-        if isinstance(adapter, TextAdapter) and adapter.cls.__qualname__ == "Decimal":
-            return Check(text, self.accepts, {})
-        return None
+            return Check(text, accepts, {"multipleOf": number})
+        is_decimal = isinstance(adapter, TextAdapter) and adapter.cls.__qualname__ == "Decimal"
+        return Check(text, accepts, {}) if is_decimal else None
+
+    return Constraint(accepts, check)
 
 
-@frozen
-class _Length(Constraint):
-    """A minimum or maximum number of characters, items, keys or bytes."""
+def _length(way: Any, count: int) -> Constraint:
+    """A minimum (`way` is `"min"`) or maximum number of characters, items, keys or bytes."""
 
-    way: str  # "min" or "max"
-    count: int
+    def accepts(value: Any) -> bool:
+        return len(value) >= count if way == "min" else len(value) <= count
 
-    def accepts(self, value: Any) -> bool:
-        return len(value) >= self.count if self.way == "min" else len(value) <= self.count
-
-    def check(self, adapter: TypeAdapter) -> Check | None:
+    def check(adapter: TypeAdapter) -> Check | None:
         if scalar_type(adapter) == "string":
             noun, keyword = "character", "Length"
         elif isinstance(adapter, ArrayAdapter | TupleAdapter):
@@ -211,45 +203,39 @@ class _Length(Constraint):
             noun, keyword = "byte", ""
         else:
             return None
-        text = f"must have at {'least' if self.way == 'min' else 'most'} {count_text(self.count, noun)}"
-        return Check(text, self.accepts, {f"{self.way}{keyword}": self.count} if keyword else {})
+        text = f"must have at {'least' if way == 'min' else 'most'} {count_text(count, noun)}"
+        return Check(text, accepts, {f"{way}{keyword}": count} if keyword else {})
+
+    return Constraint(accepts, check)
 
 
-@frozen
-class _Match(Constraint):
-    """Text that matches a pattern: anywhere, from its start, or in full."""
+def _match(pattern: re.Pattern[str], way: str) -> Constraint:
+    """Text that matches a pattern: anywhere (`way` is `"search"`), from its start (`"match"`), or in full."""
+    own = getattr(pattern, way)
 
-    pattern: re.Pattern[str]
-    way: str  # "search", "match" or "fullmatch"
-
-    def accepts(self, value: Any) -> bool:
-        return getattr(self.pattern, self.way)(value) is not None
-
-    def check(self, adapter: TypeAdapter) -> Check | None:
+    def check(adapter: TypeAdapter) -> Check | None:
         if scalar_type(adapter) != "string":
             return None
-        text = _portable(self.pattern, self.way)
+        text = _portable(pattern, way)
         matches = None if text is None else matcher(text, linear=True)  # as the validator matches
         if matches is None:
-            return Check(f"must match the pattern {self.pattern.pattern}", self.accepts, {})
+            return Check(f"must match the pattern {pattern.pattern}", own, {})
         return Check(f"must match the pattern {text}", matches, {"pattern": text})
 
+    return Constraint(own, check)
 
-@frozen
-class _Passes(Constraint):
+
+def _passes(function: Callable[..., object]) -> Constraint:
     """A Python function that returns whether a value is accepted, or a validator of attrs, which raises."""
 
-    function: Callable[..., object]
-
-    def accepts(self, value: Any) -> bool:
-        if not type(self.function).__module__.startswith("attr."):
-            return bool(self.function(value))
-        self.function(None, attrs.fields(_Passes).function, value)  # any attribute: `Annotated` has none
+    def validate(value: Any) -> bool:
+        function(None, attrs.fields(Constraint).accepts, value)  # any attribute: `Annotated` has none
         return True
 
-    def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
-        name = getattr(self.function, "__qualname__", repr(self.function))
-        return Check(f"must pass {type(self.function).__name__ if ' at 0x' in name else name}", self.accepts, {})
+    name = getattr(function, "__qualname__", repr(function))
+    text = f"must pass {type(function).__name__ if ' at 0x' in name else name}"
+    accepts = validate if type(function).__module__.startswith("attr.") else function
+    return Constraint(accepts, lambda _: Check(text, accepts, {}))
 
 
 @frozen
@@ -258,8 +244,17 @@ class _OneOf(Constraint):
 
     options: tuple[Any, ...]
 
-    def accepts(self, value: Any) -> bool:
-        return value in self.options
+    @classmethod
+    def of(cls, options: Iterable[Any]) -> _OneOf:
+        """The constraint of these options."""
+        options = tuple(options)
+
+        def check(adapter: TypeAdapter) -> Check | None:
+            known = [each.json for each in _choices(scalar_type(adapter), options)]
+            text = f"must be one of {', '.join(map(repr, known))}"
+            return Check(text, options.__contains__, {"enum": known}) if known else None
+
+        return cls(options.__contains__, check, options)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         if adapter is NULL and None in self.options:
@@ -267,11 +262,6 @@ class _OneOf(Constraint):
         if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
             return super().on(adapter)
         return _choice_of(_choices(adapter.type, self.options))
-
-    def check(self, adapter: TypeAdapter) -> Check | None:
-        options = [each.json for each in _choices(scalar_type(adapter), self.options)]
-        text = f"must be one of {', '.join(map(repr, options))}"
-        return Check(text, self.accepts, {"enum": options}) if options else None
 
 
 def _choices(name: str, options: Iterable[Any]) -> Iterator[Choice]:
@@ -304,6 +294,8 @@ def _json_number(value: object) -> int | float | None:
 class _Inside(Constraint):
     """Constraints on the items of an array (`deep_iterable`) or mapping (`deep_mapping`), and on the whole."""
 
+    accepts: Callable[[Any], object] = field(default=lambda _: True, init=False)  # attrs itself runs the validator
+    check: Callable[[TypeAdapter], Check | None] = field(default=lambda _: None, init=False)
     kind: type[ArrayAdapter | MappingAdapter]
     items: tuple[Constraint, ...]
     keys: tuple[Constraint, ...]
@@ -431,7 +423,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
         if isinstance(each, Mapping | str | type):
             continue
         if type(each).__module__.startswith("attr."):
-            found = [[*validator_constraints(each), _Passes(each)]] if callable(each) else [()]
+            found = [[*validator_constraints(each), _passes(each)]] if callable(each) else [()]
         else:
             found = [[one] for one in _marked(each)]
             is_unknown = getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone"
@@ -447,32 +439,26 @@ def _marked(marker: object) -> Iterator[Constraint]:
         if value is not None and not callable(value) and (constraint := make(value)) is not None:
             yield constraint
     if type(marker).__name__ == "Predicate" and callable(function := getattr(marker, "func", None)):
-        yield _Passes(function)
+        yield _passes(function)
 
 
-def _length(value: Any, way: Any) -> Constraint | None:
-    return _Length(way, value) if type(value) is int and (value > 0 or way == "max") else None
-
-
-def _match(value: Any) -> Constraint | None:
-    if isinstance(value, str):
-        try:
-            value = re.compile(value)
-        except re.error as error:
-            raise ValueError(f"the pattern {value!r} can't be compiled: {error}") from None
-    return _Match(value, "search") if isinstance(value, re.Pattern) else None  # pyright: ignore[reportUnknownArgumentType]
+def _stated_pattern(value: Any) -> Constraint | None:
+    try:
+        return _match(re.compile(cast("str", value)), "search") if isinstance(value, str | re.Pattern) else None
+    except re.error as error:
+        raise ValueError(f"the pattern {value!r} can't be compiled: {error}") from None
 
 
 _MARKS: Final[Mapping[str, Callable[[Any], Constraint | None]]] = {
-    "ge": lambda limit: _Bound(">=", limit),
-    "gt": lambda limit: _Bound(">", limit),
-    "le": lambda limit: _Bound("<=", limit),
-    "lt": lambda limit: _Bound("<", limit),
-    "multiple_of": _MultipleOf,
-    "min_length": lambda value: _length(value, "min"),
-    "max_length": lambda value: _length(value, "max"),
-    "pattern": _match,
-    "regex": _match,
+    "ge": partial(_bound, ">="),
+    "gt": partial(_bound, ">"),
+    "le": partial(_bound, "<="),
+    "lt": partial(_bound, "<"),
+    "multiple_of": _multiple_of,
+    "min_length": lambda value: _length("min", value) if type(value) is int and value > 0 else None,
+    "max_length": lambda value: _length("max", value) if type(value) is int else None,
+    "pattern": _stated_pattern,
+    "regex": _stated_pattern,
 }
 
 
@@ -501,9 +487,9 @@ def _in(validator: Any) -> Iterator[Constraint]:
     """Options that can be listed: not those of a string (substrings) or an enum (members)."""
     given = validator._original_options  # noqa: SLF001
     if isinstance(given, set | frozenset):
-        yield _OneOf(tuple(sorted(cast("set[Any]", given), key=repr)))  # the same order in every process
+        yield _OneOf.of(sorted(cast("set[Any]", given), key=repr))  # the same order in every process
     elif type(given) in (tuple, list, dict):
-        yield _OneOf(tuple(cast("list[Any]", given)))
+        yield _OneOf.of(cast("list[Any]", given))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
@@ -512,11 +498,11 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
     "_OptionalValidator": lambda validator: [
         attrs.evolve(each, skips_null=True) for each in _each(validator.validator)
     ],
-    "_NumberValidator": lambda validator: [_Bound(validator.compare_op, validator.bound)],
-    "_MaxLengthValidator": lambda validator: [_Length("max", validator.max_length)],
-    "_MinLengthValidator": lambda validator: [_Length("min", validator.min_length)],
+    "_NumberValidator": lambda validator: [_bound(validator.compare_op, validator.bound)],
+    "_MaxLengthValidator": lambda validator: [_length("max", validator.max_length)],
+    "_MinLengthValidator": lambda validator: [_length("min", validator.min_length)],
     "_InValidator": _in,
-    "_MatchesReValidator": lambda validator: [_Match(validator.pattern, validator.match_func.__name__)],
+    "_MatchesReValidator": lambda validator: [_match(validator.pattern, validator.match_func.__name__)],
     "_DeepIterable": lambda validator: [
         _Inside(ArrayAdapter, _each(validator.member_validator), (), _each(validator.iterable_validator))
     ],
