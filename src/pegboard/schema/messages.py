@@ -60,6 +60,8 @@ class _Problem(NamedTuple):
 _Found: TypeAlias = Iterator[_Problem]
 _Alternative: TypeAlias = tuple[JsonSchema, Sequence[_Problem]]  # one of several schemas, and why it refused the value
 _MISSING: Final = "required, missing"
+_NULL: Final = {"type": "null"}  # by far the most common alternative
+_NOT_NULL: Final = (_Problem((), "must be null", "null"),)
 
 
 def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
@@ -293,7 +295,7 @@ def _all_of(search: SchemaSearch, rule: Iterable[JsonSchema], _schema: JsonSchem
 
 
 def _any_of(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
-    problems = [search.problems(part, value) for part in rule]
+    problems = [_NOT_NULL if part == _NULL and value is not None else search.problems(part, value) for part in rule]
     if all(problems):
         yield from _nearest(search, list(zip(rule, problems, strict=True)), value)
 
