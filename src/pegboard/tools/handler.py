@@ -207,9 +207,8 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
 def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
     """Refuses a given schema that allows arguments that the function doesn't take."""
     names = {each.key for each in parameters if each.kind is not Kind.VAR_KEYWORD}
-    is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
     for name in schema.get("properties", {}):
-        if name not in names and not is_open:
+        if name not in names and len(names) == len(parameters):  # it has no **kwargs
             hint = "Add it or **kwargs to the function, or remove it from input_schema."
             raise DefinitionError("the function has no such parameter.", tool=tool, parameter=name, hint=hint)
     for each in parameters:
@@ -227,18 +226,14 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
     from pegboard.schema.structure import strict_structurer
     from pegboard.schema.types import adapter_of
 
-    def structure_of(annotation: Any) -> StructureHook:
-        return strict_structurer(annotation) if strict else structure_hook(adapter_of(annotation))
-
     structures: dict[str, StructureHook] = {}
     rest: StructureHook | None = None
     for each in signature.visible:
-        structure = structure_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
-        if structure is same:
-            continue
-        if each.kind is Kind.VAR_KEYWORD:
+        annotation = list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation
+        structure = strict_structurer(annotation) if strict else structure_hook(adapter_of(annotation))
+        if structure is not same and each.kind is Kind.VAR_KEYWORD:
             rest = structure
-        else:
+        elif structure is not same:
             structures[each.key] = structure
     bind = _binder(signature, structures, rest)
     if not of_fields:
@@ -297,7 +292,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             values = {renamed.get(key, key): value for key, value in values.items()}
             values |= {name: make() for name, make in defaults.items() if name not in values}
         if injects:
-            values.update(filled(injects, context))
+            values.update(_services_of(injects, context))
         if its_context is not None:
             values[its_context] = context
         return (_positional_args(positional, values) if positional else ()), values
@@ -305,13 +300,20 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
     return bind
 
 
+def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for each in injects:
+        if context.provides(each.service):
+            values[each.name] = context.service(each.service)
+        elif not each.is_optional:  # as in a context for a check
+            values[each.name] = None
+    return values
+
+
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
     args: list[Any] = []
     for each in positional:
-        if each.is_positional:
-            args.append(values.pop(each.name, each.default))
-        else:
-            args.extend(values.pop(each.name, ()))
+        args += [values.pop(each.name, each.default)] if each.is_positional else values.pop(each.name, ())
     return args
 
 
@@ -333,20 +335,6 @@ async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
         except Exception as error:
             text = f"{context.tool} can't run now: a service that it needs can't be opened."
             raise ToolError(text, hint="Continue without it, or tell the user.") from error
-
-
-def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
-    """The values of the parameters by name, after `opened`.
-
-    A service that isn't provided, as in a context for a check, is `None`; a parameter with a default is left out.
-    """
-    values: dict[str, Any] = {}
-    for each in injects:
-        if context.provides(each.service):
-            values[each.name] = context.service(each.service)
-        elif not each.is_optional:
-            values[each.name] = None
-    return values
 
 
 def checked_schema(schema: JsonSchema, tool: str, what: str, *, skip_patterns: bool = False) -> JsonText:
