@@ -174,16 +174,16 @@ _ALSO: Final = {
 """The beginnings of other media types with the same signature: containers."""
 
 _HEAD: Final = 1_000
-_TEXTUAL: Final = re.compile(
+_TEXTUAL: Final = (  # patterns are compiled at their first use, as few programs look at media
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(x-)?(csv|graphql|javascript|json5?|jsonl|json-seq|ndjson|"
     r"python(-code)?|rtf|sh|sql|tex|toml|typescript|www-form-urlencoded|xml(-dtd)?|yaml)"
 )
-_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d][\w.:-]*)", re.IGNORECASE)
+_CHARSET: Final = r"(?i);\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d][\w.:-]*)"
 """Without Python's encodings of host names, which take quadratic time."""
 
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f]")
-_FIRST_OF_TEXT: Final = re.compile(rb"(?!\s*%PDF-)[\t-\r\x1b -~]*")
+_CONTROLS: Final = r"[\0-\x08\x0e-\x1a\x1c-\x1f]"
+_FIRST_OF_TEXT: Final = rb"(?!\s*%PDF-)[\t-\r\x1b -~]*"
 _FIRST: Final = 64  # bytes of which some aren't printable ASCII in any medium but a PDF
 
 
@@ -207,14 +207,14 @@ def media_type(data: bytes, declared: str | None = None) -> str:
     found = next((each for each, start in _SIGNATURES.items() if re.match(start, head, re.DOTALL)), None)
     if found is None:
         return BINARY if kind in _SURE else kind or BINARY
-    if is_text_type(kind) and (is_text_type(found) or _FIRST_OF_TEXT.fullmatch(head[:_FIRST])):
+    if is_text_type(kind) and (is_text_type(found) or re.fullmatch(_FIRST_OF_TEXT, head[:_FIRST])):
         return kind  # a text that begins with "ID3" or "GIF8"
     return kind if kind not in _SIGNATURES and kind.startswith(_ALSO.get(found, ())) else found
 
 
 def is_text_type(kind: str) -> bool:
     """Whether files of a plain media type are text, such as `text/csv`, `application/json` and `image/svg+xml`."""
-    return _TEXTUAL.fullmatch(kind) is not None
+    return re.fullmatch(_TEXTUAL, kind) is not None
 
 
 def text_of_file(file: FileContent) -> str | None:
@@ -229,13 +229,13 @@ def text_of_file(file: FileContent) -> str | None:
     kind = media_type(data, declared)
     if kind != BINARY and not is_text_type(kind):
         return None
-    charset = _CHARSET.search(declared)
+    charset = re.search(_CHARSET, declared)
     mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
     try:
         text = data.decode(_MARKS[mark] if mark else charset[1] if charset else "utf-8")
     except (LookupError, ValueError):
         text = "\0" if kind == BINARY else data.decode(errors="replace")
-    return None if "\0" in text or (kind == BINARY and _CONTROLS.search(text)) else encodable_text(text)
+    return None if "\0" in text or (kind == BINARY and re.search(_CONTROLS, text)) else encodable_text(text)
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:

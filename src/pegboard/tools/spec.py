@@ -207,9 +207,7 @@ class Limits:
 
 DEFAULT_LIMITS: Final = Limits()
 MAX_LENGTH: Final = 64
-_NAME: Final = re.compile(r"(?!(?i:pegboard_))[A-Za-z_][A-Za-z0-9_-]*")  # reserved names are such as virtual calls'
-_FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_-]")
-_MAPPED: Final = re.compile(r".+_[0-9a-f]{10}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ALIKE: Final = str.maketrans("01i-", "oll_")
 
 
@@ -218,7 +216,8 @@ def is_valid_name(name: str) -> bool:
 
     The intersection of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
-    return len(name) <= MAX_LENGTH and _NAME.fullmatch(name) is not None
+    fits = len(name) <= MAX_LENGTH and _NAME.fullmatch(name) is not None
+    return fits and not name.lower().startswith("pegboard_")  # such as the virtual call that asks for confirmation
 
 
 def check_name(name: str) -> str:
@@ -239,13 +238,13 @@ def mapped_name(foreign: str) -> str:
     Different foreign names get different names: mapped ones end with a digest of the foreign name (40 bits of SHA-256),
     and a valid name that looks like a mapped one is mapped, too.
     """
-    if is_valid_name(foreign) and not _MAPPED.fullmatch(foreign):
+    if is_valid_name(foreign) and not re.fullmatch(".+_[0-9a-f]{10}", foreign):
         return foreign
     import hashlib
 
     digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    readable = _FORBIDDEN.sub("_", foreign)
-    if not _NAME.match(readable):
+    readable = re.sub("[^A-Za-z0-9_-]", "_", foreign)
+    if not _NAME.match(readable) or readable.lower().startswith("pegboard_"):
         readable = f"_{readable}"
     return f"{readable[: MAX_LENGTH - 11]}_{digest}"
 
