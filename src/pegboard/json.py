@@ -184,10 +184,6 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-class _TooManyValuesError(Exception):
-    """The walk has reached its limit of values."""
-
-
 def json_problems(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
     """The reasons why `value` isn't JSON, at most 20 times `"path: reason"`; empty where it is JSON.
 
@@ -199,11 +195,9 @@ def json_problems(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
 
 def located_problems(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
     """`json_problems`, each as path and reason."""
-    faults = _walk(value, (), (), [most])
-    try:
-        return tuple(islice(faults, MOST_PROBLEMS))
-    except _TooManyValuesError:
-        return (((), f"must hold at most {most} values"),)
+    left = [most]
+    faults = tuple(islice(_walk(value, (), (), left), MOST_PROBLEMS))
+    return faults if left[0] >= 0 else (((), f"must hold at most {most} values"),)
 
 
 class NotPlainError(ValueError):
@@ -245,10 +239,8 @@ def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
 
 
 def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:
-    """Each fault with its path; `above` has the ids of the containers around `value`."""
+    """Each fault with its path; `above` has the ids of the containers around `value`. Ends if no values are `left`."""
     left[0] -= 1
-    if left[0] < 0:
-        raise _TooManyValuesError
     if type(value) not in _CONTAINERS:
         if (reason := _leaf_fault(value)) is not None:
             yield path, reason
@@ -258,6 +250,8 @@ def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> I
         yield path, f"must not be nested more than {MAX_DEPTH} levels deep"
     else:
         for step, item in value.items() if is_object(value) else enumerate(value):
+            if left[0] < 0:
+                return
             if is_object(value) and (reason := _key_fault(step)) is not None:
                 yield path, reason
             else:

@@ -359,12 +359,12 @@ class State(MutableMapping[str, Any]):
         Includes a key that was set to an equal value. Excludes values that aren't JSON after a change in place (see
         `faults`), and keys that begin with `temp:`.
         """
-        return {key: value for key, value in self._json_changes() if not key.startswith(TEMPORARY)}
+        return self._json_changes(temporary=False)
 
     @property
     def temporary(self) -> dict[str, Any]:
         """The changes of keys that begin with `temp:`, which last for the turn."""
-        return {key: value for key, value in self._json_changes() if key.startswith(TEMPORARY)}
+        return self._json_changes(temporary=True)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -376,12 +376,12 @@ class State(MutableMapping[str, Any]):
         read = {key: value for key, value in self._read.items() if not _is_same(value, self._original[key])}
         return {**read, **self._written}
 
-    def _json_changes(self) -> Iterator[tuple[str, Any]]:
-        for key, value in self._changes().items():
-            if value is REMOVED:
-                yield key, value
-            elif not _faults(key, value):
-                yield key, plain_copy(value, MAX_DEPTH, [MAX_VALUES])
+    def _json_changes(self, *, temporary: bool) -> dict[str, Any]:
+        return {
+            key: value if value is REMOVED else plain_copy(value, MAX_DEPTH, [MAX_VALUES])
+            for key, value in self._changes().items()
+            if key.startswith(TEMPORARY) is temporary and (value is REMOVED or not _faults(key, value))
+        }
 
 
 _CONTAINERS: Final = (dict, list, tuple, set)
