@@ -323,21 +323,18 @@ class Tool:
         loaded: list[Handler] = []  # outlives an event loop, as services don't
 
         async def handler() -> Handler:
-            if loaded:
-                return loaded[0]
-            if isinstance(load, str):
+            if not loaded:
                 from pkgutil import resolve_name  # needed for such tools only
 
-                function = await run_in_thread(resolve_name, load)
-            else:
-                given = load() if CallableKind.of(load) is CallableKind.ASYNC else await run_in_thread(load)
-                function = await maybe_await(given)
-            if spec.kind == "freeform":
-                made = cls.freeform(spec.name, function)
-            else:
-                schemas = {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
-                made = cls.from_function(function, name=spec.name, **schemas)  # pyright: ignore[reportArgumentType]
-            loaded.append(cast("Handler", made.handler))
+                find = functools.partial(resolve_name, load) if isinstance(load, str) else load
+                is_async = CallableKind.of(find) is CallableKind.ASYNC
+                function = await maybe_await(find() if is_async else await run_in_thread(find))
+                if spec.kind == "freeform":
+                    made = cls.freeform(spec.name, function)
+                else:
+                    facts: Any = {name: getattr(spec, name) for name in ("name", "input_schema", "output_schema")}
+                    made = cls.from_function(function, **facts)
+                loaded.append(cast("Handler", made.handler))
             return loaded[0]
 
         services = Services()
