@@ -197,34 +197,25 @@ def test_a_factory_gets_the_context_if_it_has_a_parameter_for_it():
     for factory in factories:
         assert ServiceEntry.of(Database, factory).make(CONTEXT) is CONTEXT
     assert ServiceEntry.of(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
-
-
-def test_a_factory_without_a_signature_gets_no_context():
-    assert ServiceEntry.of(Database, dict).make(CONTEXT) == {}
-
-
-def test_a_factory_with_other_required_parameters_is_refused():
-    def factory(url, context): ...
-
-    with pytest.raises(TypeError, match="the factory of Database takes url, context; only the context is passed"):
-        ServiceEntry.of(Database, factory)
-
-
-def test_a_registry_wide_factory_gets_no_context():
-    with pytest.raises(TypeError, match="the factory of Database takes context; it makes one for all calls"):
-        ServiceEntry.of(Database, lambda context: context, scope="registry")
+    assert ServiceEntry.of(Database, dict).make(CONTEXT) == {}  # it has no signature
     assert ServiceEntry.of(Database, function, scope="registry").scope == "registry"
 
 
-@pytest.mark.parametrize("kind", ["Database", 5, T, None, int | str, Annotated[int, 1]])
-def test_only_types_can_be_provided(kind):
-    with pytest.raises(TypeError, match="a service is provided for a class or protocol"):
-        ServiceEntry.of(kind, 1)
-
-
-def test_an_unknown_scope_is_refused():
-    with pytest.raises(TypeError, match='scope is "call" or "registry", not \'turn\''):
-        ServiceEntry.of(Database, function, scope="turn")
+@pytest.mark.parametrize(
+    ("kind", "factory", "scope", "message"),
+    [
+        (Database, lambda url, context: url, None, "Database takes url, context; only the context is passed"),
+        (Database, lambda context: context, "registry", "Database takes context; it makes one for all calls"),
+        (Database, function, "turn", 'scope is "call" or "registry", not \'turn\''),
+        *(
+            (kind, 1, None, "a service is provided for a class or protocol")
+            for kind in ("Database", 5, T, None, int | str, Annotated[int, 1])
+        ),
+    ],
+)
+def test_services_that_cannot_be_provided_are_refused(kind, factory, scope, message):
+    with pytest.raises(TypeError, match=message):
+        ServiceEntry.of(kind, factory, scope)
 
 
 def test_types_are_named_for_people():
@@ -287,9 +278,6 @@ def call(services, *kinds, error=None, user=None):
             await context.internals.close_services(error)
 
     return asyncio.run(run())
-
-
-# How it is made -----------------------------------------------------------------------------------------------------
 
 
 def plain():
@@ -394,9 +382,6 @@ async def test_plain_factories_run_off_the_loop():
     assert threading.current_thread() not in threads
 
 
-# Once, and in which order it is closed ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_service_is_opened_once_a_call_and_closed_after_it_in_reverse(asynchronous):
     log = Log()
@@ -475,9 +460,6 @@ def test_a_finished_call_opens_no_services():
     with pytest.raises(MissingServiceError, match="A isn't opened any more: the call is over"):
         context.service(A)
     assert log == ["open a", "close a"]
-
-
-# Several at once ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scope", ["call", "registry"])
@@ -645,9 +627,6 @@ def test_a_service_made_after_the_call_is_not_returned():
     context = ToolContext(services=context.services)
     with pytest.raises(MissingServiceError, match="the call is over"):
         asyncio.run(context.use(B))
-
-
-# Services of a registry in scripts, where each call has a loop of its own -------------------------------------------
 
 
 class Session:
