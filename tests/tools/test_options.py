@@ -122,7 +122,7 @@ async def wait(arguments):
         ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
         ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
         ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
-        ({"concurrency": "alone"}, "unknown concurrency 'alone'"),
+        ({"concurrency": "alone"}, "concurrency: mode: unknown value 'alone'"),
         ({"tags": "abc"}, "tags must be "),
         ({"meta": {"a": object()}}, "not JSON serializable"),
         ({"executor": 1}, "executor must be a string"),

@@ -11,7 +11,7 @@ import attrs
 from attrs import evolve
 
 from pegboard.callbacks import CallableKind, accept_keywords
-from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.errors import DefinitionError, did_you_mean, suggest, with_name
 from pegboard.tools.handler import (
     Checker,
     Confirmer,
@@ -229,19 +229,15 @@ def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
         return
 
 
-def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
+def spec_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of the spec that the options set, except name, schemas and examples."""
     facts = {name: options[name] for name in _UNCHANGED if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if not callable(options.get(hint, print))}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
-    if "concurrency" in options:
-        wanted = options["concurrency"]
-        try:  # a function of the arguments is listed as the strictest
-            facts["concurrency"] = EXCLUSIVE if callable(wanted) else concurrency_of(wanted)
-        except ValueError:
-            hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
-            raise DefinitionError(f"unknown concurrency {wanted!r}.", tool=tool, hint=hint) from None
+    if "concurrency" in options:  # a function of the arguments is listed as the strictest
+        wanted = EXCLUSIVE if callable(options["concurrency"]) else options["concurrency"]
+        facts["concurrency"] = with_name("concurrency", concurrency_of)(wanted)
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True
     return facts

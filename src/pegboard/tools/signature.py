@@ -355,9 +355,8 @@ def without_partials(function: Any) -> tuple[Any, set[str]]:
     return function, names  # pyright: ignore[reportUnknownVariableType]
 
 
-_AWAITABLES: Final = (abc.Awaitable, abc.Coroutine)
 _FLAVOURS: Final = (
-    (_AWAITABLES, CallableKind.ASYNC),
+    ((abc.Awaitable, abc.Coroutine), CallableKind.ASYNC),
     ((abc.AsyncIterator, abc.AsyncGenerator, abc.AsyncIterable), CallableKind.ASYNC_GENERATOR),
     ((abc.Iterator, abc.Generator), CallableKind.GENERATOR),
 )
@@ -374,24 +373,19 @@ def returned_by(function: Callable[..., Any], returns: Any) -> tuple[CallableKin
     The flavour is that of its code, else of its return type: a plain function may return a coroutine. The type is that
     of the awaited value, of a generator's return value, or of the list of its items; `EMPTY` if there is none.
     """
-    flavour = CallableKind.of(function)
-    origin: Any = get_origin(returns)
     parts: tuple[Any, ...] = get_args(returns)
-    if flavour is CallableKind.PLAIN:
-        flavour = next((each for kinds, each in _FLAVOURS if (origin or returns) in kinds), flavour)
-    if flavour is CallableKind.ASYNC and (origin or returns) in _AWAITABLES:
+    written = next((each for kinds, each in _FLAVOURS if (get_origin(returns) or returns) in kinds), None)
+    flavour = CallableKind.of(function)
+    if flavour is CallableKind.PLAIN and written is not None:
+        flavour = written
+    if flavour is CallableKind.ASYNC and written is CallableKind.ASYNC:
         return flavour, parts[-1] if parts else EMPTY
-    if flavour is CallableKind.GENERATOR:
-        returned = parts[2] if len(parts) > 2 else _NONE
-        return flavour, _list_of(parts) if returned in (None, _NONE) else returned
-    return flavour, _list_of(parts) if flavour is CallableKind.ASYNC_GENERATOR else returns
-
-
-def _list_of(parts: tuple[Any, ...]) -> Any:
-    """The list type of a generator's items, whose type is the first type argument; text items count as data."""
-    if not parts or parts[0] in (Any, object, _NONE) or _is_ready(parts[0]):
-        return EMPTY
-    return list[parts[0]]
+    if flavour is CallableKind.GENERATOR and len(parts) > 2 and parts[2] not in (None, _NONE):
+        return flavour, parts[2]
+    if flavour not in (CallableKind.GENERATOR, CallableKind.ASYNC_GENERATOR):
+        return flavour, returns
+    item = parts[0] if parts else Any  # text counts as data
+    return flavour, EMPTY if item in (Any, object, _NONE) or _is_ready(item) else list[item]
 
 
 def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:

@@ -475,10 +475,10 @@ def made_tool(
         output, is_wrapped = output_of(returns, tool=name)
     blocking = options.get("blocking", True)
     handler = None if make_handler is None else make_handler(blocking=blocking, wraps_result=is_wrapped)
-    given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options, tool=name)}
-    if given.get("long_running"):
-        given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
     try:
+        given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options)}
+        if given.get("long_running"):
+            given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
         spec, attributes = ToolSpec(**given), tool_facts(options)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
