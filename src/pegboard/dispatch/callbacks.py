@@ -54,7 +54,14 @@ class _CallNext:
     _raised: list[BaseException] = field(factory=list[BaseException])
 
     async def __call__(self) -> Any:
-        self._begin()
+        if not self._is_open:
+            raise RuntimeError("call_next() was called after its wrapper had returned")
+        if self._task is not None:
+            raise RuntimeError("call_next() is running already; await it before the next call")
+        if self._runs == _MOST_RUNS:
+            raise RuntimeError(f"call_next() was called more than {_MOST_RUNS} times")
+        self._task = running_task()
+        self._runs += 1
         self._deadline.pause()
         try:
             return await self._run_inner()
@@ -75,16 +82,6 @@ class _CallNext:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=2 * grace)
-
-    def _begin(self) -> None:
-        if not self._is_open:
-            raise RuntimeError("call_next() was called after its wrapper had returned")
-        if self._task is not None:
-            raise RuntimeError("call_next() is running already; await it before the next call")
-        if self._runs == _MOST_RUNS:
-            raise RuntimeError(f"call_next() was called more than {_MOST_RUNS} times")
-        self._task = running_task()
-        self._runs += 1
 
 
 def _failure(state: CallState, link: Callback, error: BaseException) -> Exception:

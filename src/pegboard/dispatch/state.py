@@ -141,7 +141,6 @@ class Runtime:
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
-    _approvals: ApprovalQueue | None = field(default=None, alias="approvals")
     store: ResultStore | None = None
     operations: LongRunning | None = None
     executor: Callable[[str], Awaitable[Any]] | None = None
@@ -159,7 +158,7 @@ class Runtime:
         """Queue of requests that wait for the user."""
         from pegboard.dispatch.approval.queue import ApprovalQueue  # loaded when the user is asked
 
-        return vars(self).setdefault("approvals", self._approvals or ApprovalQueue())
+        return vars(self).setdefault("approvals", ApprovalQueue())
 
 
 @frozen(eq=False)

@@ -23,14 +23,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import Answered, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
 from pegboard.turn.history import TurnProgress, calls_of
 from pegboard.turn.model_call import EarlyCalls, ModelCaller
-from pegboard.turn.options import (
-    DEFAULT_TURN_LIMITS,
-    Inbox,
-    TurnOptions,
-    TurnOutput,
-    read_conditions,
-    read_resumed,
-)
+from pegboard.turn.options import DEFAULT_TURN_LIMITS, Inbox, TurnOptions, TurnOutput, read_conditions, read_resumed
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -84,12 +77,11 @@ class Turn:
         self._progress: Final = TurnProgress.start(self.request.messages, self.context, before)
         self._events: Final = EventSink(options.get("listener"))
         self._inbox: Final = Inbox(options.get("steering"))
-        kind = options.get("output_type")
+        kind, chosen = options.get("output_type"), options.get("start_early", False)
         self._output: Final = None if kind is None else TurnOutput(kind)
         self._caller: Final = ModelCaller(model, registry, limits, self._events)
-        self._early: Final = EarlyCalls(
-            options.get("start_early", False), limits, self.context, self._progress, self._output, self._make_batch
-        )
+        facts = self.context, self._progress, self._output, self._make_batch
+        self._early: Final = EarlyCalls(chosen, self._caller, *facts)
         self._current: asyncio.Task[ModelResponse] | Batch | None = None  # the model's answer, or the running calls
         self._interrupted: str | None = None
         self._begun = False
@@ -212,7 +204,7 @@ class Turn:
             return
         if response.calls and response.finish_reason in ("length", "content_filter"):
             response = response.evolve(complete=False)  # also if the client doesn't say so: calls may be cut off
-        await self._drop_early(response)
+        await self._early.drop(response)
         message = progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_messages(message)
@@ -316,7 +308,7 @@ class Turn:
         if not asking.done():
             log_failure(f"model {self.model.name!r}", TimeoutError("ignores its cancellation"))
         was_stopped = not asking.done() or asking.cancelled()
-        if (was_stopped or asking.exception() is not None) and await self._drop_early():
+        if (was_stopped or asking.exception() is not None) and await self._early.drop():
             return
         if was_stopped and self._caller.words:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
@@ -340,18 +332,6 @@ class Turn:
             inbox.put(more, "on_stop")
             progress.continued += more is not None
         return None if inbox.messages else progress.end("answered")
-
-    async def _drop_early(self, response: ModelResponse | None = None) -> bool:
-        """Ends early calls that the answer doesn't contain, and adds them to the history before it.
-
-        Returns whether there were any.
-        """
-        dropped = await self._early.drop(response, "".join(self._caller.words))
-        if dropped is None:
-            return False
-        broken, outcome = dropped
-        self._events.emit_messages(self._progress.take_answer(broken), self._progress.take_results(outcome))
-        return True
 
     async def _make_batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
         context = attrs.evolve(self._make_context(), message=id_ or f"message_{uuid4().hex}")
@@ -439,7 +419,7 @@ class Turn:
     async def _finish(self) -> TurnOutcome:
         """Completes the history, makes the outcome and emits the end of the turn."""
         progress, output = self._progress, self._output
-        await self._drop_early()  # in case it was cancelled once more
+        await self._early.drop()  # in case it was cancelled once more
         if (skipped := progress.close()) is not None:
             self._events.emit_messages(skipped)
         value = output.given[-1] if output is not None and output.given else None

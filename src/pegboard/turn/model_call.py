@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from pegboard.callbacks import maybe_await
-from pegboard.dispatch.batch import Batch, Outcome
+from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 from pegboard.dispatch.run import retry
 from pegboard.errors import ModelError, log_failure
@@ -153,7 +153,7 @@ class EarlyCalls:
     """
 
     chosen: StartEarly
-    limits: TurnLimits
+    caller: ModelCaller
     context: ReadonlyContext
     progress: TurnProgress
     output: TurnOutput | None
@@ -170,7 +170,7 @@ class EarlyCalls:
 
     def _may_start(self, request: ModelRequest, batch: Batch, call: ToolCall) -> bool:
         tool = None if request.tools is None else request.tools.get(call.name)
-        most, own = self.limits.calls, None if self.output is None else self.output.tool
+        most, own = self.caller.limits.calls, None if self.output is None else self.output.tool
         if tool is None or tool is own or call.invalid or tool.handler is None or tool.spec.long_running:
             return False
         if most is not None and self.progress.calls + len(batch.started_early) >= most:
@@ -190,31 +190,28 @@ class EarlyCalls:
             batch.add(calls)
         return batch
 
-    async def drop(self, response: ModelResponse | None, text: str) -> tuple[ModelResponse, Outcome] | None:
-        """Ends the started calls that the answer doesn't contain.
+    async def drop(self, response: ModelResponse | None = None) -> bool:
+        """Ends the started calls that the answer doesn't contain; `None`: it broke off.
 
-        Args:
-            response: The answer; `None` if it broke off.
-            text: The text received so far.
-
-        Returns:
-            An incomplete answer of those calls, and of all that was received if there is no other answer, with their
-            outcome; `None` if there are no such calls.
+        They go into the history before it, in an incomplete answer, with all that was received if there is no other.
+        Returns whether there were any.
         """
         if self.batch is None:
-            return None
+            return False
         broke_off = response is None
         dropped = await self.batch.keep(() if broke_off else response.calls)
         if not self.batch.started_early:
             self.batch = None
         if dropped is None:
-            return None
+            return False
         ids = {call.id for call in dropped.calls}
         parts: list[Any] = [
             part
             for part in self._answer.parts
             if (part.call.id in ids if isinstance(part, CallPart) and not part.call.provider_executed else broke_off)
         ]
-        if broke_off and (rest := text[len(self._answer.text) :]):
+        if broke_off and (rest := "".join(self.caller.words)[len(self._answer.text) :]):
             parts.append(rest)
-        return ModelResponse(parts, complete=False, interrupted=True), dropped
+        answer = self.progress.take_answer(ModelResponse(parts, complete=False, interrupted=True))
+        self.caller.events.emit_messages(answer, self.progress.take_results(dropped))
+        return True

@@ -55,7 +55,8 @@ def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None,
     grants = MemoryGrants() if grants is None else grants
     limits = evolve(Limits(), approval_timeout=seconds, **changes.pop("limits", {}))
     current = CurrentPermissions(changes.pop("permissions", Permissions(rules)))
-    snapshot = CallSnapshot(Runtime(grants=grants, approvals=approvals or ApprovalQueue()), a_tool)
+    snapshot = CallSnapshot(Runtime(grants=grants), a_tool)
+    vars(snapshot.runtime)["approvals"] = approvals or ApprovalQueue()
     return snapshot, Settings(limits, current, approver, **changes)
 
 

@@ -52,7 +52,7 @@ def asked(approver, request=None, **options):
             return await put(shared, request or a_request(), context())
         finally:
             assert asyncio.all_tasks() == before
-            assert shared[0].runtime.approvals.waiting() == ()
+            assert shared[0].runtime.approvals._entries == {}
             assert shared[0].runtime.approvals._approvers.is_idle
 
     return asyncio.run(main())
@@ -288,7 +288,7 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     assert (await tasks["one"])[0] == Always()
     assert (await tasks["two"])[0] == Once()
     assert person.cancelled == ["two"]
-    assert [request.call.name for request in shared[0].runtime.approvals.waiting()] == ["three", "other"]
+    assert [entry.request.call.name for entry in shared[0].runtime.approvals._entries] == ["three", "other"]
     person.answers("three", Once())
     person.answers("other", Once())
     await asyncio.gather(*tasks.values())
@@ -550,7 +550,7 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     await person.sees("three")
     person.answers("three", Once())
     assert (await three)[0] == Once()
-    assert shared[0].runtime.approvals.waiting() == ()
+    assert shared[0].runtime.approvals._entries == {}
     assert shared[0].runtime.approvals._approvers.is_idle
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -583,7 +583,7 @@ async def test_an_approver_that_does_not_end_is_abandoned(monkeypatch):
     shared = shared_by_calls(stubborn, seconds=0.02)
     with pytest.raises(CallError, match="no answer came"):
         await ask(shared, "delete")
-    assert shared[0].runtime.approvals.waiting() == ()
+    assert shared[0].runtime.approvals._entries == {}
     free.set()
 
 
@@ -610,7 +610,7 @@ def test_requests_of_several_loops_are_settled_together():
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(state, ("n0", "n1", "n2", "n3")))
     assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(rejected_with="n0")] * 3]))
-    assert approvals.waiting() == ()
+    assert approvals._entries == {}
 
 
 def test_a_request_of_a_closed_loop_is_ignored():
@@ -625,7 +625,7 @@ def test_a_request_of_a_closed_loop_is_ignored():
     loop.run_until_complete(asyncio.sleep(0))
     left = asyncio.all_tasks(loop)
     loop.close()
-    assert len(approvals.waiting()) == 1
+    assert len(approvals._entries) == 1
 
     async def main():
         return await ask(shared_by_calls(lambda *_: Reject(), approvals=approvals), "two")

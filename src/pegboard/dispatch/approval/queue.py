@@ -158,7 +158,6 @@ class _Entry:
     context: ToolContext
     grants: Grants
     covered: Callable[[], bool]
-    session: str | None = field(init=False)
     keys: frozenset[str] = field(default=frozenset(), init=False)
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)
@@ -166,8 +165,10 @@ class _Entry:
     since: float = field(factory=time.monotonic, init=False)
     outcome: Answer | CallError | None = field(default=None, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.session = session_key(self.context.request)
+    @property
+    def session(self) -> str | None:
+        """The session that it belongs to, as `session_key` gives it."""
+        return session_key(self.context.request)
 
     def failed(self, error: BaseException) -> CallError:
         """The denial if asking failed; logs the error, unless the approver has refused in its own words."""
@@ -207,11 +208,6 @@ class ApprovalQueue:
     _approvers: LockManager = field(factory=LockManager, init=False)
     # Reentrant: the end of a closed loop's task may come inside a change, when it is collected as garbage.
     _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
-
-    def waiting(self) -> tuple[ApprovalRequest, ...]:
-        """The waiting requests, in order of arrival."""
-        with self._mutex:
-            return tuple(entry.request for entry in self._entries)
 
     async def ask(  # noqa: PLR0913  what a call's services have, without importing them
         self,
