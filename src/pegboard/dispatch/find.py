@@ -23,18 +23,6 @@ _MOST_LISTED: Final = 50
 _MOST_OF_A_NAME: Final = 80
 
 
-class UnknownNameError(CallError):
-    """No tool of that name: kind `unknown_tool`.
-
-    Attributes:
-        available: The existing names, in order.
-    """
-
-    def __init__(self, text: str, available: Sequence[str] = ()) -> None:
-        self.available = available
-        super().__init__("unknown_tool", text)
-
-
 async def find(state: CallState) -> Tool:
     """The called tool, with its handler loaded.
 
@@ -48,7 +36,7 @@ async def find(state: CallState) -> Tool:
     if call.provider_executed:
         raise CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        raise UnknownNameError("The call has no tool name: its name isn't a string.")
+        raise CallError("unknown_tool", "The call has no tool name: its name isn't a string.")
     tool = state.snapshot.named.get(call.name) or state.snapshot.find(call.name)
     return await _load(state, tool, tool.handler) if isinstance(tool.handler, LateHandler) else tool
 
@@ -70,10 +58,10 @@ def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
     return not_offered(name, names) if exists else unknown(name, names)
 
 
-def unknown(name: str, available: Sequence[str]) -> UnknownNameError:
+def unknown(name: str, available: Sequence[str]) -> CallError:
     """The error of an unknown name, with up to three near misses and the available names."""
     near = did_you_mean(suggest(name, available))
-    return UnknownNameError(f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_listed(available)}", available)
+    return CallError("unknown_tool", f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_listed(available)}")
 
 
 def not_offered(name: str, offered: Collection[str]) -> CallError:
@@ -221,8 +209,7 @@ def _repair_name(state: CallState, error: CallError) -> None:
     is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
     if not (is_text and state.settings.limits.repair and error.kind == "unknown_tool"):
         raise error
-    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in state.snapshot.tools]
-    name = meant_name(call.name, names)
+    name = meant_name(call.name, [tool.name for tool in state.snapshot.tools])
     if name is None or _is_delicate(state, state.snapshot.find(name)):
         raise error
     _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")

@@ -154,20 +154,17 @@ class TurnProgress:
         """The ids of all calls in the conversation."""
         return frozenset(call.id for message in self.messages for call in message.calls)
 
-    def _find_unanswered(self) -> Sequence[ToolCall]:
-        """The calls of the last answer that have no result; only results may follow that answer."""
-        answered: set[str] = set()
-        for message in reversed(self.messages):
-            if message.role == "assistant":
-                return [call for call in calls_of(message) if call.id not in answered]
-            answered.update(part.call_id for part in message.results)
-        return ()
-
     def close(self) -> Message | None:
-        """Adds a result for each call without one; returns the message that holds them, if any."""
-        text = "{} was not run: the turn had ended."
-        skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in self._find_unanswered()]
-        return self._add_results(skipped) if skipped else None
+        """Adds a result for each call of the last answer without one; returns the message that holds them, if any."""
+        answered: set[str] = set()
+        for message in reversed(self.messages):  # only results may follow the last answer
+            if message.role == "assistant":
+                text = "{} was not run: the turn had ended."
+                left = [call for call in calls_of(message) if call.id not in answered]
+                skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in left]
+                return self._add_results(skipped) if skipped else None
+            answered.update(part.call_id for part in message.results)
+        return None
 
     def seconds_left(self) -> float | None:
         """Seconds until the deadline; `None` is no limit."""
