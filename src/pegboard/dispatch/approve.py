@@ -396,15 +396,8 @@ class Asking(Asked):
         message = None if (context.message or "").startswith(BATCH) else context.message
         if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
             return ""
-        place = [
-            context.user,
-            context.session,
-            context.invocation,
-            message,
-            state.id or state.position.index,
-            request.digest,
-        ]
-        asked = [request.subject, request.permission, list(request.patterns), request.hint]
+        place = [context.user, context.session, context.invocation, message, state.id or state.position.index]
+        asked = [request.digest, request.subject, request.permission, list(request.patterns), request.hint]
         return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
 
     def close(self) -> None:
