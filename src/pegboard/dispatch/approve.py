@@ -32,13 +32,7 @@ from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, R
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
-from pegboard.dispatch.permissions.permissions import (
-    DEFAULT_PERMISSIONS,
-    MOST_AT_ONCE,
-    Access,
-    Permissions,
-    policy_of,
-)
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Part, Rule
 from pegboard.dispatch.running import paused_deadlines
 from pegboard.dispatch.state import BATCH, CallState
