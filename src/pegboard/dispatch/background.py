@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable, iscoroutine
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -98,13 +98,11 @@ def later_result(state: CallState, value: object) -> ToolResult:
     if isinstance(value, BaseException):
         return failure_result(state, value)
     try:
-        if state.tool is None:
-            result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
-        else:
+        if state.tool is not None:
             result = result_of(state.tool, value)
+        else:
+            result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
         return truncated(result, limits_of(state), *store_access(state))
-    except CallError as error:
-        return error.result()
     except Exception as error:  # noqa: BLE001  a value may raise anything
         return failure_result(state, error)
 
@@ -117,28 +115,25 @@ async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     await finish(state, await state.runtime.threads.run(later_result, state, value))
 
 
-_Seen: TypeAlias = tuple[ToolResult, BaseException | None]
-"""A later result as the after callbacks leave it, and the error by which they end the turn."""
-
-
-async def _seen(state: CallState, result: ToolResult) -> _Seen:
+async def _completed(operation: Operation, state: CallState, result: ToolResult) -> Completion:
+    """The completion with a result, as the after callbacks leave it."""
     if "after_tool" not in state.snapshot.callbacks:
-        return result, None
+        return Completion(operation, result)
     context = attrs.evolve(state.context, cancelled=False, deadline=None)
     later = CallState.of(state.call, context, state.snapshot, state.settings)
     later.tool, later.arguments, later.position = state.tool, state.arguments, state.position
     await finish(later, result)
-    return later.result or result, later.ending.fatal
+    return Completion(operation, later.result or result, later.ending.fatal)
 
 
-def _seen_now(state: CallState, result: ToolResult) -> _Seen:
-    """`_seen`, in an event loop of its own: the caller's can't run meanwhile."""
+def _completed_now(operation: Operation, state: CallState, result: ToolResult) -> Completion:
+    """`_completed`, in an event loop of its own: the caller's can't run meanwhile."""
     if "after_tool" not in state.snapshot.callbacks:
-        return result, None
+        return Completion(operation, result)
     from concurrent.futures import ThreadPoolExecutor
 
     with waiting(), ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, asyncio.run, _seen(state, result)).result()
+        return thread.submit(copy_context().run, asyncio.run, _completed(operation, state, result)).result()
 
 
 @define(eq=False)
@@ -163,7 +158,7 @@ class Operations:
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
-    _tasks: set[asyncio.Task[_Seen]] = field(factory=set["asyncio.Task[_Seen]"], init=False)
+    _tasks: set[asyncio.Task[Completion]] = field(factory=set["asyncio.Task[Completion]"], init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
     @property
@@ -225,7 +220,7 @@ class Operations:
                 self._tasks.add(task)
                 task.add_done_callback(end)
 
-            def end(task: asyncio.Task[_Seen]) -> None:  # `_result` may be cancelled before its first step
+            def end(task: asyncio.Task[Completion]) -> None:  # `_result` may be cancelled before its first step
                 self._tasks.discard(task)
                 if iscoroutine(work):
                     work.close()
@@ -233,8 +228,8 @@ class Operations:
                     self._pending.pop(operation.id)
                 seconds = time.time() - operation.started
                 text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
-                aborted = ToolResult.error("aborted", text), None
-                self._complete(operation, state, *(aborted if task.cancelled() else task.result()))
+                aborted = Completion(operation, ToolResult.error("aborted", text))
+                self._complete(state, aborted if task.cancelled() else task.result())
 
             if loop is running_loop():
                 start()
@@ -261,7 +256,7 @@ class Operations:
                 or it runs in the background and completes itself.
         """
         operation, state = self._pop(name)
-        return self._complete(operation, state, *_seen_now(state, later_result(state, value)))
+        return self._complete(state, _completed_now(operation, state, later_result(state, value)))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
         """The final results of a session's calls, each returned once, in order.
@@ -280,7 +275,7 @@ class Operations:
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
-        loop, here = asyncio.get_running_loop(), set[asyncio.Task[_Seen]]()
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Completion]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
                 task.cancel()
@@ -315,7 +310,7 @@ class Operations:
                 f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked. "
                 "Find out what it has done before calling it again."
             )
-            self._complete(*dropped, *_seen_now(dropped[1], ToolResult.error("unknown_outcome", text)))
+            self._complete(dropped[1], _completed_now(*dropped, ToolResult.error("unknown_outcome", text)))
         return operation
 
     def _full(self) -> str:
@@ -323,21 +318,19 @@ class Operations:
 
     def _pop(self, name: str) -> tuple[Operation, CallState]:
         with self._lock:
-            among = self._pending.items()
-            ids = [id_ for id_, (each, _) in among if id_ == name or (each.call_id == name and each.replaces)]
-            ids = [name] if name in ids else ids
-            if len(ids) == 1 and not self._pending[ids[0]][0].is_background:
-                return self._pending.pop(ids[0])
-        if not ids:
+            found = [each for each, _ in self._pending.values() if each.id == name]
+            found = found or [each for each, _ in self._pending.values() if each.call_id == name and each.replaces]
+            if len(found) == 1 and not found[0].is_background:
+                return self._pending.pop(found[0].id)
+        if not found:
             raise OperationError(f"no call or operation {name!r:.80} is pending; it may have its result already")
-        if len(ids) == 1:
+        if len(found) == 1:
             raise OperationError(f"{name!r:.80} runs in the background and completes itself")
-        raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
+        ids = " or ".join(each.id for each in found[:3])
+        raise OperationError(f"{len(found)} calls {name!r:.80} are pending: name the operation, {ids}")
 
-    def _complete(
-        self, operation: Operation, state: CallState, result: ToolResult, fatal: BaseException | None = None
-    ) -> Completion:
-        completion = Completion(operation, result, fatal)
+    def _complete(self, state: CallState, completion: Completion) -> Completion:
+        operation, result = completion.operation, completion.result
         with self._lock:
             self._completed[operation.id] = completion
             while len(self._completed) > self.most:
@@ -345,22 +338,17 @@ class Operations:
         if self.emit is not None:
             from pegboard.dispatch.events import ended  # loaded with the first observer
 
-            now = time.time()
-            event = ended(result)(
-                operation.call_id,
-                operation.tool,
-                now,
-                state.position.index,
-                result=result,
-                seconds=now - operation.started,
-            )
+            now, index = time.time(), state.position.index
+            facts: dict[str, Any] = {"result": result, "seconds": now - operation.started}
             try:
-                self.emit(event)
+                self.emit(ended(result)(operation.call_id, operation.tool, now, index, **facts))
             except Exception as error:  # noqa: BLE001  an observer disturbs no call
                 log_failure("emitting a completion", error)
         return completion
 
-    async def _result(self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> _Seen:
+    async def _result(
+        self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]
+    ) -> Completion:
         runtime = state.runtime
 
         async def given() -> ToolResult:
@@ -376,14 +364,13 @@ class Operations:
             if cancels_the_call(error):
                 raise
             result = later_result(state, error)
-        return await _seen(state, result)
+        return await _completed(operation, state, result)
 
 
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, portal = running_loop(), state.context.internals.portal
-    if loop is None and portal is not None:
-        loop = portal.loop
+    portal = state.context.internals.portal
+    loop = running_loop() or (portal and portal.loop)
     if loop is None or loop.is_closed():
         raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
     return loop
