@@ -487,9 +487,8 @@ class LocksMachine(RuleBasedStateMachine):
 
     def has_all(self, call):
         """Whether it was just given everything, and only has to be woken."""
-        return any(handle.future is call.task._fut_waiter for handle in self.locks._woken) or (
-            call.task._fut_waiter is not None and call.task._fut_waiter.done()
-        )
+        frame = call.task.get_coro().cr_frame
+        return frame is not None and "handle" in frame.f_locals and frame.f_locals["handle"].reached < 0
 
     def step(self):
         """Lets everything happen that can."""

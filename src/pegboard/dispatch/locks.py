@@ -230,7 +230,6 @@ class LockManager:
         self._lock: Final = threading.Lock()
         # A finalizer may release a handle while its thread holds the lock, so releases are queued.
         self._released: Final[deque[Any]] = deque()
-        self._woken: Final[deque[LockHandle]] = deque()
 
     @property
     def is_idle(self) -> bool:
@@ -304,11 +303,11 @@ class LockManager:
         return handle
 
     def _settle(self) -> None:
-        """Processes queued releases, and wakes the calls that have acquired everything.
+        """Processes queued releases.
 
         If the lock is held, by another thread or an outer frame of this one, its holder does so after releasing it.
         """
-        while (self._released or self._woken) and self._lock.acquire(blocking=False):
+        while self._released and self._lock.acquire(blocking=False):
             try:
                 while self._released:
                     released = self._released.popleft()
@@ -317,15 +316,8 @@ class LockManager:
                 self._is_open = (
                     self._slots is None and not everything.queue and everything.used + everything.reserved < _ALL
                 )
-                woken = tuple(self._woken)
-                self._woken.clear()
             finally:
                 self._lock.release()
-            for handle in woken:
-                assert handle.future is not None
-                if not settle_from_thread(handle.future) and not handle.is_released:
-                    handle.is_released = True
-                    self._released.append(handle)
 
     # Under the lock --------------------------------------------------------------------------------------------------
 
@@ -374,8 +366,8 @@ class LockManager:
             semaphore.reserved -= need
             semaphore.used += need
         handle.reached = -1
-        if handle.future is not None:
-            self._woken.append(handle)
+        if handle.future is not None and not settle_from_thread(handle.future) and not handle.is_released:
+            handle.release()  # its event loop is closed
         return True
 
     def _unreserve(self, handle: LockHandle, start: int) -> None:
