@@ -13,7 +13,10 @@ from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
+
+    Texts: TypeAlias = tuple[bytes | Iterable[bytes], bytes]  # for standard output, perhaps in pieces, and error
 
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
@@ -78,13 +81,13 @@ def _read(argv: Sequence[str]) -> tuple[str, dict[str, str], list[str]]:
     return command, options, arguments
 
 
-def _bare(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes | Iterable[bytes], bytes]:
+def _bare(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> Texts:
     if arguments:
         raise Declined
     return (snapshot.section(b"version") + b"\n", b"") if options else _list(snapshot, options, arguments)
 
 
-def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes | Iterable[bytes], bytes]:
+def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> Texts:
     if "--json" in options and "--names" in options:
         raise Declined
     if "--json" in options and not arguments and "--plugin" not in options:
@@ -122,10 +125,12 @@ def _places(lines: list[bytes], names: Iterable[str]) -> list[int]:
         raise Declined from None
 
 
-def _texts(snapshot: Snapshot, kind: bytes, places: list[int]) -> list[bytes]:
-    """The texts of one kind of these tools."""
-    texts = snapshot.section(kind).split(b"\0")
-    return [texts[place] for place in places]
+def _text(snapshot: Snapshot, kind: bytes, arguments: list[str]) -> Texts:
+    """The text of one kind of the only tool that is named."""
+    if len(arguments) != 1:
+        raise Declined
+    (place,) = _places(_lines(snapshot), arguments)
+    return snapshot.section(kind).split(b"\0")[place], b""
 
 
 def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
@@ -147,21 +152,7 @@ def _listing(lines: list[bytes], places: list[int]) -> bytes:
     return tool_table(rows, width=width, colour=wants_colour(on_terminal=True)).encode()
 
 
-def _show(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
-    return _texts(snapshot, b"full" if "--json" in options else b"shown", _one(snapshot, arguments))[0], b""
-
-
-def _schema(snapshot: Snapshot, _options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
-    return _texts(snapshot, b"schema", _one(snapshot, arguments))[0], b""
-
-
-def _one(snapshot: Snapshot, arguments: list[str]) -> list[int]:
-    if len(arguments) != 1:
-        raise Declined
-    return _places(_lines(snapshot), arguments)
-
-
-def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> Texts:
     limit, index = options.get("--limit", str(SEARCH_LIMIT)), snapshot.section(b"index")
     if not index or not arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
@@ -191,10 +182,16 @@ def _found(index: bytes, text: str, limit: int) -> list[str]:
         connection.close()
 
 
-_ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema": _schema}
+_ANSWERS: dict[str, Callable[[Snapshot, dict[str, str], list[str]], Texts]] = {
+    "": _bare,
+    "list": _list,
+    "search": _search,
+    "show": lambda snapshot, options, names: _text(snapshot, b"full" if "--json" in options else b"shown", names),
+    "schema": lambda snapshot, _options, names: _text(snapshot, b"schema", names),
+}
 
 
-def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
+def _completed(snapshot: Snapshot, instruction: str) -> Texts:
     """Answers a shell's completion function: one line per candidate."""
     line = os.environ.get("COMP_WORDS", "")  # up to the cursor
     if instruction != "complete" or any(character in line for character in "\"'\\"):

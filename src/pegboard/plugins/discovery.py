@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from pkgutil import resolve_name
 from stat import S_ISREG
@@ -114,12 +114,8 @@ class FoundPlugin:
             return None
         if not place.exists():
             return next(((str(file),) for file in place.parents if file.is_file()), None)
-        paths: list[str] = []
-        for path in _walked(str(place)):
-            paths.append(path)
-            if len(paths) > MOST_SOURCES:
-                return None
-        return tuple(sorted(paths))
+        paths = sorted(islice(_walk(str(place)), MOST_SOURCES + 1))
+        return tuple(paths) if len(paths) <= MOST_SOURCES else None
 
     def place(self) -> Path | None:
         """The folder of the module's top-level package, or the file of a top-level module; nothing is imported.
@@ -142,7 +138,7 @@ class FoundPlugin:
         return Path(spec.origin) if spec.submodule_search_locations is None else Path(spec.origin).parent
 
 
-def _walked(place: str) -> Iterator[str]:
+def _walk(place: str) -> Iterator[str]:
     """A path and everything below it, without hidden, compiled and unreadable files."""
     yield place
     for folder, folders, files in os.walk(place):

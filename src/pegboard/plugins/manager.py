@@ -544,7 +544,8 @@ class PluginManager:
 
     def report(self, *problems: Problem) -> None:
         """Adds problems to the registry's."""
-        self.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
+        if problems:
+            self.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
