@@ -138,10 +138,8 @@ class CachedManifests:
         Returns:
             `None` where nothing valid is cached.
         """
-        key = self._key(found, settings)
-        if key is None:
-            return None
-        snapshot = open_snapshot(self._place(found, key))
+        place = self._place(found, settings)
+        snapshot = None if place is None else open_snapshot(place)
         if snapshot is None:
             return None
         with closing(snapshot), suppress(OSError, ValueError, RecursionError, LookupError, ManifestError):
@@ -155,63 +153,50 @@ class CachedManifests:
 
         It isn't while the settings refer to a missing secret: with it, the plugin may bring more.
         """
-        key, stamps, has_failed = self._key(found, settings), Stamps(), manifest.failure is not None
+        place, stamps, may_pass = self._place(found, settings), Stamps(), manifest.failure is not None
         stamps.add_plugin(found)
-        if key is None or lacks_secrets(settings):
+        if place is None or lacks_secrets(settings):
             return False
-        if not stamps.complete and not (has_failed and found.place() is None):
+        if not stamps.complete and not (may_pass and found.place() is None):
             return False  # but the failure of a module that can't be found is stored
         if manifest.published is not None:
             stamps.add_published(manifest.published)
-            has_failed = has_failed or manifest.published.failed
-        if has_failed:
-            stamps.add(*_import_path())
-        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if has_failed else (0, None)
+            may_pass = may_pass or manifest.published.failed
+        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if may_pass else (0, None)
+        stamps.add(*(path or ()))
         known = json.dumps(manifest.to_json(), separators=(",", ":")).encode()
         if len(known) > _MOST_MANIFEST_BYTES:
             return False
-        sections = {b"path": json.dumps(path).encode(), b"known": known}
-        return _write(self._place(found, key), sections, stamps, until, most=_MOST_FILES)
+        return _write(place, {b"path": json.dumps(path).encode(), b"known": known}, stamps, until, most=_MOST_FILES)
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
         """Deletes the entry of a plugin with these settings, as its code differs."""
-        key = self._key(found, settings)
-        if key is not None:
+        if (place := self._place(found, settings)) is not None:
             with suppress(OSError):
-                os.unlink(self._place(found, key)[1])  # noqa: PTH108  a text, as in a snapshot's place
+                Path(place[1]).unlink()
 
-    def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
-        digest = _settings_digest(settings)
-        if digest is None:
-            return None
+    def _place(self, found: FoundPlugin, settings: Mapping[str, Any]) -> Environment | None:
+        """The key and the file of an entry; `None` where a setting has no stable text."""
+        digest = ""
+        if settings:
+            import hashlib  # as slow as reading some manifests
+
+            try:
+                text = json.dumps(settings, sort_keys=True, default=_plain)
+            except (TypeError, ValueError, AttributeError, RecursionError):
+                return None
+            digest = hashlib.sha256(text.encode()).hexdigest()
         if self._own is None:
             self._own = own_key()
-        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        own = f"{evolve(found, trusted=True)}\n{found.place()}"
-        return f"{_FORMAT}\n{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
-
-    def _place(self, found: FoundPlugin, key: str) -> Environment:
+        facts = (_FORMAT, evolve(found, trusted=True), found.place(), digest, sys.version_info[:2], sys.platform)
+        key = "\n".join(map(str, (*facts, sys.prefix, self._own))).encode("utf-8", "surrogatepass")
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
-        packed = key.encode("utf-8", "surrogatepass")
-        return packed, str(self.folder / f"{normalised(found.distribution)[:60]}-{plain}-{crc32(packed):08x}")
+        return key, str(self.folder / f"{normalised(found.distribution)[:60]}-{plain}-{crc32(key):08x}")
 
 
 def _import_path() -> list[str]:
     """`sys.path` as texts: a host may have added `Path`s, and the working folder may be gone."""
     return [str(path) or "." for path in sys.path]
-
-
-def _settings_digest(settings: Mapping[str, Any]) -> str | None:
-    """The SHA-256 of a plugin's settings, hexadecimal, `""` for none; `None` where a value has no stable text."""
-    if not settings:
-        return ""
-    import hashlib  # as slow as reading some manifests
-
-    try:
-        text = json.dumps(settings, sort_keys=True, default=_plain)
-    except (TypeError, ValueError, AttributeError, RecursionError):
-        return None
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
