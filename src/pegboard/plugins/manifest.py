@@ -118,18 +118,6 @@ class RequestFacts:
         """`{"offered": false, "processes": true, "instructions": "..."}`, without defaults."""
         return asdict(self, filter=lambda field, value: value != field.default)
 
-    @classmethod
-    def from_json(cls, data: Any, place: str) -> RequestFacts:
-        """Reads what `to_json` writes, from a source that isn't trusted.
-
-        Raises:
-            ManifestError: Something is unknown or of the wrong type, named by its place.
-        """
-        try:
-            return cls(**_as_object(data, place))
-        except (TypeError, ValueError) as error:
-            raise ManifestError(f"{place}: {error.args[0]:.{_MOST_CHARACTERS}}") from None
-
 
 def _unknown(_arguments: Any) -> None:
     """Whether a call is read-only, which only the tool's code can tell."""
@@ -281,8 +269,14 @@ def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
 
 
 def _requests(value: Any, place: str) -> dict[str, RequestFacts]:
-    facts = _as_object(value, place)
-    return {name: RequestFacts.from_json(facts[name], f"{place}.{name:.80}") for name in facts}
+    requests: dict[str, RequestFacts] = {}
+    for name, facts in _as_object(value, place).items():
+        where = f"{place}.{name:.80}"
+        try:
+            requests[name] = RequestFacts(**_as_object(facts, where))
+        except (TypeError, ValueError) as error:
+            raise ManifestError(f"{where}: {error.args[0]:.{_MOST_CHARACTERS}}") from None
+    return requests
 
 
 def _helps(value: Any, place: str) -> dict[str, str]:

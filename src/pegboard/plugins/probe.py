@@ -107,7 +107,7 @@ def _read(found: FoundPlugin, done: Done) -> PluginManifest:
         trace = done.answer.pop("trace", "")
         manifest = PluginManifest.from_json(done.answer, found)
     except (ManifestError, ValueError, TypeError, AttributeError) as error:
-        return PluginManifest(found.name, failure=str(error))
+        return PluginManifest(found.name, failure=str(error) or type(error).__name__)
     if manifest.failure is not None:
         operator_log().debug("plugin %r failed to load: %s\n%s", found.name, manifest.failure, trace)
     return manifest

@@ -130,28 +130,17 @@ def open_snapshot(place: Environment) -> Snapshot | None:
     except OSError:
         return None
     try:
-        own, until, sections, stamps = _header(file)
-        if own == key and still_holds(until) and is_fresh(stamps):
-            return Snapshot(file, sections)
+        magic, (crc, length) = file.readline(), file.readline().split(b" ")
+        header = file.read(min(int(length), _MOST_HEADER_BYTES))
+        if magic == MAGIC and crc32(header) == int(crc, 16):
+            own, until, sections, stamps = marshal.loads(header)  # noqa: S302  the user's own, which others can't write
+            left = until - time.time()  # more than an hour comes from a wrong clock
+            if own == key and (not until or 0 <= left <= MOST_SECONDS) and is_fresh(stamps):
+                return Snapshot(file, sections)
     except (OSError, ValueError, EOFError, TypeError):
         pass  # damaged: it will be written again
     file.close()
     return None
-
-
-def _header(file: BinaryIO) -> tuple[bytes, int, dict[bytes, tuple[int, int, int]], dict[bytes, bytes]]:
-    if file.readline() != MAGIC:
-        raise ValueError("not a snapshot")
-    crc, length = file.readline().split(b" ")
-    header = file.read(min(int(length), _MOST_HEADER_BYTES))
-    if crc32(header) != int(crc, 16):
-        raise ValueError("the snapshot is damaged")
-    return marshal.loads(header)  # noqa: S302  the user's own file, which others can't write
-
-
-def still_holds(until: int) -> bool:
-    """Whether a snapshot hasn't expired; an expiry more than an hour from now comes from a wrong clock."""
-    return not until or 0 <= until - time.time() <= MOST_SECONDS
 
 
 def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
