@@ -369,9 +369,12 @@ class ToolRegistry(Registrar):
         from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 
         pending = checked("calls", calls, PendingCalls)
-        resumption = match_answers(pending, answers, context)
-        dispatcher, snapshot, settings, _ = await self._ready(resumption.calls, resolved, context)
-        return await dispatcher.resumed(pending, resumption, context, snapshot, settings, **options)
+        answered, ignored = match_answers(pending, answers, context)
+        calls = [each.pending.call for each in answered.values()]
+        dispatcher, snapshot, settings, _ = await self._ready(calls, resolved, context)
+        batch = await dispatcher.resumed(pending, answered, context, snapshot, settings, **options)
+        batch.ignored = (*ignored, *batch.ignored)
+        return batch
 
     async def resume(
         self,

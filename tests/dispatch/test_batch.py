@@ -875,7 +875,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     assert sorted(ends) == sorted(call.id for call in made), "each call ends once"
     assert not any("AssertionError" in result.text for result in outcome.results), "the tools saw no breach"
     assert locks.is_idle
-    assert approvals.waiting() == ()
+    assert approvals._entries == {}
     granted = any(isinstance(answer, Always) for answer in answers)
     assert host.wiped <= host.allowed or granted, "no run without a yes, and none of them used twice"
     assert len(outcome.pending) == sum(result.kind == "confirmation_required" for result in outcome.results)

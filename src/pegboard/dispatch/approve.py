@@ -1,6 +1,6 @@
 """Asking: whether a call runs, is denied, or asks the user; and the requests that it makes while it runs.
 
-One flow with three verbs: `decide` by the rules, `ask` the user, `consume` the answer right before the tool runs.
+One flow with three verbs: `decide` by the rules, `ask` the user, `check_answer` right before the tool runs.
 """
 
 from __future__ import annotations
@@ -195,19 +195,18 @@ class Asking(Asked):
         emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
         return answer, shown
 
-    def consume(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Consumes the approval right before the call runs; returns the arguments, as they were approved.
-
-        Then the rules have to `decide_again`.
+    async def check_answer(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Uses up the approval right before the call runs, and decides again; returns the arguments as approved.
 
         Raises:
             CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is
-                missing.
+                missing; or as `decide_again`.
         """
         if self.approval is not None:
-            return self.approval.consume(self.tool, arguments)
-        if self.request is not None:
+            arguments = self.approval.consume(self.tool, arguments)
+        elif self.request is not None:
             raise CallError("denied", f"{self.state.name} was not run: it isn't approved. Ask again.")
+        await self.decide_again()
         return arguments
 
     async def decide_again(self) -> None:

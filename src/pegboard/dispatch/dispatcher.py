@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCalls, Resumption
+    from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Batch, BatchOptions
     from pegboard.dispatch.events import Observers
@@ -200,59 +200,56 @@ class Dispatcher:
     async def resumed(
         self,
         pending: PendingCalls,
-        resumption: Resumption,
+        answered: Mapping[str, ResumedCall],
         context: ReadonlyContext,
         snapshot: CallSnapshot,
         settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """A batch of the pending calls that have been answered.
+        """A batch of the pending calls that have been answered, by their ids.
 
         Raises:
             PendingError: A call was suspended under permissions of its own batch, but `permissions` is missing.
         """
-        ruled = next((each.pending for each in resumption.resumed if each.pending.has_own_permissions), None)
+        from pegboard.dispatch.approval.pending import PendingCalls  # loaded when a call isn't simply allowed
+        from pegboard.dispatch.approve import resume
+
+        ruled = next((each.pending for each in answered.values() if each.pending.has_own_permissions), None)
         if ruled is not None and options.get("permissions") is None:
             text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
             raise PendingError(f"{text} resume(permissions=...) or to the turn.")
         is_sequential = options.get("sequential", False)
-        from pegboard.dispatch.approve import resume  # loaded when a call isn't simply allowed
-
-        resumption = _defer_conflicting(pending, resumption, snapshot.find, context, sequential=is_sequential)
-        batch = self.batch(resumption.calls, context, snapshot, settings, **options)
-        batch.unanswered, batch.ignored = resumption.left, resumption.ignored
-        for state, resumed in zip(batch.states, resumption.resumed, strict=True):
+        runnable = _without_conflicts(pending, answered, snapshot.find, context, sequential=is_sequential)
+        batch = self.batch((each.pending.call for each in runnable.values()), context, snapshot, settings, **options)
+        batch.unanswered = PendingCalls(call for call in pending if call.id not in runnable)
+        batch.ignored = tuple(id_ for id_ in answered if id_ not in runnable)
+        for state, resumed in zip(batch.states, runnable.values(), strict=True):
             if (error := await resume(state, resumed)) is not None:
                 batch.refused[state] = error
         return batch
 
 
-def _defer_conflicting(
+def _without_conflicts(
     pending: PendingCalls,
-    resumption: Resumption,
+    answered: Mapping[str, ResumedCall],
     find: Callable[[str], Tool],
     context: ReadonlyContext,
     *,
     sequential: bool,
-) -> Resumption:
-    """Defers answered calls that conflict with an earlier call that still waits for its answer."""
-    from pegboard.dispatch.approval.pending import PendingCalls, Resumption  # loaded when a call isn't simply allowed
-
-    answered = {each.pending.id: each for each in resumption.resumed}
-    waiting: list[LockRequest] = []
+) -> dict[str, ResumedCall]:
+    """The answered calls, without those that conflict with an earlier call that still waits for its answer."""
+    runnable, waiting = dict(answered), list[LockRequest]()
     for call in pending:
         try:
             request = lock_request(find(call.call.name), call.arguments, context)
         except (CallError, ValueError):  # it won't run
             request = SHARED
-        each = answered.get(call.id)
+        each = runnable.get(call.id)
         overtakes = any(sequential or request.conflicts(other) for other in waiting)
         if each is None or (overtakes and not each.is_refusal):
             waiting.append(request)
-            answered.pop(call.id, None)
-    early = [each.pending.id for each in resumption.resumed if each.pending.id not in answered]
-    left = PendingCalls(call for call in pending if call.id not in answered)
-    return Resumption(tuple(answered.values()), left, (*resumption.ignored, *early)) if early else resumption
+            runnable.pop(call.id, None)
+    return runnable
 
 
 def _with_options(settings: Settings, options: BatchOptions) -> Settings:

@@ -77,8 +77,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     if needs_asking(state, tool):
         from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
 
-        arguments = asking_of(state).consume(arguments)
-        await asking_of(state).decide_again()
+        arguments = await asking_of(state).check_answer(arguments)
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool, arguments)

@@ -80,5 +80,4 @@ async def approved(state):
 
 async def consumed(state):
     """Consumes the approval, right before the tool would run."""
-    state.arguments = asking_of(state).consume(state.arguments)
-    await asking_of(state).decide_again()
+    state.arguments = await asking_of(state).check_answer(state.arguments)

@@ -101,7 +101,7 @@ class Host(RuleBasedStateMachine):
         answers = [(ids[place], answer) for place, answer in given]
         for _ in range(2 if repeated else 1):
             context = ReadonlyContext(session="s")
-            for resumed in match_answers(pending, answers, context).resumed:
+            for resumed in match_answers(pending, answers, context)[0].values():
                 call = resumed.pending
                 if isinstance(resumed.answer, Once):
                     self.allowed.add((call.id, call.arguments["path"]))

@@ -154,15 +154,13 @@ class Approval:
         """
         if not self._spent.acquire(blocking=False):  # never released: an atomic test-and-set
             raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
-        if not self._matches(tool, arguments):
+        try:
+            matches = digest_of_call(tool_key(tool), arguments) == self.request.digest
+        except (TypeError, ValueError, RecursionError):
+            matches = False  # what isn't JSON any more was never approved
+        if not matches:
             raise CallError("denied", f"{tool.name} was not run: it isn't what was approved any more. Ask again.")
         return self.request.arguments
-
-    def _matches(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        try:
-            return digest_of_call(tool_key(tool), arguments) == self.request.digest
-        except (TypeError, ValueError, RecursionError):
-            return False  # what isn't JSON any more was never approved
 
 
 MOST_CALLS: Final = 1_000
@@ -448,29 +446,9 @@ class ResumedCall:
         return approval, confirmation_of(pending, answer, pending.earlier, pending.stored)
 
 
-@frozen
-class Resumption:
-    """The calls to resume, those that still wait, and the answers that match none of them.
-
-    Attributes:
-        resumed: In call order.
-        left: The calls that still wait.
-        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, too late, or too early.
-    """
-
-    resumed: tuple[ResumedCall, ...]
-    left: PendingCalls
-    ignored: tuple[str, ...]
-
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The calls to resume."""
-        return tuple(each.pending.call for each in self.resumed)
-
-
 def match_answers(
     pending: PendingCalls, answers: Answers, context: ReadonlyContext, *, now: float | None = None
-) -> Resumption:
+) -> tuple[dict[str, ResumedCall], tuple[str, ...]]:
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
     Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. JSON may be
@@ -479,6 +457,10 @@ def match_answers(
 
     Calls of another session or user are left, and so are those that have waited for more than 30 days at the time
     `now`, in seconds since 1970.
+
+    Returns:
+        The calls to resume by the pending call's id, in call order; and the ids of answers that changed nothing:
+        unknown, repeated, unreadable or too late.
     """
     oldest = (time.time() if now is None else now) - MOST_SECONDS
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
@@ -491,8 +473,7 @@ def match_answers(
             ignored.append(str(name)[:MOST_SHOWN])
         elif not isinstance(answer, Later):
             taken[name] = answer
-    resumed = tuple(ResumedCall(call, taken[call.id]) for call in pending if call.id in taken)
-    return Resumption(resumed, PendingCalls(call for call in pending if call.id not in taken), tuple(ignored))
+    return {call.id: ResumedCall(call, taken[call.id]) for call in pending if call.id in taken}, tuple(ignored)
 
 
 def _answer(given: Any) -> Answer | None:
