@@ -37,13 +37,13 @@ from pegboard.schema.references import (
     SOME,
     EndlessSchemaError,
     References,
-    bare,
     compiled,
     expanded,
     matcher,
     parts_of,
     patterns_of,
     runnable,
+    without_notes,
 )
 from pegboard.typing import JsonSchema, frozen
 
@@ -195,7 +195,7 @@ def validator_of(schema: str) -> Validator:
     """
     text = _usable(schema)
     if '"$' not in text:  # a reference may lead anywhere, even into a note
-        text = json_text(bare(json.loads(text)))
+        text = without_notes(text)
     known = _validators.get(text)
     if known is None:
         try:
