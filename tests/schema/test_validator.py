@@ -117,7 +117,7 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
         ({**OPEN, "properties": {"a": {"$ref": "#"}}}, {"a": {"b": 1}}, "a: Unevaluated properties are not allowed"),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "(root): Unevaluated items are not allowed"),
-        ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): [] has less than 1 item"),
+        ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): must have at least 1 item, got 0"),
         ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): must be more than 1, got 1"),
         ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): must be an integer, got number 1.0"),
     ],

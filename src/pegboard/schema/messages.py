@@ -62,6 +62,15 @@ _Alternative: TypeAlias = tuple[JsonSchema, Sequence[_Problem]]  # one of severa
 _MISSING: Final = "required, missing"
 _NULL: Final = {"type": "null"}  # by far the most common alternative
 _NOT_NULL: Final = (_Problem((), "must be null", "null"),)
+_TO_ANY: Final = frozenset({*REFERENCES, "allOf", "anyOf", "oneOf", "not", "if"})
+_TO_ARRAY: Final = _TO_ANY | {"prefixItems", "items", "additionalItems", "contains"}
+_TO_OBJECT: Final = (
+    _TO_ANY
+    | {"required", "properties", "patternProperties", "additionalProperties", "propertyNames"}
+    | {"dependentRequired", "dependentSchemas", "dependencies"}
+)
+_APPLIED: Final[Mapping[Any, frozenset[str]]] = {dict: _TO_OBJECT, list: _TO_ARRAY, tuple: _TO_ARRAY}
+"""By the class of a value: the keywords that apply other schemas to it or to its parts."""
 
 
 def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
@@ -107,8 +116,8 @@ class SchemaSearch:
             return known
         self.pay(1)
         judge = self._judges.get(id(schema)) or self._judge(schema)
-        applied, is_right = _APPLIED[type(value)], judge.is_valid(value)
-        if is_right and applied.keys().isdisjoint(schema):
+        applied, is_right = _APPLIED.get(type(value), _TO_ANY), judge.is_valid(value)
+        if is_right and applied.isdisjoint(schema):
             return ()
         wrong = {} if is_right else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
         self._seen[pair] = found = list[_Problem]()
@@ -138,11 +147,6 @@ class SchemaSearch:
         if self.left < 0:
             raise _SpentError
 
-    def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
-        """The problems of a part of the value, with paths from the whole."""
-        for path, reason, wanted in self.problems(schema, value):
-            yield _Problem((step, *path), reason, wanted)
-
     def _judge(self, schema: JsonSchema) -> Validator:
         own = {} if self._is_hidden(schema) else {name: schema[name] for name in OWN_KEYWORDS.keys() & schema.keys()}
         if (draft := self.references.root.get("$schema")) is not None:
@@ -154,15 +158,107 @@ class SchemaSearch:
         """Whether a reference disables the keywords beside it."""
         return self.references.legacy and "$ref" in schema
 
-    def _search(
-        self, wrong: JsonObject, applied: Mapping[str, Callable[..., _Found]], schema: JsonSchema, value: Any
-    ) -> _Found:
+    def _search(self, wrong: JsonObject, applied: Collection[str], schema: JsonSchema, value: Any) -> _Found:
         for keyword, rule in [("$ref", schema["$ref"])] if self._is_hidden(schema) else schema.items():
             if keyword in wrong:
                 yield _Problem((), _own_reason(keyword, wrong[keyword], value))
-            elif apply := applied.get(keyword):
+            elif keyword in applied:
                 self.pay(len(rule) if is_object(rule) or is_array(rule) else 1)
-                yield from apply(self, rule, schema, value)
+                yield from self._apply(keyword, rule, schema, value)
+
+    def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:  # noqa: C901  (by keyword)
+        """The problems by a keyword that applies other schemas; `rule` is its value in `schema`."""
+        match keyword:
+            case "$ref" | "$dynamicRef" | "$recursiveRef":
+                if (target := self.references.target(rule)) is not None:
+                    yield from self.problems(target, value)
+            case "allOf":
+                yield from dict.fromkeys(chain.from_iterable(self.problems(part, value) for part in rule))
+            case "anyOf" | "oneOf":
+                problems = [
+                    _NOT_NULL if part == _NULL and value is not None else self.problems(part, value) for part in rule
+                ]
+                if (fitting := sum(not each for each in problems)) > 1 and keyword == "oneOf":
+                    yield _Problem((), f"must fit exactly one of {len(rule)} alternatives, fits {fitting}")
+                elif not fitting:
+                    yield from _nearest(self, list(zip(rule, problems, strict=True)), value)
+            case "not":
+                if not self.problems(rule, value):
+                    yield _Problem((), f"must not fit {json_text(rule)[:60]}")
+            case "if":
+                yield from self.problems(schema.get("else" if self.problems(rule, value) else "then", True), value)
+            case _ if is_object(value):
+                yield from self._apply_to_object(keyword, rule, schema, value)
+            case _:
+                yield from self._apply_to_array(keyword, rule, schema, value)
+
+    def _apply_to_object(self, keyword: str, rule: Any, schema: JsonSchema, value: JsonObject) -> _Found:  # noqa: C901, PLR0912  (by keyword)
+        match keyword:
+            case "required":
+                yield from (_Problem((name,), _MISSING) for name in rule if name not in value)
+            case "properties":
+                for name in (name for name in rule if name in value):
+                    yield from self._below(rule[name], value[name], name)
+            case "patternProperties":
+                for pattern, part in rule.items():
+                    self.pay(len(value))
+                    for name in _matching([pattern], value):
+                        yield from self._below(part, value[name], name)
+            case "additionalProperties":
+                known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+                self.pay(len(value) * (1 + len(patterns)))
+                named = {*known, *_matching(patterns, value)}
+                for name in [name for name in value if name not in named]:
+                    if rule is False:
+                        yield _Problem((name,), _unknown_key(list(known)))
+                    else:
+                        yield from self._below(rule, value[name], name)
+            case "propertyNames":
+                for name in value:
+                    for found in self.problems(rule, name):
+                        yield _Problem((), f"key {short_json(name)}: {found.reason}")
+            case _:  # `dependencies` of old drafts requires properties or a schema, as the two that came later
+                for name in (name for name in rule if name in value):
+                    if is_array(rule[name]):
+                        words = f"required together with {short_json(name)}, missing"
+                        yield from (_Problem((other,), words) for other in rule[name] if other not in value)
+                    else:
+                        yield from self.problems(rule[name], value)
+
+    def _apply_to_array(self, keyword: str, rule: Any, schema: JsonSchema, value: Sequence[Any]) -> _Found:
+        if keyword == "contains":
+            fitting = sum(not self.problems(rule, item) for item in value)
+            least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
+            if not least <= fitting <= most:
+                limit, count = ("at least", least) if fitting < least else ("at most", most)
+                yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
+        elif is_array(rule):  # `prefixItems`, and `items` of drafts 4 to 7
+            for index, part in enumerate(rule[: len(value)]):
+                yield from self._below(part, value[index], index)
+        else:  # of the items behind those that have their own schemas
+            first: Any = schema.get("prefixItems", []) if keyword == "items" else schema.get("items")
+            for index in range(len(first), len(value)) if is_array(first) else ():
+                yield from self._below(rule, value[index], index)
+
+    def _below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
+        """The problems of a part of the value, with paths from the whole."""
+        for path, reason, wanted in self.problems(schema, value):
+            yield _Problem((step, *path), reason, wanted)
+
+
+def _matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    matches = [each for each in map(_matcher, patterns) if each is not None]
+    return [name for name in names if any(match(name) for match in matches)] if matches else []
+
+
+_matcher: Final = lru_cache(maxsize=64)(matcher)
+
+
+def _unknown_key(known: Sequence[str]) -> str:
+    if not known:
+        return "unknown key (no keys are known here)"
+    more = f" and {len(known) - _MOST_KEYS} more" if len(known) > _MOST_KEYS else ""
+    return f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
 
 
 # Keywords about a value itself ----------------------------------------------------------------------------------------
@@ -278,161 +374,6 @@ def _tags(search: SchemaSearch, part: JsonSchema) -> JsonObject:
     rules = {name: rule for name, rule in properties.items() if is_object(rule)}
     allowed = {name: [rule["const"]] if "const" in rule else rule.get("enum", ()) for name, rule in rules.items()}
     return {name: options for name, options in allowed.items() if options}
-
-
-# Keywords that apply other schemas ------------------------------------------------------------------------------------
-# Each gets the search, the keyword's rule, the schema that contains it, and a value of a type that it applies to.
-
-
-def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> _Found:
-    target = search.references.target(rule)
-    if target is not None:
-        yield from search.problems(target, value)
-
-
-def _all_of(search: SchemaSearch, rule: Iterable[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
-    yield from dict.fromkeys(chain.from_iterable(search.problems(part, value) for part in rule))
-
-
-def _any_of(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
-    problems = [_NOT_NULL if part == _NULL and value is not None else search.problems(part, value) for part in rule]
-    if all(problems):
-        yield from _nearest(search, list(zip(rule, problems, strict=True)), value)
-
-
-def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: JsonSchema, value: Any) -> _Found:
-    fitting = sum(not search.problems(part, value) for part in rule)
-    if fitting > 1:
-        yield _Problem((), f"must fit exactly one of {len(rule)} alternatives, fits {fitting}")
-    elif not fitting:
-        yield from _any_of(search, rule, schema, value)
-
-
-def _not(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: Any) -> _Found:
-    if not search.problems(rule, value):
-        yield _Problem((), f"must not fit {json_text(rule)[:60]}")
-
-
-def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) -> _Found:
-    yield from search.problems(schema.get("else" if search.problems(rule, value) else "then", True), value)
-
-
-def _required(_search: SchemaSearch, rule: Iterable[str], _schema: JsonSchema, value: JsonObject) -> _Found:
-    return (_Problem((name,), _MISSING) for name in rule if name not in value)
-
-
-def _properties(search: SchemaSearch, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> _Found:
-    for name, part in rule.items():
-        if name in value:
-            yield from search.below(part, value[name], name)
-
-
-def _patterned(search: SchemaSearch, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> _Found:
-    for pattern, part in rule.items():
-        search.pay(len(value))
-        for name in _matching([pattern], value):
-            yield from search.below(part, value[name], name)
-
-
-def _others(search: SchemaSearch, rule: JsonSchema | bool, schema: JsonSchema, value: JsonObject) -> _Found:
-    known: JsonObject = schema.get("properties", {})
-    patterns: JsonObject = schema.get("patternProperties", {})
-    search.pay(len(value) * (1 + len(patterns)))
-    named = {*known, *_matching(patterns, value)}
-    for name in (name for name in value if name not in named):
-        if rule is False:
-            yield _Problem((name,), _unknown_key(list(known)))
-        else:
-            yield from search.below(rule, value[name], name)
-
-
-def _matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    matches = [each for each in map(_matcher, patterns) if each is not None]
-    return [name for name in names if any(match(name) for match in matches)] if matches else []
-
-
-_matcher: Final = lru_cache(maxsize=64)(matcher)
-
-
-def _unknown_key(known: Sequence[str]) -> str:
-    if not known:
-        return "unknown key (no keys are known here)"
-    more = f" and {len(known) - _MOST_KEYS} more" if len(known) > _MOST_KEYS else ""
-    return f"unknown key (known: {', '.join(known[:_MOST_KEYS])}{more})"
-
-
-def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:
-    for name in value:
-        for found in search.problems(rule, name):
-            yield _Problem((), f"key {short_json(name)}: {found.reason}")
-
-
-def _dependent(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchema, value: JsonObject) -> _Found:
-    """Properties or a schema required by the presence of another; `dependencies` of old drafts may be either."""
-    for name, part in rule.items():
-        if name in value and is_array(part):
-            words = f"required together with {short_json(name)}, missing"
-            yield from (_Problem((other,), words) for other in part if other not in value)
-        elif name in value:
-            yield from search.problems(part, value)
-
-
-def _items(search: SchemaSearch, rule: Any, schema: JsonSchema, value: Sequence[Any]) -> _Found:
-    if is_array(rule):  # drafts 4 to 7
-        yield from _first_items(search, rule, schema, value)
-        return
-    for index in range(len(schema.get("prefixItems", ())), len(value)):
-        yield from search.below(rule, value[index], index)
-
-
-def _first_items(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Sequence[Any]) -> _Found:
-    for index, (part, item) in enumerate(zip(rule, value, strict=False)):
-        yield from search.below(part, item, index)
-
-
-def _more_items(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> _Found:
-    first = schema.get("items")
-    for index in range(len(first), len(value)) if is_array(first) else ():
-        yield from search.below(rule, value[index], index)
-
-
-def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> _Found:
-    fitting = sum(not search.problems(rule, item) for item in value)
-    least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
-    if not least <= fitting <= most:
-        limit, count = ("at least", least) if fitting < least else ("at most", most)
-        yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
-
-
-_ANY: Final[Mapping[str, Callable[..., _Found]]] = {
-    **dict.fromkeys(REFERENCES, _refer),
-    "allOf": _all_of,
-    "anyOf": _any_of,
-    "oneOf": _one_of_schemas,
-    "not": _not,
-    "if": _if,
-}
-_OBJECT: Final = {
-    **_ANY,
-    "required": _required,
-    "properties": _properties,
-    "patternProperties": _patterned,
-    "additionalProperties": _others,
-    "propertyNames": _names,
-    **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _dependent),
-}
-_ARRAY: Final = {
-    **_ANY,
-    "prefixItems": _first_items,
-    "items": _items,
-    "additionalItems": _more_items,
-    "contains": _contains,
-}
-_APPLIED: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
-    **dict.fromkeys((int, float, bool, type(None), str), _ANY),
-    **dict.fromkeys((list, tuple), _ARRAY),
-    dict: _OBJECT,
-}
 
 
 # Coercion -------------------------------------------------------------------------------------------------------------
