@@ -74,9 +74,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"Available: {', '.join(names[:_MOST_LISTED]) or 'none'}{more}."
 
 
-_HABITS: Final = re.compile(
-    r"(?:.*\bto=)?(?:(?:functions?|tools?|default_api)[.:/])?(?P<name>[\w-]+)(?:<\|.*|:\d+|\(\))?", re.DOTALL
-)
+_HABITS: Final = r"(?s)(?:.*\bto=)?(?:(?:functions?|tools?|default_api)[.:/])?(?P<name>[\w-]+)(?:<\|.*|:\d+|\(\))?"
 """A name with what some models add to it: `functions.NAME`, `default_api.NAME`, `NAME<|channel|>commentary`."""
 
 _SHORTEST: Final = 6  # letters and digits; in shorter names a typo often gives another word
@@ -98,7 +96,7 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
     """
     if len(name) > _MOST_OF_A_NAME or not name.isascii():
         return None
-    habit = _HABITS.fullmatch(name)
+    habit = re.fullmatch(_HABITS, name)
     written = {name} if habit is None else {name, habit["name"]}
     meant = {each for each in (_match(each, names) for each in written) if each is not None}
     return meant.pop() if len(meant) == 1 else None

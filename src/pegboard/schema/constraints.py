@@ -520,8 +520,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
 # Python patterns in JSON Schema -------------------------------------------------------------------------------------
 
 
-_PORTABLE: Final = re.compile(
-    r"""(?:
+_PORTABLE: Final = r"""(?x)(?:
         [^\\\[\](){}?*+|^$.]                                  # a literal character
       | \\[dDwWsSbB.^$*+?()\[\]{}|/\\tnrfv]                   # escapes with the same meaning everywhere
       | \\x[0-9a-fA-F]{2} | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}
@@ -530,17 +529,15 @@ _PORTABLE: Final = re.compile(
       | \[\^?(?: [^\\\[\]&~|-] | -(?!-) | &(?!&) | ~(?!~) | \|(?!\|)
                | \\[dDwWsS.^$*+?()\[\]{}|/\\tnrfv-] | \\x[0-9a-fA-F]{2} )+\]
       | (?: [*+?] | \{[0-9]+(?:,[0-9]*)?\} )\??(?![*+?{])     # greedy or not, never possessive
-    )*""",
-    re.VERBOSE,
-)
+    )*"""
 """The syntax with the same meaning in Python's `re`, ECMA-262 and the validator's linear-time engine.
 
 Left out: lookaround, backreferences, atomic groups, possessive repeats, named groups, inline flags, `\\A` and
 `\\Z`, and in sets what some engine reads as an operator (`[[`, `&&`, `--`, `||`, `~~`).
 """
-_SET_OR_ESCAPE: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.", re.DOTALL)
-_NEEDLESS: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`-])""")
-_NEEDLESS_IN_SET: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`])""")
+_SET_OR_ESCAPE: Final = r"(?s)\[\^?\]?(?:\\.|[^\]\\])*\]|\\."
+_NEEDLESS: Final = r"""\\([_@:;,'"#&~ !%=<>`-])"""
+_NEEDLESS_IN_SET: Final = r"""\\([_@:;,'"#&~ !%=<>`])"""
 _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.LOCALE
 
 
@@ -551,10 +548,12 @@ def _portable(pattern: re.Pattern[str], way: str) -> str | None:
     strict as the pattern or a little stricter.
     """
     # Python allows needless backslashes (`re.escape` adds them), ECMA-262 doesn't.
-    text = _SET_OR_ESCAPE.sub(
-        lambda found: (_NEEDLESS_IN_SET if found[0][0] == "[" else _NEEDLESS).sub(r"\1", found[0]), pattern.pattern
+    text = re.sub(
+        _SET_OR_ESCAPE,
+        lambda found: re.sub(_NEEDLESS_IN_SET if found[0][0] == "[" else _NEEDLESS, r"\1", found[0]),
+        pattern.pattern,
     )
-    if pattern.flags & _UNPORTABLE_FLAGS or _PORTABLE.fullmatch(text) is None:
+    if pattern.flags & _UNPORTABLE_FLAGS or re.fullmatch(_PORTABLE, text) is None:
         return None
     if way != "search":
         text = f"^(?:{text}){'$' if way == 'fullmatch' else ''}"

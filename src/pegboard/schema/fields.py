@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +35,11 @@ def declaration_of(default: object) -> str:
         return ""
     places = ((each.__module__.rpartition(".")[0] or each.__module__, each.__name__) for each in type(default).__mro__)
     return next(filter(None, map(_DECLARATIONS.get, places)), "")
+
+
+def is_dataclass(cls: Any) -> bool:
+    """As `dataclasses.is_dataclass` of a class, without that module, which few programs need."""
+    return isinstance(cls, type) and hasattr(cls, "__dataclass_fields__")
 
 
 def is_field(marker: object) -> bool:
@@ -84,7 +88,7 @@ def fields_of(cls: Any) -> list[ClassField] | None:
     """
     if attrs.has(cls):
         read = _of_attrs
-    elif dataclasses.is_dataclass(cls):
+    elif is_dataclass(cls):
         read = _of_dataclass
     elif is_typed_dict(cls):
         return list(_of_typed_dict(cls, resolved_hints(cls)))
@@ -143,7 +147,7 @@ def _default(default: Any, factory: Any = None) -> Any:
     """The default; of factories, only classes of containers are called: others may have side effects."""
     if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]
         factory = None if default.takes_self else default.factory
-    elif default is not attrs.NOTHING and default is not dataclasses.MISSING:
+    elif default is not attrs.NOTHING:
         return default
     return factory() if any(factory is each for each in _CONTAINERS) else MISSING
 
@@ -167,6 +171,8 @@ def _described(metadata: Mapping[Any, Any]) -> str | None:
 
 
 def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    import dataclasses  # already loaded, as it made the class
+
     fields: Mapping[str, dataclasses.Field[Any]] = cls.__dataclass_fields__
     stored = {each.name for each in dataclasses.fields(cls)}
     for name, each in fields.items():
@@ -174,12 +180,13 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
         passed_on = isinstance(annotation, dataclasses.InitVar)
         if not each.init or (name not in stored and not passed_on):
             continue
+        default = attrs.NOTHING if each.default is dataclasses.MISSING else each.default
         yield ClassField(
             name=name,
             key=name,
             annotation=cast("Any", annotation).type if passed_on else annotation,
-            required=each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING,
-            default=_default(each.default, each.default_factory),
+            required=default is attrs.NOTHING and each.default_factory is dataclasses.MISSING,
+            default=_default(default, each.default_factory),
             description=_described(each.metadata) or getattr(each, "doc", None),
         )
 

@@ -23,8 +23,8 @@ _DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _NOT_ISO: Final = "not in ISO 8601 format"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
-_DURATION_PATTERN: Final = re.compile(
-    r"([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)", re.ASCII
+_DURATION_PATTERN: Final = (
+    r"(?a)([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)"
 )
 
 
@@ -46,7 +46,7 @@ def _iso_reader(pattern: str) -> Callable[[Any, str], Any]:
 
 def read_duration(cls: type[timedelta], text: str) -> timedelta:
     """`"P1DT2H30M"`, `"PT0.5S"`, `"-P2W"`; raises `ValueError`, or `OverflowError` for one that is too long."""
-    found = _DURATION_PATTERN.fullmatch(text)
+    found = re.fullmatch(_DURATION_PATTERN, text)
     if found is None:
         raise ValueError(_NOT_ISO)
     sign, *parts = found.groups()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import inspect
 import math
@@ -80,6 +79,7 @@ from pegboard.schema.fields import (
     bindings_of,
     declaration_of,
     fields_of,
+    is_dataclass,
     is_field,
     is_typed_dict,
     substituted,
@@ -401,7 +401,7 @@ class _Reader:
             if isinstance(inner, type) and has_hook(inner):
                 return given
             raise
-        is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or dataclasses.is_dataclass(inner))
+        is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or is_dataclass(inner))
         if is_of_fields and has_hook(given.cls):
             return given
         named = notes.get("type", [])

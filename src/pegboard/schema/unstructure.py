@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, MappingView, Sequence, Set as AbstractSet
@@ -16,6 +15,7 @@ from pegboard.schema.converter import (
     foreign_writer,
     is_pydantic,
 )
+from pegboard.schema.fields import is_dataclass
 from pegboard.schema.text_types import nearest_notation
 
 _Above: TypeAlias = tuple[int, ...]  # the ids of the containers around a value
@@ -195,7 +195,9 @@ def names_to_write(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """The attributes that the constructor of an attrs class, dataclass or named tuple takes, each with its key."""
     if attrs.has(cls):
         return tuple((each.name, each.alias or each.name) for each in attrs.fields(cls) if each.init)
-    if dataclasses.is_dataclass(cls) and not is_pydantic(cls):
+    if is_dataclass(cls) and not is_pydantic(cls):
+        import dataclasses  # already loaded, as it made the class
+
         return tuple((each.name, each.name) for each in dataclasses.fields(cls) if each.init)
     if tuple in cls.__mro__ and hasattr(cls, "_fields"):
         return tuple((name, name) for name in cast("Any", cls)._fields)

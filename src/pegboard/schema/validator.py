@@ -65,7 +65,7 @@ _MOST_LIGHT: Final = 50  # a schema with no more schemas has no bounds: it valid
 _LIGHT_PATTERN: Final = 4096  # bytes of a compiled pattern that needs no bounds: it searches 100,000 characters in time
 _PLACE: Final = 72  # bytes of one place of a compiled pattern
 _ONE: Final = r"(?:\\[dDwWsS\W]|\[(?:\\.|[^\[\]\\])+\]|[^\\\[\](){}|*+?^$.]|\.)"
-_STRAIGHT: Final = re.compile(rf"\^(?:{_ONE}(?:\{{\d+\}})?)*(?:{_ONE}(?:[*+]|\{{\d+,\d*\}}))?\$?", re.DOTALL)
+_STRAIGHT: Final = rf"(?s)\^(?:{_ONE}(?:\{{\d+\}})?)*(?:{_ONE}(?:[*+]|\{{\d+,\d*\}}))?\$?"
 """Patterns such as `^[a-z]{1,64}$`, which start at `^`, and of which only the end varies in length: always light."""
 
 
@@ -177,7 +177,7 @@ def _bounds(schema: str) -> tuple[int, int] | None:
 @lru_cache(maxsize=256)
 def _places(pattern: str) -> int:
     """The places at which a search may be at once, from the compiled size; 0 for a light pattern."""
-    if _STRAIGHT.fullmatch(pattern):
+    if re.fullmatch(_STRAIGHT, pattern):
         return 0
     size = _LIGHT_PATTERN
     while size <= PATTERN_BYTES and matcher(pattern, pattern_bytes=size, linear=True) is None:
