@@ -185,12 +185,7 @@ def _line_end(text: str) -> str:
 
 @frozen
 class TextPosition:
-    """Position in a text.
-
-    Attributes:
-        line: From 1.
-        byte: In that line, from 0.
-    """
+    """Position in a text: a line, from 1, and a byte in it, from 0."""
 
     line: int
     byte: int = 0
@@ -198,12 +193,7 @@ class TextPosition:
 
 @frozen
 class Size:
-    """Size of a text.
-
-    Attributes:
-        lines: Number of lines; a final line end starts no further line.
-        bytes: In UTF-8.
-    """
+    """Size of a text: its lines (a final line end starts no further one), and its bytes in UTF-8."""
 
     lines: int
     bytes: int
@@ -248,24 +238,17 @@ def cut(text: str, limits: ResultLimits) -> Cut | None:
         text: Without lone surrogates.
         limits: The limits.
     """
-    whole = size_of(text)
-    if _fits(text, whole, limits):
+    whole, most = size_of(text), _most_bytes(limits)
+    is_long = (limits.lines is not None and whole.lines > limits.lines) or (most is not None and whole.bytes > most)
+    if not is_long and _excess(text, limits) <= 1:
         return None
-    most, counts = _most_bytes(limits), limits.tokens is not None and limits.count_tokens is not None
     for _ in range(_MOST_TRIES):
         done = _cut(text, whole, limits, most)
-        excess = _tokens(done.head + done.tail, limits) / limits.tokens if limits.tokens and counts else 0.0
+        excess = _excess(done.head + done.tail, limits)
         if excess <= 1:
             return done
         most = max(1, int(done.shown.bytes / excess * 0.95))
     return _cut(text, whole, limits, limits.tokens)
-
-
-def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
-    most = _most_bytes(limits)
-    if (limits.lines is not None and whole.lines > limits.lines) or (most is not None and whole.bytes > most):
-        return False
-    return limits.tokens is None or limits.count_tokens is None or _tokens(text, limits) <= limits.tokens
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
@@ -276,13 +259,15 @@ def _most_bytes(limits: ResultLimits) -> int | None:
     return by_tokens if limits.bytes is None else min(limits.bytes, by_tokens)
 
 
-def _tokens(text: str, limits: ResultLimits) -> float:
-    """The host's count of tokens; an estimate if it fails."""
-    assert limits.count_tokens is not None
+def _excess(text: str, limits: ResultLimits) -> float:
+    """The tokens that the host counts, or an estimate if it fails, by their limit; 0 if it doesn't count."""
+    if limits.tokens is None or limits.count_tokens is None:
+        return 0.0
     try:
-        return max(0, int(limits.count_tokens(text)))
+        tokens = max(0, int(limits.count_tokens(text)))
     except Exception:  # noqa: BLE001  the host's counter
-        return size_of(text).bytes / BYTES_A_TOKEN
+        tokens = size_of(text).bytes / BYTES_A_TOKEN
+    return tokens / limits.tokens
 
 
 def _cut(text: str, whole: Size, limits: ResultLimits, most: int | None) -> Cut:
@@ -361,13 +346,7 @@ class ResultTexts(Protocol):
 
 @frozen
 class _Page:
-    """Page of a stored text.
-
-    Attributes:
-        text: The page.
-        next: Start of the next page, or `None` at the end.
-        whole: The size of the whole text.
-    """
+    """Page of a stored text, the start of the next page, if there is one, and the size of the whole text."""
 
     text: str
     next: TextPosition | None
