@@ -262,11 +262,6 @@ async def test_functions_that_wait_for_others_dont_take_all_threads():
     assert [*answers, again] == ["inner", "inner", "inner"]
 
 
-def test_waiting_outside_of_a_pool_thread_has_no_effect():
-    with waiting():
-        pass
-
-
 async def test_not_begun_is_called_for_a_job_cancelled_in_the_queue():
     noted = []
     queued = WorkerPool(most=0).run_for("print", print, lambda: noted.append(True))

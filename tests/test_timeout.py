@@ -256,23 +256,6 @@ def test_a_timeout_inside_ends_nothing_else():
     assert asyncio.run(within(60, patient(), grace=0.01)) == "done"
 
 
-def test_a_deadline_may_be_paused():
-    async def main(pauses):
-        deadline = Deadline(running_task(), 0.02)
-
-        async def waits():
-            if pauses:
-                deadline.pause()
-            await (asyncio.sleep(0.1) if pauses else never())
-            return "done"
-
-        return await within(deadline, waits())
-
-    assert asyncio.run(main(pauses=True)) == "done"
-    with pytest.raises(LimitExpiredError):
-        asyncio.run(main(pauses=False))
-
-
 # Watchdog -------------------------------------------------------------------------------------------------------------
 
 
