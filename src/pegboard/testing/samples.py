@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
@@ -62,14 +62,6 @@ _MERGED: Final = frozenset({"allOf", *REFERENCES})
 _KEYS: Final = ("sample", "other", "third", "a", "A", "1", "2", "3", "x-sample", "sample_key")
 
 
-def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
-    """The types to make values of: those of `type`, or the one that other keywords imply."""
-    named = schema.get("type")
-    if named is not None:
-        return tuple(named) if is_array(named) else (named,)
-    return next(((kind,) for kind, keywords in _IMPLIED if any(each in schema for each in keywords)), ("string",))
-
-
 def _size(schema: JsonSchema, name: str, default: int) -> int:
     """A length or count, which JSON Schema may also write as `2.0`."""
     return int(schema.get(name, default))
@@ -77,28 +69,24 @@ def _size(schema: JsonSchema, name: str, default: int) -> int:
 
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[Any]:
     """Candidate numbers: ordinary ones, then those at the bounds; the caller validates them."""
-    bounds = [bound for name in ("Minimum", "Maximum") if (bound := _bound(schema, name, whole=whole)) is not None]
-    middle = sum(bounds) / len(bounds) if bounds else 0
-    step = schema.get("multipleOf", 1)
+    bounds: list[Any] = []
+    for name, sign in (("Minimum", 1), ("Maximum", -1)):
+        limits = [schema[name.lower()]] if name.lower() in schema else []
+        beyond = schema.get(f"exclusive{name}")
+        if isinstance(beyond, bool):  # of draft 4: whether the other bound is exclusive
+            beyond = limits[0] if beyond and limits else None
+        if beyond is not None:
+            limits.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
+        if limits:
+            bound = max(limits, key=lambda limit: sign * limit)
+            bounds.append(sign * math.ceil(sign * bound) if whole else bound)
+    middle, step = sum(bounds) / len(bounds) if bounds else 0, schema.get("multipleOf", 1)
     multiples = [
         guess if step == 1 else math.ceil(guess / step) * step for guess in (_ORDINARY_NUMBER, 0, middle, *bounds)
     ]
     yield from (*multiples, middle, 0.5, *bounds, -_LARGE_NUMBER, _LARGE_NUMBER, 0)
     if whole:
         yield float(multiples[0])
-
-
-def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
-    """The least (`"Minimum"`) or greatest (`"Maximum"`) number within the bounds, or `None`."""
-    sign = 1 if name == "Minimum" else -1
-    bounds = [schema[name.lower()]] if name.lower() in schema else []
-    beyond = schema.get(f"exclusive{name}")
-    if isinstance(beyond, bool):  # of draft 4: whether the other bound is exclusive
-        beyond = bounds[0] if beyond and bounds else None
-    if beyond is not None:
-        bounds.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
-    bound = max(bounds, key=lambda each: sign * each, default=None)
-    return sign * math.ceil(sign * bound) if whole and bound is not None else bound
 
 
 def _texts(schema: JsonSchema) -> Iterator[str]:
@@ -141,7 +129,7 @@ def _both(one: JsonSchema, other: JsonSchema) -> JsonSchema:
     if not one:
         return other
     both = {key: rule(one[key], other[key]) for key, rule in _OF_BOTH.items() if key in one and key in other}
-    new = {**one, **other, **one, **both}
+    new = {**other, **one, **both}
     if names := dict.fromkeys((*one.get("properties", ()), *other.get("properties", ()))):
         new["properties"] = {name: {"allOf": [_member(one, name), _member(other, name)]} for name in names}
     return new
@@ -215,8 +203,6 @@ class Samples:
                 own = _both(own, {key: rule for key, rule in part.items() if key not in _MERGED})
         return own
 
-    # Guesses -----------------------------------------------------------------------------------------------------
-
     def _guesses(self, schema: JsonSchema | bool, level: int) -> Iterator[Any]:
         if level > _MOST_LEVELS:
             return
@@ -231,13 +217,15 @@ class Samples:
             for alternative in flat[choice]:
                 yield from self._guesses({"allOf": [alternative, rest]}, level)
         else:
-            for kind in _kinds_of(flat):
+            implied = (kind for kind, keywords in _IMPLIED if not flat.keys().isdisjoint(keywords))
+            kinds = flat.get("type") or next(implied, "string")
+            for kind in kinds if is_array(kinds) else (kinds,):
                 with suppress(OverflowError):  # a bound exceeds the range of floats
                     yield from self._of_kind(kind, flat, level)
         if "default" in flat:
             yield flat["default"]
 
-    def _of_kind(self, kind: str, flat: JsonSchema, level: int) -> Iterator[Any]:
+    def _of_kind(self, kind: str, flat: JsonSchema, level: int) -> Iterable[Any]:
         match kind:
             case "object":
                 return self._objects(flat, level)
@@ -248,7 +236,7 @@ class Samples:
             case "integer" | "number":
                 return _numbers(flat, whole=kind == "integer")
             case _:
-                return iter((True, False) if kind == "boolean" else (None,))
+                return (True, False) if kind == "boolean" else (None,)
 
     def _arrays(self, flat: JsonSchema, level: int) -> Iterator[list[Any]]:
         """Candidate arrays: an ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
@@ -261,13 +249,12 @@ class Samples:
             return
         head = [next(self.of(part, level + 1)) for part in first]
         pool = self._pool(rule, level)
-        unique = bool(flat.get("uniqueItems"))
 
         def filled(length: int) -> list[Any]:
-            wanted = max(length - len(head), 0)
-            return [*head, *(pool[:wanted] if unique else (pool * wanted)[:wanted])][: max(length, len(head))]
+            items = pool if flat.get("uniqueItems") else pool * length
+            return [*head, *items[: max(length - len(head), 0)]]
 
-        ordinary = filled(max(least, len(head), min(1, most)))
+        ordinary = filled(max(least, min(1, most)))
         yield ordinary
         yield filled(least) if least else []
         if "maxItems" in flat and most <= _MOST_ITEMS:
@@ -296,11 +283,10 @@ class Samples:
         properties: JsonObject = flat.get("properties", {})
         required: Sequence[str] = flat.get("required", ())
         optional = {} if self._is_late(level) else properties
-        variants = {name: list(self._tried(rule, level)) for name, rule in optional.items()}
-        for name in required:
-            if name not in variants:
-                rule = properties.get(name, flat.get("additionalProperties", True))
-                variants[name] = list(islice(self.of(rule, level + 1), 1))
+        variants: dict[str, list[Any]] = {}
+        for name in dict.fromkeys((*optional, *required)):
+            rule = properties.get(name, flat.get("additionalProperties", True))
+            variants[name] = list(islice(self._tried(rule, level), None if name in optional else 1))
         ordinary = {name: found[0] for name, found in variants.items() if found}
         ordinary |= self._more_entries(flat, ordinary, level)
         yield ordinary
@@ -311,17 +297,15 @@ class Samples:
 
     def _more_entries(self, flat: JsonSchema, have: Mapping[str, Any], level: int) -> JsonObject:
         """Entries besides the named properties, if the schema defines them or requires a number of them."""
-        rule = flat.get("additionalProperties", True)
+        rule, of_names = flat.get("additionalProperties", True), flat.get("propertyNames", True)
         wanted = max(_size(flat, "minProperties", 0) - len(have), 1 if is_object(rule) else 0)
         if rule is False or not wanted or level >= _MOST_LEVELS:
             return {}
-        names = (name for name in self._keys(flat) if name not in have and name not in flat.get("properties", {}))
+        names = list(_KEYS)
+        if is_object(of_names):
+            spelled = [name for name in self._tried({"type": "string", **of_names}, 0) if isinstance(name, str)]
+            names = spelled if "format" in of_names else [*names, *spelled]
+        taken = {*have, *flat.get("properties", ())}
+        free = (name for name in dict.fromkeys(names) if name not in taken and self.fits(of_names, name))
         pool = self._pool(rule, level)
-        return dict.fromkeys(islice(names, wanted), pool[0]) if pool else {}
-
-    def _keys(self, flat: JsonSchema) -> Iterator[str]:
-        rule = flat.get("propertyNames", True)
-        named = () if isinstance(rule, bool) else self._tried({"type": "string", **rule}, 0)
-        spelled = [value for value in named if isinstance(value, str)]
-        names = spelled if is_object(rule) and "format" in rule else [*_KEYS, *spelled]
-        return (name for name in dict.fromkeys(names) if self.fits(rule, name))
+        return dict.fromkeys(islice(free, wanted), pool[0]) if pool else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,15 +42,16 @@ from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import suggest
 from pegboard.files import write_atomic
-from pegboard.json import size_text, strict_json
+from pegboard.json import is_array, size_text, strict_json
 from pegboard.text import visible
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pegboard.dispatch.events import CallEvent
+    from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.typing import JsonObject
@@ -71,22 +73,18 @@ class _CallCommand(click.Command):
             ctx.ignore_unknown_options = True
             super().parse_args(ctx, given)
             schema = open_session(ctx.obj).find(ctx.params["name"]).spec.input_schema
-            if word := _without_dashes(ctx.params["words"], SchemaType(schema, schema).properties):
-                raise click.UsageError(f"arguments are written without dashes: {word}", ctx) from None
+            properties, words = SchemaType(schema, schema).properties, ctx.params["words"]
+            for word, following in zip(words, [*words[1:], "-"], strict=True):
+                option, sign, value = word.lstrip("-").partition("=")
+                near = suggest(option.replace("-", "_"), properties) if word.startswith("-") else ()
+                if not near:
+                    continue
+                if not sign:
+                    value = "..." if following.startswith("-") else following
+                    value = "true" if properties[near[0]].types <= {"boolean"} else value
+                argument = shlex.quote(visible(f"{near[0]}={value}"))
+                raise click.UsageError(f"arguments are written without dashes: {argument}", ctx) from None
             raise
-
-
-def _without_dashes(words: Sequence[str], properties: Mapping[str, SchemaType]) -> str | None:
-    """The first word that is written as an option and is near a property, as an argument."""
-    for word, following in zip(words, [*words[1:], "-"], strict=True):
-        option, sign, value = word.lstrip("-").partition("=")
-        near = suggest(option.replace("-", "_"), properties) if word.startswith("-") else ()
-        if near:
-            if not sign:
-                value = "..." if following.startswith("-") else following
-                value = "true" if properties[near[0]].types <= {"boolean"} else value
-            return shlex.quote(visible(f"{near[0]}={value}"))
-    return None
 
 
 @click.command("call", cls=_CallCommand)
@@ -106,18 +104,15 @@ def _without_dashes(words: Sequence[str], properties: Mapping[str, SchemaType]) 
 @context_options
 @tool_options
 @click.pass_obj
-def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
+def call_command(  # noqa: PLR0913  one an option, by name
     options: Options,
+    *,
     name: str,
     words: tuple[str, ...],
     input_json: str | None,
     as_json: bool,
     output: str | None,
-    yes: bool,
-    no: bool,
-    rules: str | None,
-    timeout: float | None,
-    **context: Any,
+    **more: Any,
 ) -> int:
     """Call a tool with arguments typed by its schema.
 
@@ -131,10 +126,8 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     A freeform tool takes input=TEXT, or standard input. In a terminal, you are asked before a call that is destructive
     or needs confirmation. Ctrl-C stops the tool.
     """  # noqa: D301  click's marker is the character itself
-    session = open_session(options)
-    session.read_rules(rules)
-    how: dict[str, Any] = {"approver": approver_for(yes=yes, no=no), "timeout": timeout}
-    asked, where = context_of(**context), session.where()
+    session, asked, how = _open(options, **more)
+    where = session.where()
     offered = None if options.live or session.needs_query(name, calls=True) else session.resolved(context=asked)
 
     async def work() -> Outcome:
@@ -158,44 +151,46 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     return 130 if outcome.ended in INTERRUPTED else code
 
 
+def _open(
+    options: Options, *, yes: bool, no: bool, rules: str | None, timeout: float | None, **context: Any
+) -> tuple[Session, ReadonlyContext, dict[str, Any]]:
+    """Session, context and options of a batch, by the options of the command."""
+    session = open_session(options)
+    session.read_rules(rules)
+    return session, context_of(**context), {"approver": approver_for(yes=yes, no=no), "timeout": timeout}
+
+
 def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
-    tool = resolved.get(name)
-    if tool is not None:
+    if (tool := resolved.get(name)) is not None:
         return tool
-    if resolved.was_held_back(name):
-        report_misses(session, resolved)
-        raise click.ClickException(
-            f"tool {name!r} isn't offered here: {str(resolved.explain(name).reasons[-1])[2:]}.\n"
-            f"'registry explain {name}' shows each step."
-        )
-    raise session.unknown(name, resolved)
+    if not resolved.was_held_back(name):
+        raise session.unknown(name, resolved)
+    report_misses(session, resolved)
+    raise click.ClickException(
+        f"tool {name!r} isn't offered here: {str(resolved.explain(name).reasons[-1])[2:]}.\n"
+        f"'registry explain {name}' shows each step."
+    )
 
 
-def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
-    """The arguments; `--input-json` alone stays text, so that dispatch parses it as it does a model's."""
-    text = None if input_json is None else _input_text(input_json)
-    if text is not None and not words:
-        return text
-    if text is None and not words and tool.spec.kind == "freeform" and not stdin_is_terminal():
-        return {"input": read_stdin(MOST_INPUT)}
-    if text is None:
+def _arguments(tool: Tool, words: tuple[str, ...], given: str | None) -> JsonObject | str:
+    """The arguments; those of `--input-json` alone stay text, so that dispatch parses them as it does a model's."""
+    if given is None:
+        if not words and tool.spec.kind == "freeform" and not stdin_is_terminal():
+            return {"input": read_stdin(MOST_INPUT)}
         return read_arguments(words, tool.spec.input_schema)
+    if given == "-":
+        given = read_stdin(MOST_INPUT)
+    elif given.startswith("@"):
+        given = file_text(f"--input-json {given}", given[1:])
+    elif not given.lstrip().startswith("{"):
+        raise click.UsageError(f"--input-json: {given!r:.80} isn't a JSON object; '--input-json @FILE' reads a file")
+    if not words:
+        return given
     try:
-        base = dict(parse_arguments(text, most_bytes=MOST_INPUT))
+        base = dict(parse_arguments(given, most_bytes=MOST_INPUT))
     except CallError as error:
         raise click.UsageError(f"--input-json: {error.text}") from None
     return read_arguments(words, tool.spec.input_schema, base)
-
-
-def _input_text(given: str) -> str:
-    """The text that `--input-json` names: standard input, a file, or its value itself."""
-    if given == "-":
-        return read_stdin(MOST_INPUT)
-    if given.startswith("@"):
-        return file_text(f"--input-json {given}", given[1:])
-    if not given.lstrip().startswith("{"):
-        raise click.UsageError(f"--input-json: {given!r:.80} isn't a JSON object; '--input-json @FILE' reads a file")
-    return given
 
 
 def save_result(result: ToolResult, file: str) -> None:
@@ -213,19 +208,14 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
     if as_json:
         write(json_line(result.to_json()))
     elif not result.is_error:
-        write(result_text(result, stdout_screen()))
-        write(image_escapes(result, stdout_screen()))
+        write(result_text(result, stdout_screen()) + image_escapes(result, stdout_screen()))
     else:
         write_error(failure_text(result, stderr_screen()))
-    if result.is_error and result.detail:
-        _report_operator(result, result.detail, options, as_json=as_json)
-
-
-def _report_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
-    """Writes details that aren't for the model: the cause, which with `--json` only a plugin's failed load has."""
-    cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
-    # The text of a `ToolError` is in the result already.
-    if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
+    if not (result.is_error and result.detail):
+        return
+    # Details that aren't for the model: the cause, which with `--json` only a plugin's failed load has.
+    detail, cause, failed_to_load = result.detail, _cause(result.detail), result.detail.startswith("plugin ")
+    if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):  # as a `ToolError` has it
         write_error(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
         write_note("  'registry doctor' lists what failed; once it is fixed, run: registry list --refresh")
@@ -237,9 +227,9 @@ def _report_operator(result: ToolResult, detail: str, options: Options, *, as_js
 
 def _cause(detail: str) -> str:
     """The message in a detail: the end of a traceback, or the line before it."""
-    lines = detail.strip().splitlines()
-    if not lines or not lines[0].startswith("Traceback "):
-        return lines[0] if lines else ""
+    lines = detail.strip().splitlines() or [""]
+    if not lines[0].startswith("Traceback "):
+        return lines[0]
     frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
     return "\n".join(lines[frames[-1] + 1 :] if frames else lines[-1:])
 
@@ -257,18 +247,8 @@ MOST_CALLS: Final = 100_000
 @context_options
 @tool_options
 @click.pass_obj
-def dispatch_command(  # noqa: PLR0913  one an option, by name
-    options: Options,
-    *,
-    file: str,
-    events: bool,
-    sequential: bool,
-    max_concurrency: int | None,
-    yes: bool,
-    no: bool,
-    rules: str | None,
-    timeout: float | None,
-    **context: Any,
+def dispatch_command(
+    options: Options, *, file: str, events: bool, sequential: bool, max_concurrency: int | None, **more: Any
 ) -> int:
     """Run a model's calls as one turn.
 
@@ -281,20 +261,15 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     lines in the order of the calls. Exits with 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
-    session = open_session(options)
-    session.read_rules(rules)
-    how: dict[str, Any] = {"sequential": sequential, "max_concurrency": max_concurrency, "timeout": timeout}
-    how["approver"] = approver_for(yes=yes, no=no)
-    rows = None if events else _Rows()
-    asked, where = context_of(**context), session.where()
+    session, asked, how = _open(options, **more)
+    how |= {"sequential": sequential, "max_concurrency": max_concurrency}
+    rows, where = None if events else _Rows(), session.where()
 
     async def work() -> Outcome:
         names = [session.registry.parse(each).name for each in raw]
         resolved = await session.registry.resolve(asked, where=where, toolsets=session.to_query(names))
-        calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
-        if rows is not None:
-            rows.calls = calls
-        listener = write_event if rows is None else rows.listen
+        calls = [session.registry.parse(each, resolved) for each in raw]
+        listener = write_event if rows is None else partial(rows.listen, calls)
         return await run_calls(session.registry, calls, resolved, asked, listener, **how)
 
     outcome = session.run(work)
@@ -311,16 +286,15 @@ class _Rows:
     """Writes results as JSON lines in call order, as soon as possible."""
 
     def __init__(self) -> None:
-        self.calls: Sequence[ToolCall] = ()
         self._waiting: dict[int, ToolResult] = {}
         self._written = 0
 
-    def listen(self, event: CallEvent) -> None:
+    def listen(self, calls: Sequence[ToolCall], event: CallEvent) -> None:
         """Stores a call's result and writes those whose turn it is; suspended calls wait for `finish`."""
         if isinstance(event, CallEnded) and not isinstance(event, CallSuspended):
             self._waiting.setdefault(event.index, event.result)
         while self._written in self._waiting:
-            self._write(self.calls[self._written], self._waiting[self._written])
+            self._write(calls[self._written], self._waiting[self._written])
 
     def finish(self, outcome: Outcome) -> None:
         """Writes the remaining results."""
@@ -346,11 +320,11 @@ def read_calls(file: str) -> list[Any]:
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} is larger than {_MOST_CALLS_INPUT:,} bytes")
     try:
-        calls = strict_json(data)
+        calls: object = strict_json(data)
     except ValueError as error:
         raise click.UsageError(f"{file} isn't valid JSON: {error}") from None
-    if not isinstance(calls, list):
+    if not is_array(calls):
         raise click.UsageError(f'{file} isn\'t a list of calls: [{{"id": ..., "name": ..., "arguments": ...}}, ...]')
-    if len(calls) > MOST_CALLS:  # pyright: ignore[reportUnknownArgumentType]  JSON of any kind
+    if len(calls) > MOST_CALLS:
         raise click.UsageError(f"{file} has more than {MOST_CALLS:,} calls")
-    return calls  # pyright: ignore[reportUnknownVariableType]
+    return calls
