@@ -83,15 +83,14 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
             return
         for published in session.registry.contributions.catalogue.published.values():
             stamps.add_published(published)
-        failed = any(plugin.status == "quarantined" for plugin in plugins)
-        commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
         sections = sections_of(
             offered.tools,
             session.registry.problems(),
-            commands=commands.items(),
+            commands=((name, text) for name, (_, text) in (*OWN.items(), *command_owners(session).items())),
             notices=notices(session, offered),
             index=b"" if index is None else index.dump(),
         )
+        failed = any(plugin.status == "quarantined" for plugin in plugins)
         write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
 
     return session, store
@@ -122,8 +121,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets tab-separated lines of name, plugin and
     summary.
     """
-    everything = not (names or where or plugin or any(context.values()))
-    session, store = open_for_listing(options, everything=everything)
+    session, store = open_for_listing(options, everything=not (names or where or plugin or any(context.values())))
     live = any(is_literal(name) and session.needs_query(name) for name in names)
     asked = context_of(**context)
     named = any_of(*(Matches("name", name) for name in names)) if names else None
@@ -221,10 +219,8 @@ def schema_command(options: Options, name: str) -> int:
 @click.pass_obj
 def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
     """Show why a tool is or isn't offered."""
-    session = open_session(options)
-    asked = context_of(**context)
-    offered = session.resolved(where, context=asked, live=session.needs_query(name))
-    offered = session.processed(offered, asked)
+    session, asked = open_session(options), context_of(**context)
+    offered = session.processed(session.resolved(where, context=asked, live=session.needs_query(name)), asked)
     report_misses(session, offered)
     explained = offered.explain(name)
     if not explained.reasons:
@@ -324,7 +320,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if as_list:
         if name is not None or where is not None or check or strict:
             raise click.UsageError("--list can't be combined with '--to', '--where', '--check' or '--strict'.")
-        _write_names(session.registry, as_json=as_json)
+        _write_exporters(session.registry, as_json=as_json)
         return 0
     if not name:
         raise click.UsageError("Missing option '--to'; --list lists the exporters.")
@@ -358,22 +354,23 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     return 0
 
 
-def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
+def _write_exporters(registry: ToolRegistry, *, as_json: bool) -> None:
     """Lists installed exporters, and those of first-party packages that aren't installed."""
-    screen, owners = stdout_screen(), registry.contributions.catalogue.owners
+    screen, catalogue = stdout_screen(), registry.contributions.catalogue
     packages: dict[str, str | None] = dict(first_party()["exporters"])
-    for name, plugin in registry.contributions.catalogue.offered("exporters").items():
-        packages[name] = registry.contributions.catalogue.plugins[plugin].distribution
-    for name in registry.contributions.catalogue.extras.get("exporters", {}):
-        packages[name] = owners[f"exporters:{name}"].distribution
+    for name, plugin in catalogue.offered("exporters").items():
+        packages[name] = catalogue.plugins[plugin].distribution
+    for name in catalogue.extras.get("exporters", {}):
+        packages[name] = catalogue.owners[f"exporters:{name}"].distribution
     installed = registry.contributions.names("exporters")
-    names = sorted({*installed, *packages})
+    rows = [(name, name in installed, packages.get(name)) for name in sorted({*installed, *packages})]
     if as_json or not screen.is_terminal:
-        owned = {name: {"package": packages[name]} for name in names if packages.get(name)}
-        rows = ({"name": name, "installed": name in installed, **owned.get(name, {})} for name in names)
-        write(json_rows("exporters", rows))
+        listed = ({"name": name, "installed": is_there, "package": package} for name, is_there, package in rows)
+        write(
+            json_rows("exporters", ({key: fact for key, fact in each.items() if fact is not None} for each in listed))
+        )
         return
-    shown = [(name, "installed" if name in installed else f"pip install {packages[name]}") for name in names]
+    shown = [(name, "installed" if is_there else f"pip install {package}") for name, is_there, package in rows]
     write(rows_text(("NAME", "STATUS"), shown, screen))
 
 
