@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -89,22 +89,19 @@ class TerminalPrompt:
     def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:
         """Shows the request and reads the answer; `None` if the terminal is closed."""
         del context  # the request has everything
-        with hide_status():
-            return show_request(request) or self._ask(request)
-
-    def _ask(self, request: ApprovalRequest) -> Answer | None:
-        asking = approval_questions(request)
-        try:
+        with hide_status(), suppress(OSError):
+            if (rejected := show_request(request)) is not None:
+                return rejected
+            asking = approval_questions(request)
             # Not `sys.stdin`: a thread that reads it holds a lock that the interpreter needs at exit.
             with Path(TERMINAL).open("rb", buffering=0) as terminal:
                 flush_input(terminal.fileno())
                 write_error(next(asking))
                 while line := terminal.readline(MOST_LINE):
-                    write_error(asking.send(line.decode(errors="replace")))
-        except StopIteration as ended:
-            return ended.value
-        except OSError:
-            return None
+                    try:
+                        write_error(asking.send(line.decode(errors="replace")))
+                    except StopIteration as ended:
+                        return ended.value
         return None
 
 
@@ -191,16 +188,17 @@ def flush_input(terminal: int) -> None:
 def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answer | None:
     """Parses a line into an answer: `y`, `a`, `w`, `n`, or `n` and a reason; `None` for anything else."""
     word, _, rest = line.strip().partition(" ")
-    word = word.lower().rstrip(",:;.")
-    if word in ("y", "yes") and not rest:
-        return Once()
-    if word in ("a", "always") and not rest and may_always:
-        return Always()
-    if word in ("w", "wider") and not rest and wider:
-        return Always(wider)
-    if word in ("n", "no"):
-        return Reject(rest.strip() or None)
-    return None
+    match word.lower().rstrip(",:;."):
+        case "y" | "yes" if not rest:
+            return Once()
+        case "a" | "always" if may_always and not rest:
+            return Always()
+        case "w" | "wider" if wider and not rest:
+            return Always(wider)
+        case "n" | "no":
+            return Reject(rest.strip() or None)
+        case _:
+            return None
 
 
 T = TypeVar("T")
@@ -240,10 +238,10 @@ def _has_ended(loop: asyncio.AbstractEventLoop) -> bool:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=GRACE_SECONDS))
-    threads: Sequence[threading.Thread] = ()
-    if (executor := getattr(loop, "_default_executor", None)) is not None:
+    executor = getattr(loop, "_default_executor", None)
+    if executor is not None:
         executor.shutdown(wait=False, cancel_futures=True)
-        threads = tuple(getattr(executor, "_threads", ()))
+    threads: Iterable[threading.Thread] = tuple(getattr(executor, "_threads", ()))
     until = monotonic() + GRACE_SECONDS
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
@@ -260,20 +258,19 @@ def handle_interrupts(end: Callable[[], None]) -> Generator[None]:
     loop = asyncio.get_running_loop()
     before: dict[int, Any] = {}
 
-    def interrupt() -> None:
-        restore()
-        end()
-
     def restore() -> None:
         while before:
             number, handler = before.popitem()
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        handler = None if number is None else signal.getsignal(number)
-        if number is None or handler in (None, signal.SIG_IGN):  # `nohup` ignores SIGHUP
+    def interrupt() -> None:
+        restore()
+        end()
+
+    for number in (getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)):
+        handler = signal.getsignal(number)
+        if handler in (None, signal.SIG_IGN):  # `nohup` ignores SIGHUP
             continue
         try:
             loop.add_signal_handler(number, interrupt)
