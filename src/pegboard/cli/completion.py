@@ -48,13 +48,12 @@ def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> lis
 def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, str]]:
     """Every `key=` that isn't taken; parts of objects one level deep."""
     found: list[tuple[str, str]] = []
-    properties = hint.properties
-    for name in sorted(properties, key=lambda name: name not in hint.required):
-        below, key = properties[name], before + name
+    for name, below in sorted(hint.properties.items(), key=lambda item: item[0] not in hint.required):
+        key = before + name
         if key not in taken or _repeats(below):
             described = below.keywords.get("description")
-            first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
-            found.append((visible(f"{key}="), visible(first.strip())))
+            first = described.strip().partition("\n")[0].strip() if isinstance(described, str) else ""
+            found.append((visible(f"{key}="), visible(first)))
         if not before:
             found += _names(f"{key}.", below, taken)
     return found
@@ -131,10 +130,10 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
     key, at, path = incomplete.partition("=@")
     if at:
         return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
-    name, given = context.params.get("name"), context.params.get(parameter.name or "") or ()
-    schema = _session(context).find(str(name)).spec.input_schema
-    key, sign, path = incomplete.partition("=")
+    given = context.params.get(parameter.name or "") or ()
+    schema = _session(context).find(str(context.params.get("name"))).spec.input_schema
     named = [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
+    key, sign, path = incomplete.partition("=")
     if named or not sign or not _PATH.search(key.rpartition(".")[2]):
         return named
     return [CompletionItem(f"{key}={item}") for item in _files(path)]

@@ -123,8 +123,7 @@ def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
     from pegboard.plugins.snapshot import environment, open_snapshot
 
     place = environment()
-    snapshot = None if place is None else open_snapshot(place)
-    if snapshot is not None:
+    if place is not None and (snapshot := open_snapshot(place)) is not None:
         with closing(snapshot):
             lines = snapshot.section(b"commands").decode().splitlines()
         known = (line.partition("\t") for line in lines)
@@ -133,33 +132,31 @@ def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
     from pegboard.errors import PegboardError
 
     try:
-        session = open_session(context.ensure_object(Options))
+        owners = command_owners(open_session(context.ensure_object(Options)))
     except PegboardError:  # the help has to work with a broken configuration
         return []
-    return [(name, text) for name, (_, text) in command_owners(session).items()]
+    return [(name, text) for name, (_, text) in owners.items()]
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
     """Owner and help of plugins' commands by name, without those named like built-in ones or held back."""
-    adding = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
     from pegboard.plugins.manager import manager_of
     from pegboard.text import visible
 
+    adding = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
     claims = manager_of(session.registry).claims
     owners: dict[str, tuple[FoundPlugin, str]] = {}
-    for found in session.entries():
-        if found.name in adding:
-            for name, text in command_helps(found, session).items():
-                # A name with hidden characters could pass for another.
-                if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
-                    owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
+    for found in (found for found in session.entries() if found.name in adding):
+        for name, text in command_helps(found, session).items():
+            # A name with hidden characters could pass for another.
+            if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
+                owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
     return owners
 
 
 def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
     """Help of a plugin's commands by name, from its manifest, the cache or the plugin itself; empty if that fails."""
-    manifest = session.manifest(found)
-    if manifest is not None:
+    if (manifest := session.manifest(found)) is not None:
         return manifest.commands
     from pegboard.errors import PluginError, operator_log
     from pegboard.plugins.probe import short_helps

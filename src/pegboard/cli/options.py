@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -64,12 +65,7 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    def decorate(function: F) -> F:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
+    return lambda function: reduce(lambda decorated, decorator: decorator(decorated), reversed(decorators), function)
 
 
 def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
@@ -129,11 +125,12 @@ where_option = click.option(
 
 def context_options(function: F) -> F:
     """`--user`, `--agent`, `--model`, `--provider`, `--state`: the context that predicates see."""
+    names = {"user": "user", "agent": "agent", "model": "model", "provider": "model provider"}
     return _all(
-        click.option("--user", metavar="NAME", help="Resolve tools for this user."),
-        click.option("--agent", metavar="NAME", help="Resolve tools for this agent."),
-        click.option("--model", metavar="NAME", help="Resolve tools for this model."),
-        click.option("--provider", metavar="NAME", help="Resolve tools for this model provider."),
+        *(
+            click.option(f"--{name}", metavar="NAME", help=f"Resolve tools for this {of}.")
+            for name, of in names.items()
+        ),
         click.option("--state", metavar="K=V", multiple=True, help="Set K in the session state; also K:=JSON."),
     )(function)
 

@@ -257,8 +257,6 @@ MISUSES: Final = (  # errors that the user can correct: exit code 2
     UnknownToolError,
 )
 
-_UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
-
 
 def one_line(text: str) -> str:
     """A text on one line, its hidden characters visible."""
@@ -388,10 +386,25 @@ def report_error(error: Exception, options: Options) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        write_note(error.format_message())
-    else:
-        complain(_worded(error))
+    match error:
+        case click.exceptions.NoArgsIsHelpError():
+            write_note(error.format_message())
+        case click.UsageError():
+            command = error.ctx.command_path if error.ctx else "registry"
+            complain(f"{error.format_message()}\nTry '{command} --help'.")
+        case click.ClickException():
+            complain(error.format_message())
+        case UnknownToolError():
+            complain(f"{error}\n'registry list' lists the tools.")
+        case OSError(filename=None, errno=errno.ENOSPC | errno.EFBIG | errno.EIO):
+            complain(f"can't write to standard output: {error.strerror}")
+        case OSError() if error.filename is not None:
+            complain(f"{error.filename}: {error.strerror}")
+        case PegboardError() | OSError():
+            complain(str(error))
+        case _:
+            bug = "This is a bug in pegboard; --debug shows the traceback."
+            complain(f"unexpected {type(error).__name__}: {error}\n{bug}")
     return 2 if isinstance(error, (click.ClickException, *MISUSES)) else 1
 
 
@@ -408,18 +421,3 @@ def complain(text: str) -> None:
 def write_note(text: str, *, is_visible: bool = False) -> None:
     """Writes a notice to standard error."""
     write_error(block(text, stderr_screen(), is_visible=is_visible))
-
-
-def _worded(error: Exception) -> str:
-    if isinstance(error, click.UsageError):
-        command = error.ctx.command_path if error.ctx else "registry"
-        return f"{error.format_message()}\nTry '{command} --help'."
-    if isinstance(error, click.ClickException):
-        return error.format_message()
-    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITTEN:
-        return f"can't write to standard output: {error.strerror}"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, PegboardError | OSError):
-        return f"{error}\n'registry list' lists the tools." if isinstance(error, UnknownToolError) else str(error)
-    return f"unexpected {type(error).__name__}: {error}\nThis is a bug in pegboard; --debug shows the traceback."

@@ -68,8 +68,13 @@ def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: b
     config = merge_configuration(options)
     if hold_back:
         config = evolve(config, conflicts="keep")
-    if options.debug:
-        show_log()
+    if options.debug:  # the log has the tracebacks of plugins that fail to load
+        import logging
+
+        log = operator_log()
+        log.setLevel(logging.DEBUG)
+        if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+            log.addHandler(logging.StreamHandler())
     if config.selections:
         specs = [spec.strip() for spec in ",".join(options.only).split(",")]
         options.only = tuple(config.selections.get(spec, spec) for spec in specs if spec)
@@ -102,16 +107,6 @@ def merge_configuration(options: Options) -> Config:
             raise click.UsageError(f"--set: {word!r} isn't PLUGIN.KEY")
         config = evolve(config, plugins={**config.plugins, plugin: {**config.settings(plugin), key: value}})
     return config
-
-
-def show_log() -> None:
-    """Logs to standard error, tracebacks of plugins that fail to load included."""
-    import logging
-
-    log = operator_log()
-    if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
-        log.addHandler(logging.StreamHandler())
-    log.setLevel(logging.DEBUG)
 
 
 def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:

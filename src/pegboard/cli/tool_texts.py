@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 from pegboard.cli.arguments import SchemaType
@@ -113,22 +114,15 @@ def type_words(schema: Any, levels: int = 4) -> str:
     return " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _summary(tool: Tool) -> str:
-    return summary_of(tool.spec) if tool.offered else f"{_UNOFFERED} {summary_of(tool.spec)}".rstrip()
-
-
 def summary_of(spec: ToolSpec) -> str:
-    """A tool's summary: the first sentence of its description, or its title, or nothing."""
+    """A tool's summary: the first sentence of its description, or its title, or nothing.
+
+    A sentence ends at a full stop not followed by a lower-case word.
+    """
     words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
-    return visible(" ".join(words[: _sentence_end(words)]), again=True)
-
-
-def _sentence_end(words: Sequence[str]) -> int:
-    """Number of words in the first sentence, which ends at a full stop not followed by a lower-case word."""
-    for number in range(1, len(words)):
-        if words[number - 1].endswith((".", "!", "?")) and not words[number][0].islower():
-            return number
-    return len(words)
+    pairs = enumerate(pairwise(words), 1)
+    ends = (number for number, (word, after) in pairs if word.endswith((".", "!", "?")) and not after[0].islower())
+    return visible(" ".join(words[: next(ends, None)]), again=True)
 
 
 def _tool_json(tool: Tool, *, full: bool = False) -> str:
@@ -193,7 +187,11 @@ def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> s
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
     """Name, plugin (`""` for the host's) and summary of each tool, hidden characters visible."""
-    return [(tool.name, visible(tool.origin.plugin or ""), _summary(tool)) for tool in tools]
+    summaries = ((tool, summary_of(tool.spec)) for tool in tools)
+    return [
+        (tool.name, visible(tool.origin.plugin or ""), text if tool.offered else f"{_UNOFFERED} {text}".rstrip())
+        for tool, text in summaries
+    ]
 
 
 def listing_plain(tools: Iterable[Tool]) -> str:

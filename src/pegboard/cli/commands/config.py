@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from pegboard.catalogue import PluginRecord
     from pegboard.registry import ToolRegistry
-    from pegboard.request.pipeline import Processor
 
 OURS = "pegboard"  # the distribution of built-in plugins
 _FOLDER: Final = Path(__file__).parents[1] / "shells"
@@ -96,10 +95,9 @@ def trust_config(file: Path | None, undo: bool) -> int:
     Until you trust it, and again after each change, the file can only remove tools. Default: the file that applies to
     the current folder.
     """
-    found = file or project_file(str(Path.cwd()))
-    if found is None:
+    chosen = file or project_file(str(Path.cwd()))
+    if chosen is None:
         raise click.UsageError(f"there is no {CONFIG_NAME} in this folder or above; name the file")
-    chosen = Path(found)
     if undo:
         write_note(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
     else:
@@ -177,24 +175,20 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     if as_json:
         write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
-    screen = stdout_screen()
-    rows = [
-        (
-            plugin.name,
-            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
-            plugin.status,
-            str(len(plugin.tools)),
-            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
-        )
-        for plugin in plugins
-    ]
-    causes = (f"{plugin.name}: {plugin.cause}" for plugin in plugins if plugin.cause)
-    text = rows_text(("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"), rows, screen)
-    write(text + "".join(block(cause, screen) for cause in causes))
+    screen, rows = stdout_screen(), list[tuple[str, ...]]()
+    for plugin in plugins:
+        source = f"{plugin.distribution or ''} {plugin.version or ''}".strip()
+        rows.append((plugin.name, source, plugin.status, str(len(plugin.tools)), _hooks_text(plugin)))
+    write(rows_text(("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"), rows, screen))
+    write("".join(block(f"{plugin.name}: {plugin.cause}", screen) for plugin in plugins if plugin.cause))
     for problem in session.registry.problems():
         if problem.plugin is None:
             write_note(f"{problem.distribution or 'sys.path'}: {problem.cause}")
     return 0
+
+
+def _hooks_text(plugin: PluginRecord) -> str:
+    return " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks)
 
 
 @plugins_command.command("show")
@@ -205,25 +199,19 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
 def show_plugin(context: click.Context, name: str, as_json: bool) -> int:
     """Show a plugin: its distribution, status, hooks, tools and problems. NAME may also be its distribution's."""
     session = open_session(context.ensure_object(Options))
-    plugins = _with_causes(session.registry)
-    chosen = [plugin for plugin in plugins if is_named(plugin.name, plugin.distribution or "", [name])]
-    if not chosen:
+    plugins = [each for each in _with_causes(session.registry) if is_named(each.name, each.distribution or "", [name])]
+    if not plugins:
         near = did_you_mean(suggest(name, names_of_plugins(session)))
         raise click.UsageError(f"no plugin is called {name!a}.{near} 'registry plugins' lists them.")
     if as_json or (context.parent is not None and context.parent.params["as_json"]):  # before or after the name
-        write(json_rows("plugins", (plugin.to_json() for plugin in chosen)))
+        write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
     screen, places = stdout_screen(), {found.name: found.location for found in session.entries()}
-    for plugin in chosen:
-        facts = {
-            "from": f"{plugin.distribution or 'the host'} {plugin.version or ''}",
-            "at": places.get(plugin.name),
-            "status": plugin.status,
-            "cause": plugin.cause,
-            "tools": " ".join(plugin.tools),
-            "hooks": " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
-        }
+    for plugin in plugins:
         write(block(plugin.name, screen, style="bold"))
+        source = f"{plugin.distribution or 'the host'} {plugin.version or ''}"
+        facts = {"from": source, "at": places.get(plugin.name), "status": plugin.status, "cause": plugin.cause}
+        facts |= {"tools": " ".join(plugin.tools), "hooks": _hooks_text(plugin)}
         write("".join(block(f"{label}: {fact}", screen, indent="  ") for label, fact in facts.items() if fact))
     return 0
 
@@ -276,22 +264,20 @@ def processors_command(options: Options, as_json: bool) -> int:
     with redirect_stdout():
         steps = list(session.registry.pipeline)
     if as_json:
-        write(json_rows("processors", map(_processor_json, steps)))
+        rows = [
+            {"name": step.name, "summary": step.summary, "builtIn": step.built_in, "plugin": step.owner.plugin}
+            | {"distribution": OURS if step.built_in else step.owner.distribution, "version": step.owner.version}
+            for step in steps
+        ]
+        write(json_rows("processors", ({key: fact for key, fact in row.items() if fact is not None} for row in rows)))
         return 0
-    screen = stdout_screen()
-    rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
-    write(rows_text(("STEP", "BY", "WHAT IT DOES"), rows, screen))
+    shown = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
+    write(rows_text(("STEP", "BY", "WHAT IT DOES"), shown, stdout_screen()))
     names = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
     for problem in session.registry.problems():
         if problem.plugin in names:
             write_note(f"{problem.plugin}: {problem.cause}")
     return 0
-
-
-def _processor_json(step: Processor) -> dict[str, Any]:
-    facts = {"name": step.name, "summary": step.summary, "builtIn": step.built_in, "plugin": step.owner.plugin}
-    facts |= {"distribution": OURS if step.built_in else step.owner.distribution, "version": step.owner.version}
-    return {key: fact for key, fact in facts.items() if fact is not None}
 
 
 @click.command("completion", epilog=_HOW)
@@ -361,14 +347,15 @@ def run_installer(command: Sequence[str]) -> int:
 
 
 def _report(before: Session, after: Session) -> None:
-    old = {tool.name: tool for tool in before.registry.tools()}
-    new = {tool.name: tool for tool in after.registry.tools()}
-    added = sorted(new.keys() - old.keys())
-    removed = sorted(old.keys() - new.keys())
-    changed = sorted(name for name in new.keys() & old.keys() if new[name].spec != old[name].spec)
-    for sign, names in (("+", added), ("-", removed), ("~", changed)):
-        write("".join(f"{sign} {name}\n" for name in names))
-    if not (added or removed or changed):
+    old, new = ({tool.name: tool.spec for tool in session.registry.tools()} for session in (before, after))
+    changed = {name for name in new.keys() & old.keys() if new[name] != old[name]}
+    lines = [
+        f"{sign} {name}\n"
+        for sign, names in (("+", new.keys() - old.keys()), ("-", old.keys() - new.keys()), ("~", changed))
+        for name in sorted(names)
+    ]
+    write("".join(lines))
+    if not lines:
         write_note("no tools were added or removed")
     for problem in after.registry.problems():
         if problem not in before.registry.problems():
