@@ -46,17 +46,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
 def _stack(row: Sequence[str], width: int) -> str:
     """A row for a narrow screen: its first cell, and the others on indented lines below."""
     lines = _wrap(GAP.join(filter(None, row[1:])), max(width - len(GAP), _NARROWEST), cuts=True)
-    return "".join(
-        f"{line}\n" for line in (*_wrap(row[0], width, cuts=True), *(f"{GAP}{line}" for line in lines if line))
-    )
+    return "\n".join([*_wrap(row[0], width, cuts=True), *(f"{GAP}{line}" for line in lines if line), ""])
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:
     """A row's lines: more than one if its last cell is wrapped."""
-    parts = [cell + " " * (wide - cells(cell)) for cell, wide in zip(row[:-1], widths[:-1], strict=True)]
-    lines = _wrap(row[-1], widths[-1], cuts=True)
+    parts = [cell + " " * (wide - cells(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
+    first, *lines = _wrap(row[-1], widths[-1], cuts=True)
     below = " " * (sum(widths[:-1]) + len(GAP) * len(parts))
-    return f"{GAP.join((*parts, lines[0])).rstrip()}\n" + "".join(f"{below}{line}\n" for line in lines[1:])
+    return "\n".join([GAP.join((*parts, first)).rstrip(), *(f"{below}{line}" for line in lines), ""])
 
 
 def fitted(text: str, width: int) -> str:
@@ -95,22 +93,22 @@ def _wrap(line: str, width: int, *, cuts: bool = False) -> list[str]:
     here = ""
     words = line.split()
     for word in chain.from_iterable(_pieces(each, width) for each in words) if cuts else words:
-        if here and cells(f"{indent}{here} {word}") > width:
+        longer = f"{here} {word}" if here else word
+        if here and cells(indent + longer) > width:
             parts.append(indent + here)
             here = word
         else:
-            here = f"{here} {word}" if here else word
+            here = longer
     return [*parts, indent + here]
 
 
 def _pieces(word: str, width: int) -> Iterator[str]:
-    piece = ""
-    for character in word:
-        if piece and cells(piece + character) > width:
-            yield piece
-            piece = ""
-        piece += character
-    yield piece
+    start = 0
+    for place in range(1, len(word)):
+        if cells(word[start : place + 1]) > width:
+            yield word[start:place]
+            start = place
+    yield word[start:]
 
 
 def terminal_width(fd: int, environ: Mapping[str, str] = os.environ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -75,11 +75,8 @@ def new_command(name: str, path: Path) -> int:
     The package is minimal: a tool, a test and a README. NAME is the plugin's name; the package is called pegboard-NAME.
     """
     names = package_names(name)
-    taken = {
-        *FIRST_PARTY,
-        *(normalised(each) for found in discover().entries for each in (found.distribution, found.name)),
-    }
-    if not taken.isdisjoint((names["distribution"], names["plugin"])):
+    installed = {normalised(each) for found in discover().entries for each in (found.distribution, found.name)}
+    if not {names["distribution"], names["plugin"]}.isdisjoint(FIRST_PARTY | installed):
         raise click.UsageError(f"{names['distribution']} is another package's name; choose another")
     folder = path / names["distribution"]
     if folder.exists():
@@ -161,7 +158,7 @@ def write_manifests(packages: tuple[str, ...]) -> int:
 
     PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml; by default the current one.
     """
-    for path, plugins in _files(packages or (".",)):
+    for path, plugins in _files(packages):
         distribution = plugins[0].distribution
         if not all(plugin.editable for plugin in plugins):
             raise click.UsageError(
@@ -184,7 +181,7 @@ def check_manifests(packages: tuple[str, ...]) -> int:
     Exits with 1 if one differs or is missing. PACKAGE is as for 'write'.
     """
     code = 0
-    for path, plugins in _files(packages or (".",)):
+    for path, plugins in _files(packages):
         with Status() as status:
             status.show(f"loading {plugins[0].distribution}")
             differences = manifest_differences(path, plugins, [])
@@ -198,7 +195,7 @@ def check_manifests(packages: tuple[str, ...]) -> int:
 
 def _files(packages: Sequence[str]) -> list[tuple[Path, list[FoundPlugin]]]:
     entries = discover().entries
-    return [file for package in packages for file in manifest_files(plugins_of(package, entries))]
+    return [file for package in packages or (".",) for file in manifest_files(plugins_of(package, entries))]
 
 
 def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin]:
@@ -209,26 +206,24 @@ def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin
     Raises:
         click.UsageError: It isn't installed, or has no plugins.
     """
-    folder = Path(package)
-    is_folder = folder.is_dir() and (folder.name != package or (folder / "pyproject.toml").is_file())
-    name = _name_in(folder) if is_folder else package
-    wanted = {normalised(name)}
-    if all(normalised(entry.distribution) not in wanted for entry in entries):
-        wanted = {normalised(entry.distribution) for entry in entries if entry.name == name}
+    name, folder = package, Path(package)
+    if folder.is_dir() and (folder.name != package or (folder / "pyproject.toml").is_file()):
+        name = _name_in(folder / "pyproject.toml")
+    wanted = {normalised(name)} & {normalised(entry.distribution) for entry in entries}
+    wanted = wanted or {normalised(entry.distribution) for entry in entries if entry.name == name}
     if not wanted:
         near = did_you_mean(suggest(name, [known for one in entries for known in (one.distribution, one.name)]))
         raise click.UsageError(f"no installed distribution {name!r} brings a plugin.{near or ' Is it installed?'}")
     return [entry for entry in entries if normalised(entry.distribution) in wanted]
 
 
-def _name_in(folder: Path) -> str:
-    """The distribution's name in a folder's pyproject.toml; a usage error if it has none."""
+def _name_in(file: Path) -> str:
+    """The distribution's name in a pyproject.toml; a usage error if it has none."""
     import tomllib
 
     try:
-        project: Any = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
-        return str(project["name"])
+        return str(tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"])
     except OSError as error:
-        raise click.UsageError(f"{folder / 'pyproject.toml'}: {error.strerror}; name the distribution") from None
+        raise click.UsageError(f"{file}: {error.strerror}; name the distribution") from None
     except (ValueError, KeyError, TypeError):
-        raise click.UsageError(f"{folder / 'pyproject.toml'} has no project name: name the distribution") from None
+        raise click.UsageError(f"{file} has no project name: name the distribution") from None
