@@ -160,10 +160,8 @@ def sections_of(
 ) -> dict[bytes, bytes]:
     """The sections of a listing snapshot; texts of tools are joined by NUL, in the registry's order.
 
-    `json` is what `list --json` prints, one tool a line; other commands print some of its lines.
-
-    The commands, each with a line of help, are for completion; the notices are more lines for standard error; the
-    index is that of the search, empty if there is none yet.
+    `json` is what `list --json` prints, one tool a line. The commands, each with a line of help, are for completion;
+    the notices are more lines for standard error; the index is that of the search, empty if there is none yet.
     """
     texts = {
         b"plain": listing_plain(tools),

@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class Subject:
-    """A plugin under check.
-
-    Attributes:
-        name: The name of its entry point, or else of the module or class.
-        thing: The module, class or object.
-        found: Its entry point, if it is installed.
-        module: The module that a fresh process can import, or `None` for an object.
-    """
+    """A plugin under check: a module, class or object (`thing`), its entry point, and the module to import, if any."""
 
     name: str
     thing: Any
@@ -47,15 +40,9 @@ class Subject:
 
 
 def subject_of(plugin: Any) -> Subject:
-    """The subject for an argument of `check_plugin` or `plugin_registry`.
+    """The subject for an argument of `check_plugin`; a module that is an installed entry point counts as that plugin.
 
-    Args:
-        plugin: The name of an installed plugin, a module, a class or an object. A module that is an installed plugin's
-            entry point is treated as that plugin.
-
-    Raises:
-        PluginError: No plugin of that name is installed.
-        BaseException: Whatever importing it raised.
+    A `PluginError` says that no plugin of that name is installed; importing it may raise anything.
     """
     if not isinstance(plugin, str | ModuleType):
         return Subject(plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__, plugin)
