@@ -61,11 +61,11 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
 
 def _values(hint: SchemaType) -> list[str]:
     """The values that a schema names, as written on the command line."""
-    members = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
-    words = {"null": ("null",), "boolean": ("true", "false")}
-    few = () if hint.is_open else (word for kind, named in words.items() if kind in hint.types for word in named)
+    words = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
+    if not hint.is_open:
+        words += ["null"] * ("null" in hint.types) + ["true", "false"] * ("boolean" in hint.types)
     items = _values(hint.item(0)) if _repeats(hint) else []
-    return [visible(word) for word in dict.fromkeys((*members, *few, *items))]
+    return [visible(word) for word in dict.fromkeys((*words, *items))]
 
 
 def _repeats(hint: SchemaType) -> bool:
@@ -92,16 +92,12 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
     return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
 
 
-def complete_plugin(
-    context: click.Context, _parameter: click.Parameter | None, incomplete: str
-) -> list[CompletionItem[str]]:
+def complete_plugin(context: click.Context, _parameter: object, incomplete: str) -> list[CompletionItem[str]]:
     """Completes names of plugins."""
     return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
 
-def complete_exporter(
-    context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem[str]]:
+def complete_exporter(context: click.Context, _parameter: object, incomplete: str) -> list[CompletionItem[str]]:
     """Completes names of exporters."""
     return _completed(_session(context).registry.contributions.names("exporters"), incomplete)
 
