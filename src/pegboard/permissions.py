@@ -7,7 +7,6 @@ from pegboard.dispatch.permissions.commands import (
     SHELLS as SHELLS,
     program_of as program_of,
     programs_run as programs_run,
-    read_line as read_line,
     wrapped_commands as wrapped_commands,
 )
 from pegboard.dispatch.permissions.evaluation import PermissionRules as PermissionRules
@@ -19,4 +18,4 @@ from pegboard.dispatch.permissions.options import (
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import HOLE as HOLE, Rule as Rule, UnreadableError as UnreadableError
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
-from pegboard.dispatch.permissions.shell import Command as Command, Line as Line
+from pegboard.dispatch.permissions.shell import Command as Command, Line as Line, read_line as read_line

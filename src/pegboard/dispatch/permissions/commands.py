@@ -20,104 +20,91 @@ from attrs import field, frozen
 from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, wildcard
 from pegboard.dispatch.permissions.shell import ASSIGNMENT, Command, Line, read_line
 
-__all__ = [
-    "HOLE",
-    "LANGUAGES",
-    "SHELLS",
-    "Command",
-    "Line",
-    "UnreadableError",
-    "program_of",
-    "programs_run",
-    "read_line",
-    "runs_anything",
-    "wrapped_commands",
-]
+_KINDS: Final = """
+shell: sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh
+shell: loksh powershell
+language: python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk sed ex vi vim nvim
+language: view ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript
+language: groovy jshell scala ghci ocaml guile julia erl elixir dc make gmake
+wrapper 0: sudo doas su runuser setpriv command builtin exec env nohup time nice ionice stdbuf setsid unbuffer watch
+wrapper 0: script systemd-run busybox toybox unshare nsenter strace ltrace fakeroot entr xargs parallel pkexec run0
+wrapper 0: daemonize setarch linux32 linux64 i386 uname26 prlimit numactl choom runcon sg capsh valgrind rlwrap
+wrapper 0: xvfb-run dbus-run-session systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini
+wrapper 0: dumb-init catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent
+wrapper 0: dbus-launch noglob nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot
+wrapper 0: uclampset timelimit ifne tsp nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running
+wrapper 0: daemon xe rush bunx uvx systemd-cat aa-exec arch torify ts abduco dpkg-architecture history
+wrapper 1: timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
+wrapper 1: envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
+anywhere: bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
+anywhere: setarch runcon tmux abduco cmd
+behind a word: docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity uv
+behind a word: poetry pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak flatpak-spawn
+behind a word: distrobox toolbox direnv mise asdf rbenv pyenv bundle dotenv op doppler aws-vault chamber ip perf cmake
+behind a word: xterm konsole gnome-terminal i3-msg
+starts a shell 0: sudo doas unshare nsenter linux32 linux64 fakeroot capsh pkexec
+starts a shell 1: su runuser setarch script chroot ssh sg newgrp nix-shell run0
+starts a shell later: at batch crontab
+reads a text: ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray
+reads a text: compgen complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync
+reads a text: tar man xterm history cmd
+evaluates: test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait
+evaluates: for shift integer float
+options: less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail
+options: mailx npm pnpm yarn nmap fc bind
+gnu: timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
+gnu: truncate rmdir install sed awk
+two words: git gh helm cargo go npm pnpm yarn bun pip pip3 uv poetry hatch pdm rye brew apt apt-get dnf systemctl
+two words: conda just terraform gradle mvn rustup nox tox dotnet consul vault nomad flyctl heroku glab hg svn jj
+two words: pulumi rake mix
+three words: aws gcloud az doctl npm_run pnpm_run yarn_run bun_run uv_run poetry_run hatch_run pdm_run rye_run
+three words: cargo_run git_remote git_stash git_config git_worktree git_submodule uv_pip gh_pr gh_issue gh_repo
+three words: gh_release gh_run gh_api consul_kv consul_acl vault_kv vault_auth vault_secrets nomad_job terraform_state
+three words: terraform_workspace helm_repo dotnet_nuget pulumi_stack glab_mr glab_issue
+anything: alias export tee rm rmdir mv dd shred truncate chmod chown ln kill pkill killall curl wget scp rsync nc
+anything: docker podman kubectl
+"""
 
-_NAMES: Final = {
-    "shells": """
-        sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh loksh
-        powershell
-    """,
-    "wrappers": """
-        sudo doas su runuser setpriv command builtin exec env nohup time nice ionice stdbuf setsid unbuffer watch script
-        systemd-run busybox toybox unshare nsenter strace ltrace fakeroot entr xargs parallel pkexec run0 daemonize
-        setarch linux32 linux64 i386 uname26 prlimit numactl choom runcon sg capsh valgrind rlwrap xvfb-run
-        dbus-run-session systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini dumb-init
-        catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent dbus-launch noglob
-        nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot uclampset timelimit ifne tsp
-        nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx systemd-cat
-        aa-exec arch torify ts abduco dpkg-architecture history
-    """,
-    "wrappers with a word of their own": """
-        timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
-        envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
-    """,
-    "read texts": """
-        ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray compgen
-        complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync tar man xterm
-        history cmd
-    """,
-    "of GNU": """
-        timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
-        truncate rmdir install sed awk
-    """,
-    "evaluate texts": """
-        test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait for
-        shift integer float
-    """,
-    "have a language": """
-        python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk sed ex vi vim nvim view
-        ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript groovy
-        jshell scala ghci ocaml guile julia erl elixir dc make gmake
-    """,
-    "have options that run texts": """
-        less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail
-        mailx npm pnpm yarn nmap fc bind
-    """,
-}
-"""Programs by what they do with what they are given."""
 
-SHELLS: Final = frozenset(_NAMES["shells"].split())  # the programs that are shells
-WRAPPERS: Final = {
-    **dict.fromkeys(_NAMES["wrappers"].split(), 0),
-    **dict.fromkeys(_NAMES["wrappers with a word of their own"].split(), 1),
-}
+def _programs(table: str) -> dict[str, list[str]]:
+    """Programs by kind: a line has the kind, a colon and names."""
+    read: dict[str, list[str]] = {}
+    for line in table.strip().splitlines():
+        kind, _, names = line.partition(": ")
+        read.setdefault(kind, []).extend(names.split())
+    return read
+
+
+_NAMED: Final = _programs(_KINDS)
+SHELLS: Final = frozenset(_NAMED["shell"])  # the programs that are shells
+LANGUAGES: Final = frozenset(_NAMED["language"])  # interpreters that aren't shells
+WRAPPERS: Final = {**dict.fromkeys(_NAMED["wrapper 0"], 0), **dict.fromkeys(_NAMED["wrapper 1"], 1)}
 """Programs that run a command, with the number of operands of their own before it."""
 
 _RUNNERS: Final = {
-    name: words.split()
-    for words, names in {
-        "": """
-            bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
-            setarch runcon tmux abduco cmd
-        """,
-        "exec run shell enter --host dlx x stat record trace -E -- -e -c --command": """
-            docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity
-            uv poetry pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak
-            flatpak-spawn distrobox toolbox direnv mise asdf rbenv pyenv bundle dotenv op doppler aws-vault
-            chamber ip perf cmake xterm konsole gnome-terminal i3-msg
-        """,
-        "run foreach -x --exec": "git",
-    }.items()
-    for name in names.split()
+    **dict.fromkeys(_NAMED["anywhere"], ""),
+    **dict.fromkeys(
+        _NAMED["behind a word"], "exec run shell enter --host dlx x stat record trace -E -- -e -c --command"
+    ),
+    "git": "run foreach -x --exec",
 }
-"""Programs whose options take several words: the command starts anywhere after one of the words listed."""
+"""Programs whose options take several words: the command starts anywhere, or anywhere behind one of these words."""
 
 _RUN_FIRST: Final = {
-    name: (frozenset(words.split()), operands)
-    for words, operands, names in (
-        ("", 0, "npx firejail mpirun srun cgexec setarch runcon"),
-        ("exec dlx x", 0, "npm pnpm yarn bun"),
-        ("run", 0, "uv poetry pipenv pipx conda mamba micromamba hatch pdm rye flatpak toolbox dotenv op doppler"),
-        ("run foreach", 0, "git go deno"),
-        ("run -c --command", 0, "nix"),
-        ("--", 0, "bwrap nsjail proot rr systemd-nspawn lxc-attach start-stop-daemon aws-vault"),
-        ("exec x --host", 0, "bundle mise rbenv pyenv asdf flatpak-spawn"),
-        ("exec run shell enter", 1, "docker podman nerdctl crictl kubectl oc lxc incus machinectl pct"),
-        ("exec run shell enter", 1, "apptainer singularity distrobox direnv chamber ip"),
-    )
-    for name in names.split()
+    name: (frozenset(words), int(operands))
+    for kind, names in _programs("""
+0: npx firejail mpirun srun cgexec setarch runcon
+exec dlx x 0: npm pnpm yarn bun
+run 0: uv poetry pipenv pipx conda mamba micromamba hatch pdm rye flatpak toolbox dotenv op doppler
+run foreach 0: git go deno
+run -c --command 0: nix
+-- 0: bwrap nsjail proot rr systemd-nspawn lxc-attach start-stop-daemon aws-vault
+exec x --host 0: bundle mise rbenv pyenv asdf flatpak-spawn
+exec run shell enter 1: docker podman nerdctl crictl kubectl oc lxc incus machinectl pct apptainer singularity
+exec run shell enter 1: distrobox direnv chamber ip
+""").items()
+    for *words, operands in [kind.split()]
+    for name in names
 }
 """Programs that run their first operand behind one of these words, and behind operands of their own (a container)."""
 
@@ -131,9 +118,7 @@ _NO_VALUE: Final = (
 """Options that take no value, of programs with so many operands of their own."""
 
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words from their input
-_READ_TEXTS: Final = frozenset(_NAMES["read texts"].split())
-"""Programs that pass a word to a shell, or split it as a shell does."""
-
+_READ_TEXTS: Final = frozenset(_NAMED["reads a text"])  # pass it to a shell, or split it as one does
 _ONLY_DESCRIBE: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
 _FINDERS: Final = {
     "find": re.compile("-(?:exec|execdir|ok|okdir)()"),
@@ -141,9 +126,7 @@ _FINDERS: Final = {
 }
 """The option before a command, and what is attached to it."""
 
-_GNU: Final = frozenset(_NAMES["of GNU"].split())
-"""Programs whose name starts with a `g` on some systems."""
-
+_GNU: Final = frozenset(_NAMED["gnu"])  # whose names start with a `g` on some systems
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
 _SETS: Final = re.compile("[^-=][^=]*=")  # an assignment to `env`, which takes any name
@@ -160,26 +143,21 @@ MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
 """Version in the name of a program: `bash-5.2`, `ld-linux-x86-64.so.2`."""
 
-_LATER: Final = frozenset({"at", "batch", "crontab"})
-"""Programs that read lines for a shell that starts later, unless an option only lists or removes them."""
-
+_LATER: Final = frozenset(_NAMED["starts a shell later"])  # unless an option only lists or removes its lines
 _LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})
 _SOURCES: Final = frozenset({".", "source"})
 _STANDARD_INPUT: Final = re.compile(r"^-$|(^|/)stdin$|(^|/)fd/[0-9]+$|^[0-9]+$")
 _STARTS_SHELL: Final = {
-    **dict.fromkeys(("sudo", "doas", "unshare", "nsenter", "linux32", "linux64", "fakeroot", "capsh", "pkexec"), 0),
-    **dict.fromkeys(("su", "runuser", "setarch", "script", "chroot", "ssh", "sg", "newgrp", "nix-shell", "run0"), 1),
+    **dict.fromkeys(_NAMED["starts a shell 0"], 0),
+    **dict.fromkeys(_NAMED["starts a shell 1"], 1),
 }
 """Programs that run a shell if they get no command, with the number of operands of their own."""
 
 _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
-_EVALUATES: Final = frozenset(_NAMES["evaluate texts"].split())
+_EVALUATES: Final = frozenset(_NAMED["evaluates"])
 """Shell builtins that read a text as a variable or arithmetic, and so run substitutions in its index."""
 
-LANGUAGES: Final = frozenset(_NAMES["have a language"].split())
-"""Interpreters that aren't shells."""
-
-_TEXTUAL: Final = LANGUAGES | frozenset(_NAMES["have options that run texts"].split())
+_TEXTUAL: Final = LANGUAGES.union(_NAMED["options"])
 """Programs that run others by a text that isn't in shell syntax."""
 
 _NO_WORD: Final = re.compile(r"[^\w./-]")
@@ -230,8 +208,9 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
     if name in _RUNNERS:
-        behind = next((place for place, word in enumerate(arguments) if word in _RUNNERS[name]), len(arguments))
-        for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
+        before = _RUNNERS[name].split()
+        behind = next((place for place, word in enumerate(arguments) if word in before), len(arguments))
+        for place in range(behind + 1 if before else 0, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
     yield from _passed_to_shell(name, arguments, command.scripts)
     if name in _ASSIGN:
@@ -248,9 +227,9 @@ def programs_run(words: Sequence[str]) -> Iterator[list[str]]:
         yield from starts(arguments, WRAPPERS[name])
     elif name in _RUN_FIRST:
         before, operands = _RUN_FIRST[name]
-        behind = next((place for place, word in enumerate(arguments) if word in before), -1 if not before else None)
+        behind = next((place for place, word in enumerate(arguments, 1) if word in before), None) if before else 0
         if behind is not None:
-            yield from starts([word for word in arguments[behind + 1 :] if word not in _NO_VALUE[operands]], operands)
+            yield from starts([word for word in arguments[behind:] if word not in _NO_VALUE[operands]], operands)
 
 
 def runs_anything(words: Sequence[str]) -> bool:
@@ -268,8 +247,14 @@ def _passed_to_shell(name: str, arguments: Sequence[str], scripts: Sequence[str]
         yield from scripts
     if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
         yield HOLE
-    if name in _READ_TEXTS or (name == "git" and not {"rebase", "foreach", "filter-branch"}.isdisjoint(arguments)):
-        yield from _shell_texts(arguments)
+    if not (
+        name in _READ_TEXTS or (name == "git" and not {"rebase", "foreach", "filter-branch"}.isdisjoint(arguments))
+    ):
+        return
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(before):  # several words, without an attached option, too
+            yield word
+            yield from (word[option.end() :] for each in _ATTACHED if (option := each.match(word)))
 
 
 def _evaluated(command: Command) -> Iterator[str]:
@@ -331,14 +316,6 @@ def _filled(words: list[str], arguments: Sequence[str]) -> list[str]:
     return [*words, HOLE]
 
 
-def _shell_texts(arguments: Sequence[str]) -> Iterator[str]:
-    """The text after `-c`, and words that hold several, as they are and without an option attached to them."""
-    for place, word in enumerate(arguments):
-        if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(arguments[place - 1] if place else ""):
-            yield word
-            yield from (word[option.end() :] for each in _ATTACHED if (option := each.match(word)))
-
-
 def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
     """The texts that a shell runs; what can't be seen is a hole."""
     operands = list[str]()
@@ -372,17 +349,7 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
 
 
 _SUBCOMMANDS: Final = {
-    name.strip(): length
-    for length, names in {
-        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,hatch,pdm,rye,brew,apt,apt-get,dnf,systemctl,
-            conda,just,terraform,gradle,mvn,rustup,nox,tox,dotnet,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,
-            rake,mix""",
-        3: """aws,gcloud,az,doctl,npm run,pnpm run,yarn run,bun run,uv run,poetry run,hatch run,pdm run,rye run,
-            cargo run,git remote,git stash,git config,git worktree,git submodule,uv pip,gh pr,gh issue,gh repo,
-            gh release,gh run,gh api,consul kv,consul acl,vault kv,vault auth,vault secrets,nomad job,terraform state,
-            terraform workspace,helm repo,dotnet nuget,pulumi stack,glab mr,glab issue""",
-    }.items()
-    for name in names.split(",")
+    name.replace("_", " "): length for length, kind in ((2, "two words"), (3, "three words")) for name in _NAMED[kind]
 }
 """How many words name the action, where it is more than one."""
 
@@ -391,11 +358,7 @@ INTERPRETERS: Final = frozenset(
 )
 """Programs that can run anything, as their arguments say."""
 
-_DO_ANYTHING: Final = INTERPRETERS | frozenset(
-    {"alias", "export", "tee"}
-    | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
-    | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
-)
+_DO_ANYTHING: Final = INTERPRETERS.union(_NAMED["anything"])
 """Programs whose calls differ too much in effect: no wider pattern is offered."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
@@ -504,14 +467,14 @@ class CommandPart(Part):
 
 @frozen
 class UnknownCommand(Part):
-    """Command that isn't known beforehand, inside another one: any deny or ask rule may match it."""
+    """Command that isn't known beforehand, inside another one: any deny or ask rule may match it, none surely."""
+
+    inside: bool = field(default=True, init=False)
+    obstacle: str = field(default="what it runs isn't known beforehand", init=False)
 
     def match(self, rule: Rule) -> Match:
-        """Never surely."""
+        """Whether the rule denies or asks."""
         return Match.NO if rule.allows else Match.PERHAPS
-
-
-_ANYTHING: Final = UnknownCommand(inside=True, obstacle="what it runs isn't known beforehand")
 
 
 def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPart:
@@ -568,7 +531,10 @@ def _loose(command: Command) -> Iterator[str]:
             yield from (f"{sign} {place}" for sign in (*words[0], words[0]))
         return
     rests = [words[1:], *starts(words[1:], 0)]
-    for name in dict.fromkeys((words[0], *_names(words))):
+    names = [words[0], words[0].rpartition("/")[2], name_of(words)]
+    if HOLE in words[0]:  # the hole may hold a folder
+        names.append(HOLE + words[0].rpartition(HOLE)[2])
+    for name in dict.fromkeys(names):
         yield from (_vague([name, *rest]) for rest in rests)
     if command.assignments:
         yield _written(command.assignments + words)
@@ -579,13 +545,6 @@ def _vague(words: list[str]) -> str:
     text = " ".join(HOLE + word.lstrip("~") if word.startswith("~") else word for word in words)
     text = " ".join(text.split())  # a tool may join the words of a list and have them split again
     return text.replace(f" {HOLE}", HOLE).replace(f"{HOLE} ", HOLE) if HOLE in text else text
-
-
-def _names(words: list[str]) -> Iterator[str]:
-    yield words[0].rpartition("/")[2]
-    yield name_of(words)
-    if HOLE in words[0]:  # the hole may hold a folder
-        yield HOLE + words[0].rpartition(HOLE)[2]
 
 
 def _wrapped_parts(commands: Sequence[Command]) -> Iterator[Part]:
@@ -606,7 +565,7 @@ def _wrapped_parts(commands: Sequence[Command]) -> Iterator[Part]:
             except UnreadableError:
                 line = None
             if line is None or level == MOST_LEVELS:
-                yield _ANYTHING
+                yield UnknownCommand()
                 continue
             yield from (part_of(inner, line, inside=True) for inner in line.commands)
             waiting += [(inner, level + 1) for inner in line.commands]

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
-from pegboard.dispatch.permissions.commands import HOLE, program_of
+from pegboard.dispatch.permissions.commands import program_of
+from pegboard.dispatch.permissions.rule import HOLE
 
 _GIT_KEYS: Final = (
     r"=(?i:alias|pager|core\.(pager|editor|askpass|sshcommand|gitproxy|fsmonitor|hookspath|attributesfile)"

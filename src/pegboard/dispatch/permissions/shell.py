@@ -85,6 +85,7 @@ _BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
 _REST: Final = "\udfff"
 """Placeholder for the rest of a word if the shell replaces it: a lone surrogate, which no input contains."""
 
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _IN_QUOTES: Final = re.compile(r'[^"$`\\]+')
 _IN_DOCUMENT: Final = re.compile(r"[^$`\\]+")
@@ -101,7 +102,9 @@ _FUNCTION: Final = re.compile(r"\(\)\{")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
 """`((...))` in which nothing can hide. Some shells read it as arithmetic, others as groups."""
 
-_AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
+_AROUND: Final = frozenset(
+    {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "function"} | {*"{}!"}
+)
 """Keywords around commands that do nothing themselves."""
 
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
@@ -137,6 +140,11 @@ class _Reader:
         level: Nesting depth.
         inside: Whether it is in a substitution.
         place: Current position in the text.
+        current: The command that is read now.
+        start: Where its words start, `None` before the first.
+        is_whole: Whether nothing else is between them.
+        is_closed: Whether no word may follow.
+        cases: How many `case` are open.
         waiting: Here-documents to come: the line that ends each, whether it is literal, whether it is indented by tabs,
             and the command that reads it.
     """
@@ -147,18 +155,22 @@ class _Reader:
     inside: bool = False
     place: int = 0
     current: Command = field(factory=Command, init=False)
-    span: tuple[int, int] | None = field(default=None, init=False)
+    start: int | None = field(default=None, init=False)
     is_whole: bool = field(default=True, init=False)
     is_closed: bool = field(default=False, init=False)
     cases: int = field(default=0, init=False)
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
     def read(self, closing: str) -> int:
-        """Reads up to `closing` or the end, and returns the position after it."""
-        self.deeper()
-        self.renew()
-        while not self.ends(closing):
+        """Reads up to `closing` or the end, and returns the position after it; a `)` may also end a case's pattern."""
+        self.deepen()
+        self.flush()
+        self.take(_BLANK)
+        while self.place < len(self.text) and not (closing and self.at(closing) and not self.cases):
             self.step()
+            self.take(_BLANK)
+        if closing and self.place == len(self.text):
+            raise UnreadableError("a bracket isn't closed")
         self.flush()
         if self.waiting:
             raise UnreadableError("a here-document isn't there")
@@ -170,38 +182,29 @@ class _Reader:
             raise UnreadableError("a here-document before a bracket")
         return _Reader(text, self.line, self.level, inside, place).read(closing)
 
-    def ends(self, closing: str) -> bool:
-        """Whether this is the end; a `)` may also end the pattern of a case."""
-        self.must(_BLANK, "")
-        if self.place < len(self.text):
-            return closing != "" and self.at(closing) and not self.cases
-        if closing:
-            raise UnreadableError("a bracket isn't closed")
-        return True
-
     def step(self) -> None:
         """Reads one operator, group, redirection, comment or word."""
         if self.at("#"):
             if "[[" in self.current.words:
                 raise UnreadableError("a comment in a test")
-            self.must(_COMMENT, "")
+            self.take(_COMMENT)
         elif self.at("("):
-            self.group()
+            self.read_group()
         elif self.at(")"):
             if not self.cases:
                 raise UnreadableError("a bracket isn't opened")
             self.place += 1
             self.flush()
         elif not (self.at("<(") or self.at(">(")) and (redirection := self.take(_REDIRECTION)):
-            self.redirection(redirection[2] or redirection[3])
+            self.read_redirection(redirection[2] or redirection[3])
         elif operator := self.take(_OPERATOR):
             self.flush()
             if operator[0] == "\n":
-                self.documents()
+                self.read_documents()
         else:
-            self.take_word()
+            self.read_word()
 
-    def group(self) -> None:
+    def read_group(self) -> None:
         """Reads a group, or what looks like one: a definition, an array, a pattern. All parts count as commands."""
         joined = bool(self.current.words or self.current.assignments)
         if joined or self.at("(("):
@@ -217,10 +220,10 @@ class _Reader:
         if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
             raise UnreadableError("a word that goes on after a bracket")
 
-    def redirection(self, sign: str) -> None:
-        self.is_whole = False
+    def read_redirection(self, sign: str) -> None:
+        self.is_whole, self.current.source = False, None
         self.is_closed = self.is_closed or sign.startswith("&")
-        self.must(_BLANK, "")
+        self.take(_BLANK)
         text, is_bare = self.word()
         if text == "" and is_bare:
             raise UnreadableError("a redirection to nothing")
@@ -233,23 +236,22 @@ class _Reader:
         elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(text)) and text not in _HARMLESS:
             self.line.add(Command([_SIGNS.get(sign, sign), text], inside=self.inside, is_program=False))
 
-    def take_word(self) -> None:
+    def read_word(self) -> None:
         if self.is_closed:
             raise UnreadableError("a word after '&>', where some shells start another command")
-        start = self.place
+        start, words = self.place, self.current.words
         text, is_bare = self.word()
-        words = self.current.words
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
         if at_front and is_bare and self.is_keyword(text):
             if words:
                 self.line.obstacle = f"the line has {text!r} after 'time'"
-            return
-        if not self.current.words and ASSIGNMENT.match(text):
+        elif not words and ASSIGNMENT.match(text):
             self.current.assignments.append(text)
             self.line.add(Command([text], inside=self.inside, is_program=False))
         else:
-            self.current.words.append(text)
-            self.span = (start if self.span is None else self.span[0], self.place)
+            words.append(text)
+            self.start = start if self.start is None else self.start
+            self.current.source = self.text[self.start : self.place] if self.is_whole else None
 
     def is_keyword(self, word: str) -> bool:
         """Whether this is a keyword around commands; reads the name after `function`."""
@@ -258,56 +260,35 @@ class _Reader:
             self.cases += word == "case"
         elif word == "esac":
             self.cases -= self.cases > 0
-            return True
         elif word == "function":
             self.line.obstacle = "the line has a function"
-            self.must(_BLANK, "")
+            self.take(_BLANK)
             self.word()
-            return True
         elif word == "coproc":
             raise UnreadableError("a coprocess")
         return word in _AROUND
 
     def flush(self) -> None:
         """Ends the current command."""
-        if self.span is not None:
-            self.current.source = self.text[slice(*self.span)] if self.is_whole else None
+        if self.start is not None:
             self.line.add(self.current)
-        self.renew()
+        self.current, self.start, self.is_whole, self.is_closed = Command(inside=self.inside), None, True, False
 
-    def renew(self) -> None:
-        self.current, self.span, self.is_whole, self.is_closed = Command(inside=self.inside), None, True, False
-
-    def documents(self) -> None:
-        """Reads the here-documents announced on the line before."""
+    def read_documents(self) -> None:
+        """Reads the here-documents announced on the line before; a line that ends one isn't part of it."""
         waiting, self.waiting = self.waiting, []
         for end, is_literal, has_tabs, command in waiting:
-            body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
-            if not is_literal:  # it has holes where the shell fills it in
-                body = _Reader(body, self.line, self.level, self.inside).quoted("")
-            command.scripts.append(body)
-
-    def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
-        """Reads a here-document; the line that ends it isn't part of it."""
-        rows = list[str]()
-        while self.place < len(self.text):
-            end = self.text.find("\n", self.place) + 1 or len(self.text)
-            row = self.text[self.place : end]
-            self.place = end
-            if (row.lstrip("\t") if has_tabs else row).removesuffix("\n") == last:
-                return "".join(rows)
-            rows.append(row)
-            if row.endswith("\\\n") and not is_literal:
-                break
-        raise UnreadableError("where a here-document ends isn't known")
-
-    def substitution(self) -> str:
-        """Reads a `$(`, `<(` or `>(` substitution."""
-        self.line.obstacle = "the line has a substitution"
-        self.place = self.within(self.text, self.place + 2, ")", inside=True)
-        return HOLE
-
-    # Words ---------------------------------------------------------------------------------------------------------
+            rows, row = list[str](), ""
+            while (row.lstrip("\t") if has_tabs else row).removesuffix("\n") != end or not row:
+                if self.place == len(self.text) or (row.endswith("\\\n") and not is_literal):
+                    raise UnreadableError("where a here-document ends isn't known")
+                start, self.place = self.place, self.text.find("\n", self.place) + 1 or len(self.text)
+                row = self.text[start : self.place]
+                rows.append(row)
+            body = "".join(rows[:-1])
+            # It has holes where the shell fills it in.
+            filled = body if is_literal else _Reader(body, self.line, self.level, self.inside).quoted("")
+            command.scripts.append(filled)
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Consumes what the pattern matches here, if anything."""
@@ -327,8 +308,7 @@ class _Reader:
         """Whether this text is next."""
         return self.text.startswith(text, self.place)
 
-    def deeper(self) -> None:
-        """Enters another nesting level."""
+    def deepen(self) -> None:
         self.level += 1
         if self.level > MOST_LEVELS:
             raise UnreadableError("too deep")
@@ -342,37 +322,30 @@ class _Reader:
         while self.place < len(self.text):
             if ordinary := self.take(_ORDINARY):
                 parts.append(ordinary[0])
-            elif self.text[self.place] in _WORD_ENDS and not (self.at("<(") or self.at(">(")):
+            elif self.at("<(") or self.at(">("):
+                parts.append(self.substitution())
+            elif self.text[self.place] in _WORD_ENDS:
                 break
+            elif self.text[self.place] in _SPECIAL:
+                parts.append(_SPECIAL[self.text[self.place]](self))
             else:
-                parts.append(self._special(at_start=self.place == start))
-        text = "".join(parts)
-        source = self.text[start : self.place]
+                parts.append(self.character(at_start=self.place == start))
+        text, source = "".join(parts), self.text[start : self.place]
         if self.waiting and "\n" in source:
             raise UnreadableError("a here-document after a word of several lines")
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
         return text, not any(mark in source for mark in "\\'\"")
 
-    def _special(self, *, at_start: bool) -> str:
-        """Reads a special character of a word, with what belongs to it."""
+    def character(self, *, at_start: bool) -> str:
+        """Reads another character, with what it is replaced by: by other words, if it is `[` or `{` in a word."""
         character = self.text[self.place]
-        if character in "<>":
-            return self.substitution()
-        if character in _SPECIAL:
-            return _SPECIAL[character](self)
         self.place += 1
         if character in "*?":
             return HOLE
-        if character in "[{":
-            return self._bracket(character, at_start=at_start)
         if not character.isprintable():
             raise UnreadableError("a character that can't be seen")
-        return character
-
-    def _bracket(self, character: str, *, at_start: bool) -> str:
-        """Reads `[` or `{`: a word by itself, or the start of something that the shell expands to other words."""
-        if character == "{" and self.at("}"):
+        if character not in "[{" or (character == "{" and self.at("}")):
             return character
         if at_start and character == "[" and self.at("["):
             self.place += 1
@@ -380,30 +353,26 @@ class _Reader:
         alone = at_start and (self.place == len(self.text) or self.text[self.place] in _WORD_ENDS)
         return character if alone else _REST
 
+    def substitution(self) -> str:
+        """Reads a `$(`, `<(` or `>(` substitution."""
+        self.line.obstacle = "the line has a substitution"
+        self.place = self.within(self.text, self.place + 2, ")", inside=True)
+        return HOLE
+
     def escape(self) -> str:
         r"""Reads `\` and the character after it."""
-        escaped = self.text[self.place + 1 : self.place + 2]
+        escaped = self.must(_ESCAPE, "nothing is escaped")[1]
         if not escaped.isprintable() and escaped != "\n":
             raise UnreadableError("an escaped character that can't be seen")
-        if not escaped:
-            raise UnreadableError("nothing is escaped")
-        self.place += 2
         return "" if escaped == "\n" else escaped
 
     def single(self) -> str:
-        """Reads a single-quoted text, as it is."""
         return self.must(_SINGLE, "a quote isn't closed")[1]
 
-    def double(self) -> str:
-        """Reads a double-quoted text."""
-        self.place += 1
-        text = self.quoted('"')
-        self.place += 1
-        return text
-
-    def quoted(self, end: str) -> str:
-        """Reads the inside of double quotes, up to the end; or, with `""`, a whole here-document."""
+    def quoted(self, end: str = '"') -> str:
+        """Reads a double-quoted text; or, with `""`, a whole here-document."""
         run, parts = (_IN_QUOTES if end else _IN_DOCUMENT), list[str]()
+        self.place += len(end)
         while self.place < len(self.text) and not (end and self.at(end)):
             if plain := self.take(run):
                 parts.append(plain[0])
@@ -412,17 +381,14 @@ class _Reader:
             elif self.at("`"):
                 parts.append(self.backticks(quoted=True))
             else:
-                parts.append(self._escape_in_quotes(end))
+                escaped = self.text[self.place + 1 : self.place + 2]
+                self.place += 1 + len(escaped)
+                is_marked = escaped != "" and escaped in f"$`\\\n{end}"
+                parts.append(escaped.strip("\n") if is_marked else f"\\{escaped}")
         if end and self.place == len(self.text):
             raise UnreadableError("a quote isn't closed")
+        self.place += len(end)
         return "".join(parts)
-
-    def _escape_in_quotes(self, end: str) -> str:
-        escaped = self.text[self.place + 1 : self.place + 2]
-        self.place += 1 + len(escaped)
-        if escaped == "\n":
-            return ""
-        return escaped if escaped and escaped in f"$`\\{end}" else f"\\{escaped}"
 
     def backticks(self, *, quoted: bool = False) -> str:
         r"""Reads a substitution in backticks; shells differ on a `\"` in one in double quotes."""
@@ -453,14 +419,14 @@ class _Reader:
     def _braced(self, *, quoted: bool) -> str:
         """Reads `${NAME...}`: the rest after the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
-        self.deeper()
+        self.deepen()
         self.line.obstacle = "the line has a substitution in braces"
         while not self.at("}"):
             if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
                 raise UnreadableError("quotes in braces")
             if self.at("<(") or self.at(">(") or self.at("@P}"):
                 raise UnreadableError("a substitution in braces")
-            if self.text[self.place] in '"$`\\':
+            if self.text[self.place] in _SPECIAL:
                 _SPECIAL[self.text[self.place]](self)
             else:
                 self.place += 1
@@ -472,7 +438,7 @@ class _Reader:
 _SPECIAL: Final[dict[str, Callable[[_Reader], str]]] = {
     "\\": _Reader.escape,
     "'": _Reader.single,
-    '"': _Reader.double,
+    '"': _Reader.quoted,
     "$": _Reader.dollar,
     "`": _Reader.backticks,
 }
