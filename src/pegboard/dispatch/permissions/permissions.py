@@ -70,33 +70,24 @@ def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = F
 
 @frozen(eq=False)
 class Condition:
-    """What must hold of an argument if a call is to run without an evaluation.
-
-    Attributes:
-        name: The argument.
-        kind: How it is read.
-        rules: The rules about it, by precedence.
-        needs_rule: Whether one has to allow it.
-    """
+    """What must hold of an argument if a call is to run without an evaluation: `rules` by precedence let it pass."""
 
     name: str
     kind: ArgumentKind
     rules: tuple[Rule, ...]
     needs_rule: bool
-    _holds_for: Callable[[str], bool] = field(
-        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._passes), takes_self=True), init=False
+    _cached: Callable[[str], bool] = field(
+        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._is_read_and_met), takes_self=True), init=False
     )
 
     def holds(self, text: str) -> bool:
-        """Whether it holds for a text that isn't a path."""
+        """Whether a text meets it that isn't a path, which has to be resolved each time."""
         if self.kind != "text":
-            return self._holds_for(text)
-        if MAY_BE_JSON.match(text):
-            return False
+            return self._cached(text)
         first = next((rule for rule in self.rules if rule.wildcard.test(text)), None)
-        return not self.needs_rule if first is None else first.allows
+        return not MAY_BE_JSON.match(text) and (not self.needs_rule if first is None else first.allows)
 
-    def _passes(self, text: str) -> bool:
+    def _is_read_and_met(self, text: str) -> bool:
         return passes(Resource(self.kind, text).parts(self.kind, _NO_FOLDERS), self.rules, needs_rule=self.needs_rule)
 
 
@@ -212,14 +203,15 @@ class ToolPolicy:
         if mode == "plan" and not self.reads_only:
             return None
         needs_rule = self.tool.may_ask and not (mode == "bypass" or self.accepts_edits)
-        rules = by_precedence(self.rules)
-        if mode == "bypass":
-            rules = [rule for rule in rules if rule.forbid]
-        elif self.accepts_edits:
-            rules = [rule for rule in rules if rule.action != "ask"]
-        broad = (place for place, rule in enumerate(rules) if rule.allows and self._is_broad(rule))
-        if (place := next(broad, None)) is not None:
-            needs_rule, rules = False, rules[:place]  # earlier rules decide nothing
+        rules = [
+            rule
+            for rule in by_precedence(self.rules)
+            if rule.forbid or not (mode == "bypass" or (rule.action == "ask" and self.accepts_edits))
+        ]
+        for place, rule in enumerate(rules):
+            if rule.allows and (rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY)):
+                needs_rule, rules = False, rules[:place]  # it applies to every call: earlier rules decide nothing
+                break
         if needs_rule and not declared:
             return None
         about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
@@ -230,14 +222,11 @@ class ToolPolicy:
         for name, limits in about.items():
             while limits and limits[-1].allows and not needs_rule:
                 limits.pop()  # no earlier one has to be overruled
-            condition = Condition(name, declared.get(name, "text"), tuple(limits), needs_rule and name in declared)
-            conditions += [condition] if limits or condition.needs_rule else []
+            if limits or (needs_rule and name in declared):
+                conditions.append(
+                    Condition(name, declared.get(name, "text"), tuple(limits), needs_rule and name in declared)
+                )
         return tuple(conditions) if all(map(self._is_simple, conditions)) else None
-
-    def _is_broad(self, rule: Rule) -> bool:
-        """Whether a rule applies to every call."""
-        declares = bool(self.spec.permission_arguments)
-        return rule.is_everything or (not declares and WHOLE_CALL.match(rule) is Match.SURELY)
 
     def _is_simple(self, condition: Condition) -> bool:
         """Whether the argument is matched as it is given, and as what it is declared."""
@@ -260,11 +249,8 @@ class ToolPolicy:
     ) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called.
 
-        Args:
-            arguments: Validated.
-            context: Of the request.
-            places: Gets the resolved paths. Needed if anything asks: what the running tool accesses is compared with
-                them, as links may be changed meanwhile.
+        `places` gets the resolved paths. Where anything asks it is needed: what the running tool accesses is compared
+        with them, as links may be changed meanwhile.
         """
         if self.conditions is None:
             return False
@@ -273,9 +259,9 @@ class ToolPolicy:
             if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text:
                 return False
             if condition.kind != "path":
-                if not condition.holds(text):
-                    return False
-                continue
+                if condition.holds(text):
+                    continue
+                return False
             if places is None and self.asks:
                 return False
             here = context.work_dir or os.getcwd()  # noqa: PTH109  (it has no links)
@@ -307,11 +293,8 @@ class ToolPolicy:
         if confirms is None and spec.requires_confirmation:
             return "it requires confirmation of each call"
         if confirms is not None and (answer := _answer(confirms, arguments, context)) is not False:
-            return (
-                "it requires confirmation of this call"
-                if answer
-                else "it isn't known whether this call must be confirmed"
-            )
+            known = "it requires confirmation of this call"
+            return known if answer else "it isn't known whether this call must be confirmed"
         if spec.permission is not None:
             return f"it needs the permission {spec.permission!r}"
         return None if self.trusted else "it comes from an untrusted origin"
@@ -360,11 +343,7 @@ class ToolPolicy:
     ) -> Evaluation:
         """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names.
 
-        Args:
-            arguments: Validated.
-            context: Of the request.
-            grants: What people have allowed in this session.
-            places: Paths that have been resolved, by argument.
+        Paths that `runs` has resolved (`places`) aren't resolved again.
         """
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
         for rule in self.rules:
@@ -416,9 +395,7 @@ class ToolPolicy:
             folders: Of the call that asks.
             grants: What people have allowed in this session.
         """
-        kinds, owners = set(self.spec.permission_arguments.values()), (None, owner_of(self.tool))
-        is_own = permission == self.spec.permission and len(kinds) == 1
-        kind: ArgumentKind = kinds.pop() if is_own else "text"
+        kind, owners = self.kind if permission == self.spec.permission else "text", (None, owner_of(self.tool))
         rules, granted = (
             tuple(r for r in each if r.names(permission) and r.owner in owners and self.is_about_inner(r))
             for each in (self.permissions.rules.rules, grants)
@@ -477,10 +454,6 @@ class Access:
     may be behind a link that was changed since.
 
     Attributes:
-        policy: Of the call's tool.
-        arguments: The call's.
-        context: Of the request.
-        grants: What people have allowed in this session.
         judged: The evaluation by which the call runs, with its resolved paths; `None` if it had none.
     """
 
@@ -496,13 +469,7 @@ class Access:
         return self.judged or self.policy.evaluation(self.arguments, self.context, ())
 
     def allows(self, permission: str, subject: str | None, known: str = "") -> bool:
-        """Whether the rules about the tool, and those about the permission, allow access.
-
-        Args:
-            permission: A permission or tool name.
-            subject: The item; `None`: each.
-            known: As in `places.resolve`.
-        """
+        """Whether the rules about the tool and the permission allow access; `known` is as in `places.resolve`."""
         policy, kind, call = self.policy, self.policy.kind, self._call
         asks = self.judged is not None and policy.asks
         is_own = permission in policy.names or permission == policy.spec.permission

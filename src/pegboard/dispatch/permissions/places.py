@@ -8,6 +8,7 @@ import os
 import posixpath
 import re
 import sys
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote
@@ -334,31 +335,25 @@ def host_of(text: str) -> Host:
     """
     if text.startswith("[") and text.endswith("]"):
         return _address(text[1:-1])
-    name = ascii_name(text.lower().removesuffix("."))
+    name = text.lower().removesuffix(".")
+    name = name if name.isascii() else _ascii_name(name)
     labels = name.split(".")
-    if len(name) > _MOST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+    if len(name) > _MOST_HOST or not all(map(_LABEL.fullmatch, labels)):
         raise UnreadableError("no host")
     if _NUMBER.fullmatch(labels[-1]):
         return _address(name)
     return Host(name, also=_LOOPBACK if labels[-1] in _LOOPBACK_NAMES else ())
 
 
-def ascii_name(name: str) -> str:
-    """The ASCII form (IDNA) of a lower-case name, if it converts back to the same.
-
-    Raises:
-        UnreadableError: It has no such form, or another meaning in it (`ß` is `ss` to some programs).
-    """
-    if name.isascii():
-        return name
+def _ascii_name(name: str) -> str:
+    """The ASCII form (IDNA) of a lower-case name, if it has the same meaning (`ß` is `ss` to some programs)."""
     try:
-        encoded = name.encode("idna").decode()
-        same = encoded.encode().decode("idna") == name
+        encoded = name.encode("idna")
+        if encoded.decode("idna") == name:
+            return encoded.decode()
     except UnicodeError:
-        raise UnreadableError("no host") from None
-    if not same:
-        raise UnreadableError("no host")
-    return encoded
+        pass
+    raise UnreadableError("no host")
 
 
 def _address(text: str) -> Host:
@@ -366,12 +361,12 @@ def _address(text: str) -> Host:
         address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
     except ValueError:
         raise UnreadableError("no address") from None
+    also: tuple[Host, ...] = ()
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
             raise UnreadableError("no address")
-        address = address.ipv4_mapped or address
-    also: tuple[Host, ...] = ()
-    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return _address(str(address.ipv4_mapped))
         bits, inner = int(address), [address.sixtofour, *(address.teredo or ())]
         if any(address in network for network in _EMBEDDING) or bits >> 32 & _ISATAP[0] == _ISATAP[1]:
             inner.append(ipaddress.IPv4Address(bits & 0xFFFFFFFF))
@@ -396,53 +391,35 @@ _EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
 """Mask and value of the third 32 bits of such an address, which are 0000:5efe or 0200:5efe."""
 
+_NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
+_IPV6: Final = re.compile(r"(?=.*:.*:)[0-9a-f:.]+")
+"""An IPv6 address or a pattern of some: a name with a port has one colon only."""
+
 
 def _host_pattern(pattern: str) -> Wildcard:
     """Compiles a host pattern: a name, also with a leading dot; an address in any spelling; a wildcard."""
     pattern = pattern.lower().removeprefix(".")
     bare = pattern.removeprefix("[").removesuffix("]")
-    try:
-        return wildcard(host_of(f"[{bare}]" if _is_ipv6(bare) else pattern).name)
-    except UnreadableError:
-        pass
-    if _NUMBER.fullmatch(pattern.rpartition(".")[2]) and (spelt := _spelt_ipv4(pattern)):
-        return wildcard(spelt)
-    return wildcard(".".join(map(_ascii_label, bare.removesuffix(".").split("."))))
+    with suppress(UnreadableError):
+        return wildcard(host_of(f"[{bare}]" if _IPV6.fullmatch(bare) else pattern).name)
+    if _NUMBER.fullmatch(pattern.rpartition(".")[2]):
+        import socket
+
+        with suppress(OSError):
+            return wildcard(socket.inet_ntoa(socket.inet_aton(pattern)))
+    labels = bare.removesuffix(".").split(".")
+    for place, label in enumerate(labels):
+        with suppress(UnreadableError):
+            labels[place] = label if label.isascii() else _ascii_name(label)
+    return wildcard(".".join(labels))
 
 
 def _network(pattern: str) -> IPv4Network | IPv6Network | None:
     """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` if it isn't one."""
-    if not _NETWORK.fullmatch(pattern):
-        return None
-    try:
-        return ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
-    except ValueError:
-        return None
-
-
-_NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
-
-
-def _is_ipv6(text: str) -> bool:
-    """Whether this is an IPv6 address or a pattern of some: a name with a port has one colon only."""
-    return text.count(":") > 1 and not set(text) - set("0123456789abcdef:.")
-
-
-def _spelt_ipv4(text: str) -> str | None:
-    """The usual form of an IPv4 address, also spelled 127.1, 2130706433 or 0x7f000001."""
-    import socket
-
-    try:
-        return socket.inet_ntoa(socket.inet_aton(text))
-    except OSError:
-        return None
-
-
-def _ascii_label(label: str) -> str:
-    try:
-        return ascii_name(label)
-    except UnreadableError:
-        return label
+    with suppress(ValueError):
+        if _NETWORK.fullmatch(pattern):
+            return ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
+    return None
 
 
 _VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
@@ -614,7 +591,7 @@ class UrlPattern:
             return cls(kind, wildcard("*"), network, None, None)
         start, slash, path = rest.partition("/")
         user, at, start = start.rpartition("@")
-        bare = _is_ipv6(start.replace("*", "0").replace("?", "0").lower())
+        bare = _IPV6.fullmatch(start.replace("*", "0").replace("?", "0").lower())
         port = None if bare else re.search(r":([0-9*?]+)$", start)
         host = start[: port.start()] if port else start
         return cls(
@@ -630,27 +607,22 @@ class UrlPattern:
         """Whether the host or one of its parent domains matches."""
         if self.network is not None:
             return host.is_address and ipaddress.ip_address(host.name) in self.network
-        if self.names.is_everything:
+        if self.names.is_everything or self.names.test(host.name):
             return True
         labels = [] if host.is_address else host.name.split(".")
-        names = [".".join(labels[place:]) for place in range(len(labels))] or [host.name]
-        return any(map(self.names.matches, names))
+        return any(self.names.test(".".join(labels[place:])) for place in range(1, len(labels)))
 
     def covers(self, url: Url) -> bool:
         """Whether the URL surely matches."""
-        if self.has_user or not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.means(url.host)):
+        if self.has_user or (url.scheme not in _WEB if self.scheme is None else not url.scheme):
             return False
-        if not _fits(self.port, url.port, otherwise=True):
+        if (self.port and url.port is None) or not (self._may_be(url) and self.means(url.host)):
             return False
         return self.path is None or (url.is_certain and all(map(self.path.matches, url.paths[:2])))
 
     def touches(self, url: Url) -> bool:
         """Whether the URL may match."""
-        if not (url.scheme is None or _fits(self.scheme, url.scheme, otherwise=True)):
-            return False
-        if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
-            return False
-        if not any(map(self.means, (url.host, *url.host.also))):
+        if not (self._may_be(url) and any(map(self.means, (url.host, *url.host.also)))):
             return False
         if self.path is None:
             return True
@@ -660,9 +632,10 @@ class UrlPattern:
         pattern = wildcard(self.path.pattern.casefold())
         return any(pattern.matches(path.casefold()) for path in forms)
 
+    def _may_be(self, url: Url) -> bool:
+        """Whether scheme and port match, or aren't known."""
+        pairs = ((self.scheme, url.scheme), (self.port, url.port))
+        return all(pattern is None or value is None or pattern.test(str(value)) for pattern, value in pairs)
+
 
 url_pattern: Final = lru_cache(1_024)(UrlPattern.of)
-
-
-def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:
-    return otherwise if pattern is None else value is not None and pattern.matches(str(value))
