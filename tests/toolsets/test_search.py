@@ -225,7 +225,7 @@ def test_a_dumped_index_finds_the_same():
 
 
 def test_an_sqlite_without_fts5_is_an_error(monkeypatch):
-    monkeypatch.setattr(table, "_CREATION", "CREATE VIRTUAL TABLE words USING fts99 (a)")
+    monkeypatch.setattr(table, "CREATION", "CREATE VIRTUAL TABLE words USING fts99 (a)")
     with pytest.raises(RuntimeError, match="FTS5: no such module"):
         ToolIndex()
 

@@ -23,7 +23,7 @@ from pegboard.tools.content import TextContent, ToolResult, encodable_text
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, Problem, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.resolve import SEARCHES, ResolvedTools
+from pegboard.toolsets.resolve import SEARCHES
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 
 
@@ -60,17 +60,15 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
     if request.tools is None:
         return request
     tools = [tool for tool in request.tools.tools if request.loads_deferred or not tool.spec.deferred]
-    present = _present(request.tools.toolsets, tools)
-    asked = [_ask(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
-    asked += [_ask(tool.origin, tool, context, runner) for tool in tools if tool.instructions is not None]
-    given = await asyncio.gather(*asked) if asked else []
+    speakers = _speakers(request.tools.toolsets, tools)
+    given = await asyncio.gather(*(_ask(origin, each, context, runner) for origin, each in speakers))
     parts = [part for each in given if not isinstance(each, Problem) for part in each]
     problems = [each for each in given if isinstance(each, Problem)]
     return request.with_instructions(*parts).with_problems(*problems)
 
 
-def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tuple[Origin, Toolset]]:
-    """The toolsets that have a tool there, with their origins."""
+def _speakers(toolsets: Iterable[Toolset], tools: Sequence[Tool]) -> Iterator[tuple[Origin, Tool | Toolset]]:
+    """The toolsets with instructions that have a tool there, and the tools with instructions; with their origins."""
     there = {(tool.origin.plugin, tool.origin.toolset) for tool in tools}
     named = {name for _, name in there}
     for toolset in toolsets:
@@ -78,7 +76,8 @@ def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tup
         name = toolset_name(toolset)
         # The host's toolsets may pass on tools in plugins' names.
         if (origin.plugin, name) in there or (origin.plugin is None and name in named):
-            yield origin, toolset
+            yield from ((origin, each) for each in with_instructions(toolset))
+    yield from ((tool.origin, tool) for tool in tools if tool.instructions is not None)
 
 
 async def _ask(
@@ -239,27 +238,24 @@ def _pack_tools(request: ModelRequest) -> ModelRequest:
     """
     if request.tools is None:
         return request
-    packed = _packed(request.tools.distinct(), request)
-    if packed is not request.tools:
-        request = request.evolve(tools=packed)
+    tools = request.tools.distinct()
+    tools = tools.without("pack", {tool.name: UNOFFERED for tool in tools if not tool.offered})
+    deferred = [tool for tool in tools if tool.spec.deferred]
+    if request.loads_deferred:
+        searching = (tool.name for tool in tools if deferred and SEARCHES in tool.spec.meta)
+        tools = tools.without("pack", dict.fromkeys(searching, SEARCHED))
+    else:
+        tools = tools.without("pack", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
+    if tools is not request.tools:
+        request = request.evolve(tools=tools)
     choice = request.tool_choice
-    if isinstance(choice, NamedTool) and choice.name not in packed:
+    if isinstance(choice, NamedTool) and choice.name not in tools:
         cause = f"tool_choice names {choice.name!r}, which isn't offered; 'auto' is used instead"
-    elif choice == "required" and not packed.tools:
+    elif choice == "required" and not tools.tools:
         cause = "tool_choice is 'required', and no tool is offered; 'auto' is used instead"
     else:
         return request
     return request.evolve(tool_choice="auto").with_problems(processor_problem("pack_tools", cause))
-
-
-def _packed(tools: ResolvedTools, request: ModelRequest) -> ResolvedTools:
-    unoffered = {tool.name: UNOFFERED for tool in tools if not tool.offered}
-    tools = tools.without("pack", unoffered)
-    deferred = tuple(tool for tool in tools if tool.spec.deferred)
-    if request.loads_deferred:
-        searching = (tool for tool in tools if deferred and SEARCHES in tool.spec.meta)
-        return tools.without("pack", {tool.name: SEARCHED for tool in searching})
-    return tools.without("pack", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
 
 
 @nonblocking

@@ -170,7 +170,7 @@ def _connected() -> sqlite3.Connection:
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:
-        table.create(connection)
+        connection.executescript(table.CREATION)
     except sqlite3.Error as error:
         connection.close()
         raise RuntimeError(f"searching tools needs an SQLite with FTS5: {error}") from None

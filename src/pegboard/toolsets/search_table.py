@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     """A name and its score; a higher one is better."""
 
 
-_CREATION = """
+CREATION = """
 CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE INDEX by_name ON tools (name COLLATE NOCASE);
 CREATE VIRTUAL TABLE words USING fts5 (name, labels, description, tokenize = 'porter unicode61 remove_diacritics 2');
@@ -130,11 +130,6 @@ SELECT tools.name, -sum(hits.score) * count(*) / ? AS total
 FROM ({hits}) AS hits JOIN tools ON tools.id = hits.id
 GROUP BY hits.id ORDER BY tools.name IN ({named}) DESC, total DESC, tools.name LIMIT ?
 """
-
-
-def create(connection: sqlite3.Connection) -> None:
-    """Makes the tables; raises `sqlite3.OperationalError` where this SQLite comes without FTS5."""
-    connection.executescript(_CREATION)
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
@@ -160,21 +155,16 @@ def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
 
     A score is the sum of the BM25 of the words that matched, times the share of the words that did.
     """
-    named = _named(connection, text)
+    found = (connection.execute(_NAMED, (name, name)).fetchone() for name in question_names(text))
+    named = list(dict.fromkeys(row[0] for row in found if row is not None))  # as they are spelt here
     words = question_words(text)
     if not words:
         return [(name, 0.0) for name in named][:limit]
     statement = _BEST.format(hits=" UNION ALL ".join([_OF_WORD] * len(words)), named=", ".join("?" * len(named)))
     values = (len(words), *map(expression, words), *named, limit)
-    found: list[Hit] = connection.execute(statement, values).fetchall()
-    missed = [(name, 0.0) for name in named if name not in dict(found)]
-    return [*missed, *found][:limit]
-
-
-def _named(connection: sqlite3.Connection, text: str) -> list[str]:
-    """The names that a query contains, as they are spelt here."""
-    found = (connection.execute(_NAMED, (name, name)).fetchone() for name in question_names(text))
-    return list(dict.fromkeys(row[0] for row in found if row is not None))
+    hits: dict[str, float] = dict(connection.execute(statement, values).fetchall())
+    missed = [(name, 0.0) for name in named if name not in hits]
+    return [*missed, *hits.items()][:limit]
 
 
 def words_in_names(connection: sqlite3.Connection) -> list[str]:
