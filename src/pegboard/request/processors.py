@@ -273,33 +273,34 @@ def _repair_history(request: ModelRequest) -> ModelRequest | None:
 
 def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages, every call with one result; messages without a fault are the same objects."""
-    taken = {call_id for message in messages for call_id in _hosted(message)}  # these can't be changed
+    executed = [_hosted(message) for message in messages]
+    taken = set[str]().union(*executed)  # these can't be changed
     counts: Counter[str] = Counter()
     waiting: dict[str, _Waiting] = {}  # by id, as the calls had them in the last message with that id
     rebuilt: list[Message | _Results] = []
-    for message in messages:
+    for message, hosted in zip(messages, executed, strict=True):
         is_answer = message.role == "assistant"
-        hosted = _hosted(message) if is_answer else set[str]()
         parts: list[Part] = []
         given: list[ResultPart] = []
-        answer = _Results(complete=message.metadata.get("complete") is not False)
+        answer: _Results | None = None
         new: dict[str, _Waiting] = {}
         for part in message.parts:
-            if isinstance(part, ResultPart) and part.call_id not in hosted:
+            if isinstance(part, ResultPart) and not (is_answer and part.call_id in hosted):
                 given.append(part)
             elif not isinstance(part, CallPart) or (is_answer and part.call.provider_executed):
                 parts.append(part)
             elif is_answer:
                 call = _distinct(part.call, taken, counts)
                 parts.append(part if call is part.call else CallPart(call))
+                answer = answer or _Results(message)
                 answer.slots.append(slot := _Slot(call, answer))
                 for name in (None, part.call.name):
                     new.setdefault(part.call.id, {}).setdefault(name, deque()).append(slot)
         if parts:  # next to results they are the user's
             rebuilt.append(_with_parts(message, "user" if message.role == "tool" else message.role, parts))
-        if answer.slots:
+        if answer is not None:
             rebuilt.append(answer)
-        waiting.update({**{call_id: {} for call_id in hosted}, **new})
+        waiting.update({call_id: {} for call_id in hosted if is_answer} | new)
         for part in given:
             _give(part, waiting.get(part.call_id), message)
     return tuple(each if isinstance(each, Message) else each.message() for each in rebuilt)
@@ -336,7 +337,7 @@ _Waiting: TypeAlias = dict[str | None, deque[_Slot]]
 def _give(part: ResultPart, waiting: _Waiting | None, message: Message) -> None:
     """Gives a result to the first call of its id without one, preferably of its name; else to the last, if any."""
     if waiting:
-        first, named = (_head(waiting.get(name, waiting[None])) for name in (None, part.name))
+        first, named = _head(waiting[None]), _head(waiting.get(part.name, waiting[None]))
         slot = first if named.result is not None and first.result is None else named
         slot.result = part
         slot.answer.given = slot.answer.given or (message if message.role == "tool" else None)
@@ -352,7 +353,7 @@ def _head(slots: deque[_Slot]) -> _Slot:
 class _Results:
     """The results of one answer, and the message that held them."""
 
-    complete: bool
+    answer: Message
     slots: list[_Slot] = field(factory=list[_Slot])
     given: Message | None = None
 
@@ -361,7 +362,7 @@ class _Results:
         parts: list[ResultPart] = []
         for slot in self.slots:
             call = slot.call
-            part = slot.result or ResultPart.of(call, _missing(call, complete=self.complete))
+            part = slot.result or ResultPart.of(call, _missing(call, self.answer))
             same = (part.call_id, part.name) == (call.id, call.name)
             parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
         return _with_parts(self.given or Message("tool"), "tool", parts)
@@ -373,8 +374,8 @@ def _with_parts(message: Message, role: str, parts: Sequence[Part]) -> Message:
     return message if same else message.evolve(role=role, parts=parts)
 
 
-def _missing(call: ToolCall, *, complete: bool) -> ToolResult:
-    if not complete:
+def _missing(call: ToolCall, answer: Message) -> ToolResult:
+    if answer.metadata.get("complete") is False:
         return ToolResult.error("cut_off", f"{call.name} was not run: your message was cut off after this call.")
     if call.error is not None:
         return ToolResult.error(call.error.kind, call.error.text)
