@@ -28,7 +28,7 @@ SERVERS = "servers"
 _MEASURED = ("anthropic", "bedrock", "google", "ollama", "openai", "processes")
 CHECKOUTS = {
     OURS: {OURS: ROOT} | {f"pegboard-{name}": ROOT / "plugins" / f"pegboard-{name}" for name in _MEASURED},
-    SERVERS: {OURS: ROOT, "pegboard-mcp": ROOT / "plugins" / "pegboard-mcp"},
+    SERVERS: {OURS: ROOT, **{name: ROOT / "plugins" / name for name in ("pegboard-clients", "pegboard-mcp")}},
 }
 """What the environments of these sections get of this checkout, as wheels: the pins are what these depend on."""
 
