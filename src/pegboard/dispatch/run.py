@@ -12,7 +12,7 @@ from math import isfinite
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.arguments import refused
@@ -38,6 +38,9 @@ from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
 from pegboard.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 _ASYNC: Final = CallableKind.ASYNC
 _COROUTINE: Final[type] = CoroutineType
@@ -319,20 +322,33 @@ async def retry(
         on_retry: Called before each pause with the number of attempts so far, the last error and the pause in seconds.
         limit: Seconds for all attempts: no pause starts that would not end within them. `None` is no limit.
     """
-    import random  # for retries only
+    import tenacity  # imported for retries only
 
-    begun, number = monotonic(), 1
-    while True:
-        try:
-            return await attempt()
-        except BaseException as error:
-            pause = random.uniform(0, min(FIRST_PAUSE * 2 ** (number - 1), LONGEST_PAUSE))  # noqa: S311  no secret
-            asked = getattr(error, "retry_after", None)
-            if isinstance(asked, int | float) and isfinite(asked):
-                pause = max(pause, asked)
-            is_late = limit is not None and monotonic() - begun + pause >= limit
-            if number > retries or is_late or not asks(error):
-                raise
-            on_retry(number, error, pause)
-        await asyncio.sleep(pause)
-        number += 1
+    def note_retry(state: RetryCallState) -> None:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        assert error is not None
+        on_retry(state.attempt_number, error, state.upcoming_sleep)
+
+    stop: Any = tenacity.stop_after_attempt(retries + 1)
+    if limit is not None:
+        stop |= tenacity.stop_before_delay(limit)
+    attempts = tenacity.AsyncRetrying(
+        sleep=asyncio.sleep,
+        stop=stop,
+        wait=_pause,
+        retry=tenacity.retry_if_exception(asks),
+        before_sleep=note_retry,
+        reraise=True,
+    )
+    return await attempts(attempt)
+
+
+def _pause(state: RetryCallState) -> float:
+    import tenacity
+
+    pause = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
+    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
+    if isinstance(asked, int | float) and isfinite(asked):
+        return max(pause, asked)
+    return pause
