@@ -508,7 +508,7 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any]
 
     if json_problems(arguments):
         return None
-    value, changes = best_fit(arguments, tool.spec.input_schema)
+    value, changes = best_fit(arguments, tool.spec.input_schema_text)
     if not is_object(value) or json_problems(value) or not tool.validator.accepts(value):
         return None
     more = len(changes) - MOST_PROBLEMS

@@ -136,8 +136,11 @@ class SchemaSearch:
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
         """Whether no problem of `value` is known; always, once the budget is exhausted."""
+        if isinstance(schema, bool):
+            return schema
         try:
-            return not self.problems(schema, value)
+            judge = self._judges.get(id(schema)) or self._judge(schema)
+            return judge.is_valid(value) and not self.problems(schema, value)
         except _SpentError:
             return True
 
@@ -402,13 +405,15 @@ class _Fit(NamedTuple):
         return _Fit(other.value, self.changes + other.changes, self.cost + other.cost)
 
 
-def coerced(value: Any, schema: JsonSchema, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
-    """The best fit of a value, itself if nothing helps, and the changes: `"path: from -> to"` each.
+def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """The best fit of a value for a schema (JSON text), itself if nothing helps; each change as `"path: from -> to"`.
 
     With `only_nulls`, nulls are left out, and nothing else.
     """
     try:
-        return _Coercion(SchemaSearch(References(schema)), only_nulls).fit(schema, value, ())[:2]
+        references, judges = _prepared(schema)
+        search = SchemaSearch(references, judges=judges)
+        return _Coercion(search, only_nulls).fit(references.root, value, ())[:2]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return value, ()  # a keyword that its draft doesn't define may have any value
 
@@ -442,7 +447,8 @@ class _Coercion:
         if self.search.references.legacy and "$ref" in schema:
             return best
         for keyword in ("anyOf", "oneOf"):
-            best = best.then(self._branch(_list(schema, keyword), best.value, path))
+            if branches := _list(schema, keyword):
+                best = best.then(self._branch(branches, best.value, path))
         if "if" in schema:
             way = "then" if self.search.fits(schema["if"], best.value) else "else"
             best = best.then(self.fit(schema.get(way, True), best.value, path))
@@ -536,7 +542,7 @@ def _cheapest(found: Sequence[_Fit], value: Any) -> _Fit:
     return _Fit(value)
 
 
-def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject:
+def without_added_nulls(arguments: JsonObject, schema: JsonSchema | str) -> JsonObject:
     """A strict call's arguments without the nulls by which a model omits properties: a strict dialect requires all.
 
     A member that is null goes where the tool's own schema neither accepts null nor requires the property; among
@@ -545,4 +551,5 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     Returns:
         The arguments themselves if nothing is removed, or if they aren't JSON; else a copy.
     """
-    return arguments if json_problems(arguments) else coerced(arguments, schema, only_nulls=True)[0]
+    text = schema if isinstance(schema, str) else json_text(schema)
+    return arguments if json_problems(arguments) else coerced(arguments, text, only_nulls=True)[0]

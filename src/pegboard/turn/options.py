@@ -227,7 +227,7 @@ class TurnOutput:
         """Reads an answer in the response format; returns a message with its faults, or `""`."""
         if not self.by_format:
             return f"Call {self.tool.name} with your answer."
-        most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema
+        most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema_text
         try:
             arguments = without_added_nulls(parse_arguments(text, most_bytes=most), schema)
             problems = self.tool.validator.problems(arguments)
