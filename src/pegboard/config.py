@@ -367,7 +367,12 @@ def load_config(
     """
     environ = os.environ if environ is None else environ
     own = Path(user_folder("config"), CONFIG_NAME) if user else None
-    local = _searched(environ) if project == "search" else project
+    local: Path | str | None = project
+    if project == "search":
+        try:
+            local = project_file(str(Path.cwd()), environ)
+        except OSError:  # the current folder was removed
+            local = None
     if explicit is not None and not explicit.exists():
         raise ConfigError("no such file", file=str(explicit.absolute()))
     sources: dict[Path, tuple[str, bool]] = {}  # each once, with whether it binds without trust
@@ -380,14 +385,6 @@ def load_config(
         config = _with_file(config, file, binds=binds)
     names = environ.get("PEGBOARD_BLOCK", "").split(",")
     return _with(config, "block", tuple(name.strip() for name in names if name.strip()))
-
-
-def _searched(environ: Mapping[str, str]) -> str | None:
-    try:
-        folder = Path.cwd()
-    except OSError:  # the current folder was removed
-        return None
-    return project_file(str(folder), environ)
 
 
 _NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}

@@ -34,23 +34,16 @@ def suggest(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0
     lowered: dict[str, str] = {}
     for name in sorted(set(known)):
         lowered.setdefault(name.lower(), name)
-    word = word[:_MOST_CHARACTERS].lower()
-    names = list(lowered)
+    word, names = word[:_MOST_CHARACTERS].lower(), list(lowered)
     if len(names) > _MOST_COMPARED:
-        names = _sharing_pairs(word, names)
+        import heapq
+
+        length, pairs = len(word), {word[start : start + 2] for start in range(len(word) - 1)} or {word}
+        names = heapq.nlargest(
+            _MOST_COMPARED, names, lambda name: sum([pair in name for pair in pairs]) / (length + len(name))
+        )
     found = difflib.get_close_matches(word, names, n=most, cutoff=cutoff)
     return tuple(lowered[name] for name in found)
-
-
-def _sharing_pairs(word: str, names: list[str]) -> list[str]:
-    """Those that share most pairs of neighbouring letters with the word, for their length."""
-    import heapq
-
-    pairs = {word[start : start + 2] for start in range(len(word) - 1)} or {word}
-    length = len(word)
-    return heapq.nlargest(
-        _MOST_COMPARED, names, lambda name: sum([pair in name for pair in pairs]) / (length + len(name))
-    )
 
 
 def did_you_mean(near: Sequence[str]) -> str:

@@ -10,13 +10,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from pkgutil import resolve_name
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import field
 
@@ -29,6 +29,7 @@ from pegboard.typing import define, frozen
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
 
+_T = TypeVar("_T")
 GROUP: Final = "pegboard"
 MOST_SOURCES: Final = 1_000
 """A plugin with more files and folders than this isn't cached, but loaded each time."""
@@ -230,12 +231,13 @@ class _Search:
         """
         if len(of_name) > 1:
             of_name = list(filter(_has_metadata, of_name)) or of_name
-        texts = {_location(each): text for each in of_name if (text := self._entry_points(name, each)) is not None}
+        given = {_location(each): self._read(name, _text, each, "entry_points.txt") for each in of_name}
+        texts = {location: text for location, text in given.items() if text and _HEADER in text}  # it may name plugins
         if not texts:
             return
         roots = [
             _root(each) for each in of_name if not _folder(each).endswith(".egg-info")
-        ]  # a build's, next to sources
+        ]  # not a build's, by sources
         roots = list({os.path.realpath(root): root or "an import finder" for root in reversed(roots)}.values())
         if len(roots) > 1:
             cause = f"is installed in {' and in '.join(reversed(roots))}; what comes first on sys.path counts"
@@ -244,44 +246,35 @@ class _Search:
         if len(twins) > 1:
             folders = ", ".join(sorted(map(_folder, twins.values())))
             self._report(None, name, f"{LEFT_OUT}: it is installed twice ({folders}); install it again")
-        for location, distribution in twins.items() if len(twins) == 1 else ():
-            if location in texts:
-                self._read(name, distribution, texts[location])
+        elif (location := _location(of_name[0])) in texts:
+            self._read(name, self._add_plugins, name, of_name[0], texts[location])
 
-    @contextmanager
-    def _left_out(self, name: str) -> Generator[None]:
-        """Context manager: an error within it is reported, and leaves the distribution of this name out."""
+    def _read(self, name: str, read: Callable[..., _T], *arguments: Any) -> _T | None:
+        """What a function reads of a distribution; an error is reported, and leaves the distribution out."""
         try:
-            yield
+            return read(*arguments)
         except MetadataError as error:
             self._report(None, name, f"{LEFT_OUT}: {error}")
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
             self._report(None, name, f"{LEFT_OUT}: its metadata can't be read: {cause_of(error)}")
-
-    def _entry_points(self, name: str, distribution: Distribution) -> str | None:
-        """The text of `entry_points.txt`, if it may name plugins."""
-        with self._left_out(name):
-            text = _text(distribution, "entry_points.txt")
-            return text if text and _HEADER in text else None
         return None
 
-    def _read(self, name: str, distribution: Distribution, text: str) -> None:
-        with self._left_out(name):
-            self._check_folder(distribution)
-            facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
-            if normalised(facts[0]) != name:
-                raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")
-            points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
-            if not points and f"{_HEADER}\n" in f"{text}\n":
-                raise MetadataError("the group's name in entry_points.txt is damaged")
-            if len(points) > _MOST_PLUGINS:
-                self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
-            for point in points[:_MOST_PLUGINS]:
-                try:
-                    self.found.append(FoundPlugin(point.name, point.module, point.attr or None, *facts))
-                except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
-                    wanted = "which isn't 'module' or 'module:attribute'"
-                    self._report(point.name, facts[0], f"entry point {point.name!r} names {point.value!r}, {wanted}")
+    def _add_plugins(self, name: str, distribution: Distribution, text: str) -> None:
+        self._check_folder(distribution)
+        facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
+        if normalised(facts[0]) != name:
+            raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")
+        points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
+        if not points and f"{_HEADER}\n" in f"{text}\n":
+            raise MetadataError("the group's name in entry_points.txt is damaged")
+        if len(points) > _MOST_PLUGINS:
+            self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
+        for point in points[:_MOST_PLUGINS]:
+            try:
+                self.found.append(FoundPlugin(point.name, point.module, point.attr or None, *facts))
+            except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
+                wanted = "which isn't 'module' or 'module:attribute'"
+                self._report(point.name, facts[0], f"entry point {point.name!r} names {point.value!r}, {wanted}")
 
     def _check_folder(self, distribution: Distribution) -> None:
         """Checks that the metadata folder belongs to this distribution, and has no files of another.

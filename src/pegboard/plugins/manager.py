@@ -553,15 +553,18 @@ class PluginManager:
         It follows the load order, not the order in which plugins happened to be imported.
         """
         chains: dict[str, tuple[Callback, ...]] = {}
-        loaded = [plugin for plugin in self._plugins.values() if plugin.is_loaded]
+        latest_first = [plugin for plugin in reversed(self._plugins.values()) if plugin.is_loaded]
         for stage in CALLBACK_STAGES:
-            members = [
-                (_rank(each.implementations[f"pegboard_{stage}"], place), each.callbacks[stage])
-                for place, each in enumerate(loaded)
+            hooks = [
+                (each.implementations[f"pegboard_{stage}"], each.callbacks[stage])
+                for each in latest_first
                 if stage in each.callbacks
             ]
-            if members:
-                chains[stage] = tuple(callback for _, callback in sorted(members, key=lambda member: member[0]))
+            first = [callback for hook, callback in hooks if hook.tryfirst]
+            last = [callback for hook, callback in reversed(hooks) if hook.trylast and not hook.tryfirst]
+            if hooks:
+                plain = [callback for hook, callback in hooks if not (hook.tryfirst or hook.trylast)]
+                chains[stage] = (*first, *plain, *last)
         if denying := [plugin.denying for plugin in self._plugins.values() if plugin.denying is not None]:
             chains["before_tool"] = (*denying, *chains.get("before_tool", ()))
         return chains
@@ -637,9 +640,3 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
     if not isinstance(manager, PluginManager):
         manager = registry.contributions.manager = PluginManager(registry)
     return manager
-
-
-def _rank(implementation: Any, place: int) -> tuple[int, int]:
-    """Sort key: later plugins come first, as in pluggy, but among those with `trylast` the later one is last."""
-    rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
-    return rank, place if implementation.trylast else -place
