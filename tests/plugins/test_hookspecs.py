@@ -78,6 +78,8 @@ from pegboard import hookimpl
 
 class Guard:
     def __init__(self, settings):
+        if settings["limit"] == 2:
+            import os; os._exit(3)
         raise ValueError(settings["limit"])
 
     @hookimpl
@@ -97,6 +99,8 @@ def test_a_guard_without_a_manifest_that_refuses_its_settings_denies_calls(site,
         result = pegboard.load(settings=SETTINGS, live=live).call_sync("greet_other")
         assert (result.kind, "ValueError: 1" in result.detail) == ("denied", True)
     assert not pegboard.load(live=live).call_sync("greet_other").is_error
+    if not live:  # nor one that ends the child process
+        assert pegboard.load(settings={"guard": {"limit": 2}}).call_sync("greet_other").kind == "denied"
 
 
 async def test_an_unloaded_guard_denies_nothing() -> None:

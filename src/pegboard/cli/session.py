@@ -451,7 +451,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
 
     def called() -> None:
         loaded = Plugin(found.origin, found.load, settings)
-        load_within(loaded, [])
+        load_within(loaded.load, [])
         if (implementation := loaded.implementations.get(hook)) is not None:
             implementation.function(*(argument for _ in implementation.argnames))
 

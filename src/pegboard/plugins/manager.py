@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import evolve, field
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.tools.services import ServiceScope
 
+_T = TypeVar("_T")
 _MOST_NAME: Final = 1_000
 GUARDS: Final = "pegboard_guards_calls"
 
@@ -172,11 +173,11 @@ def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plug
     return plugin
 
 
-def load_within(plugin: Plugin, notes: list[str], seconds: float = LOAD_SECONDS) -> None:
-    """Loads a plugin in a thread, within a time limit, its side effects observed.
+def load_within(load: Callable[[], _T], notes: list[str], seconds: float = LOAD_SECONDS) -> _T:
+    """Imports or loads a plugin in a thread, within a time limit, its side effects observed.
 
     Args:
-        plugin: The plugin.
+        load: `FoundPlugin.load` or `Plugin.load`.
         notes: Gets its side effects, a few words each.
         seconds: The limit.
 
@@ -187,7 +188,7 @@ def load_within(plugin: Plugin, notes: list[str], seconds: float = LOAD_SECONDS)
     """
     with watch_side_effects(notes):
         try:
-            run_in_thread(seconds, plugin.load)
+            return run_in_thread(seconds, load)
         except (ValueError, RuntimeError) as error:
             if "main thread" in str(error) or "no current event loop" in str(error):
                 error.args = (f"{error}; {_IN_A_THREAD}",)
@@ -474,7 +475,7 @@ class PluginManager:
                 return
             notes: list[str] = []
             try:
-                load_within(plugin, notes, self.seconds)
+                load_within(plugin.load, notes, self.seconds)
             except KeyboardInterrupt:  # the user's: a plugin's comes as another error
                 raise
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only

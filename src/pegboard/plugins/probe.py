@@ -44,6 +44,7 @@ _TOGETHER: Final = 20
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
 _MOST_ANSWER: Final = 1 << 28  # bytes
+_UNFINISHED: Final = "it ended the process, or took too long, once it was imported"
 _SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
 MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
@@ -240,10 +241,13 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     notes: list[str] = []
     found = FoundPlugin(**job["found"])
     origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
-    loaded = Plugin(origin, found.load, job["settings"])
+    loaded = Plugin(origin, lambda: loaded.thing, job["settings"])
     try:
         # In a thread, as where it is used: an import that works only in the main thread fails here.
-        load_within(loaded, notes, threading.TIMEOUT_MAX)
+        loaded.thing = load_within(found.load, notes, threading.TIMEOUT_MAX)
+        if loaded.guards:
+            yield PluginManifest(found.name, hooks=(GUARDS,), failure=_UNFINISHED).to_json()
+        load_within(loaded.load, notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
