@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
+import attrs
 from attrs import field
 
 from pegboard.json import json_text
@@ -43,8 +44,12 @@ class TypeAdapter:
         )
 
     def parts(self) -> Sequence[TypeAdapter]:
-        """The adapters of its parts."""
-        return ()
+        """The adapters of its parts: those among its attributes, or in tuples there."""
+        found: list[Any] = []
+        for each in attrs.fields(cast("Any", type(self))):
+            value = getattr(self, each.name, None)
+            found += cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+        return [part for part in found if isinstance(part, TypeAdapter)]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """Its JSON Schema, a new object."""
@@ -125,6 +130,9 @@ class ScalarAdapter(TypeAdapter):
 
     def kinds(self) -> Kinds:
         return self.taken
+
+    def parts(self) -> Sequence[TypeAdapter]:
+        return ()  # most adapters are scalars, and reflection is slow
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         if writer.exact and self.type == "number":
@@ -244,9 +252,6 @@ class ArrayAdapter(TypeAdapter):
     def is_hashable(self) -> bool:
         return self.cls is frozenset or (self.cls is tuple and self.item.is_hashable())
 
-    def parts(self) -> Sequence[TypeAdapter]:
-        return (self.item,)
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         items = writer.write(self.item)
         schema: JsonSchema = {"type": "array", "items": items} if items else {"type": "array"}
@@ -260,9 +265,6 @@ class TupleAdapter(TypeAdapter):
     items: tuple[TypeAdapter, ...]
 
     KINDS = ARRAYS
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        return self.items
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         if not self.items:
@@ -281,9 +283,6 @@ class MappingAdapter(TypeAdapter):
     cls: type[Any]
 
     KINDS = OBJECTS
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        return (self.key, self.item)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         schema: JsonSchema = {"type": "object", "additionalProperties": writer.write(self.item) or True}
@@ -369,9 +368,6 @@ class UnionAdapter(TypeAdapter):
     def kinds(self) -> Kinds:
         return frozenset(kind for each in self.members for kind in each.kinds())
 
-    def parts(self) -> Sequence[TypeAdapter]:
-        return self.members
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         key, tagged = self.tag()
         schemas: list[JsonSchema] = []
@@ -414,9 +410,6 @@ class WrappedAdapter(TypeAdapter):
     def kinds(self) -> Kinds:
         return self.inner.kinds()
 
-    def parts(self) -> Sequence[TypeAdapter]:
-        return (self.inner,)
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         return writer.write(self.inner)
 
@@ -430,9 +423,6 @@ class AliasAdapter(WrappedAdapter):
 
     def kinds(self) -> Kinds:
         return self.inner.kinds() if self.is_read() else ALL_KINDS
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        return (self.inner,) if self.is_read() else ()
 
     def is_hashable(self) -> bool:
         return not self.is_read() or self.inner.is_hashable()

@@ -499,9 +499,7 @@ def _restricted_reader(read: Callable[[Any], Any], notes: Sequence[Any]) -> Call
 
 
 def _read_items(read: Callable[[Any], Any], data: Any) -> tuple[Any, ...]:
-    if not isinstance(data, list | tuple):
-        raise UnreadError(f": must be an array, got {type(data).__name__}")
-    return tuple(_read_part(index, read, item) for index, item in enumerate(cast("Sequence[Any]", data)))
+    return tuple(_read_part(index, read, item) for index, item in enumerate(_array(data)))
 
 
 def _read_part(step: str | int, read: Callable[[Any], Any], data: Any) -> Any:
@@ -538,16 +536,15 @@ def _read_text(cls: type[Any], data: Any) -> Any:
         raise UnreadError(f": not {notation.wanted}") from None
 
 
-def _text_or_object(data: Any) -> Any:
-    if not isinstance(data, str | Mapping):
-        raise UnreadError(f": must be a string or an object, got {type(data).__name__}")
-    return cast("Any", data)
+def _instance(classes: Any, wanted: str, data: Any) -> Any:
+    if not isinstance(data, classes):
+        raise UnreadError(f": must be {wanted}, got {type(data).__name__}")
+    return data
 
 
-def _object(data: Any) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise UnreadError(f": must be an object, got {type(data).__name__}")
-    return cast("Mapping[str, Any]", data)
+_object: Final[Callable[[Any], Mapping[str, Any]]] = partial(_instance, Mapping, "an object")
+_array: Final[Callable[[Any], Sequence[Any]]] = partial(_instance, list | tuple, "an array")
+_text_or_object: Final = partial(_instance, str | Mapping, "a string or an object")
 
 
 def _one_of(data: Any, options: Collection[str]) -> str:

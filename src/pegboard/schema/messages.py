@@ -79,12 +79,17 @@ def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tupl
     Returns:
         Empty for keywords without messages here, and if the budget ended before anything was found.
     """
-    references, judges = _prepared(schema)
+    search = _search_of(schema, steps)
     try:
-        found = SchemaSearch(references, steps, judges).problems(references.root, value)
+        found = search.problems(search.references.root, value)
     except (_SpentError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
         return ()  # a keyword that its draft doesn't define may have any value
     return [(each.path, each.reason) for each in dict.fromkeys(found)]
+
+
+def _search_of(schema: str, steps: int = MOST_STEPS) -> SchemaSearch:
+    references, judges = _prepared(schema)
+    return SchemaSearch(references, steps, judges)
 
 
 @lru_cache(maxsize=32)
@@ -411,9 +416,8 @@ def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, 
     With `only_nulls`, nulls are left out, and nothing else.
     """
     try:
-        references, judges = _prepared(schema)
-        search = SchemaSearch(references, judges=judges)
-        return _Coercion(search, only_nulls).fit(references.root, value, ())[:2]
+        search = _search_of(schema)
+        return _Coercion(search, only_nulls).fit(search.references.root, value, ())[:2]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return value, ()  # a keyword that its draft doesn't define may have any value
 
