@@ -59,27 +59,13 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
 _TOPICS = ("approval", "errors", "events", "execution", "messages")
 """Modules that are attributes, too, without being imported before."""
-_FUNCTIONS = (
-    "answer_from_result",
-    "ask_later",
-    "confirmation_call",
-    "event_from_json",
-    "original_call_from",
-    "parse_partial",
-)
+_FUNCTIONS = "answer_from_result ask_later confirmation_call event_from_json original_call_from parse_partial"
 """Functions that were here, and are in one of these modules now, as the classes that were here are."""
 _RENAMED = {"Placed": "Position", "kept_result_tool": "read_result_tool", "only": "when", "quick": "nonblocking"}
 
 _find, __dir__ = lazy.lazy_names(__name__, _MODULES)
-
-
-def _installed() -> object:
-    from pegboard.plugins.load import installed
-
-    return installed()
-
-
-lazy.installed = _installed  # here, as the package is above all its layers and is loaded before them
+# Here, as the package is above all its layers and is loaded before them.
+lazy.installed = lazy.lazy_call("pegboard.plugins.load:installed")
 
 
 def __getattr__(name: str) -> object:
@@ -90,7 +76,7 @@ def __getattr__(name: str) -> object:
     if name in _RENAMED:
         _deprecate(name, __name__, _RENAMED[name])
         return _find(_RENAMED[name])
-    if name in _FUNCTIONS or (name not in _MODULES and name[:1].isupper()):  # names of modules come here, too
+    if name in _FUNCTIONS.split() or (name not in _MODULES and name[:1].isupper()):  # names of modules come here, too
         for module in map(import_module, (f"pegboard.{topic}" for topic in _TOPICS)):
             if hasattr(module, name):
                 _deprecate(name, module.__name__, name)

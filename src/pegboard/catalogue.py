@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -20,12 +21,10 @@ from pegboard.toolsets.toolset import Toolset
 from pegboard.typing import frozen
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from pegboard.toolsets.predicates import Predicate, PredicateFunction, Where
 
 
-class Handle:
+class Handle(AbstractContextManager["Handle"]):
     """Handle of one registration; `dispose()`, or leaving its `with` block, removes exactly what it registered.
 
     Attributes:
@@ -41,9 +40,6 @@ class Handle:
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.dispose()
@@ -118,17 +114,11 @@ class PluginRecord(JsonRecord):
 
 @frozen
 class PublishedTools:
-    """Published tools of the toolsets of a plugin that isn't imported yet; they can be listed, but not called.
+    """Published tools of the toolsets of a plugin that isn't imported yet; they can be listed, but not called."""
 
-    Attributes:
-        tools: Without handlers.
-        files: The files that they were read from: path -> stamp. They are valid until one changes.
-        failed: Whether a toolset gave none, for a reason that may be temporary.
-    """
-
-    tools: tuple[Tool, ...] = ()
-    files: Mapping[str, str] = field(factory=dict[str, str])
-    failed: bool = False
+    tools: tuple[Tool, ...] = ()  # without handlers
+    files: Mapping[str, str] = field(factory=dict[str, str])  # path -> stamp: they are valid until one changes
+    failed: bool = False  # whether a toolset gave none, for a reason that may be temporary
 
     @property
     def untrusted(self) -> PublishedTools:

@@ -107,19 +107,13 @@ class _Pass:
 
 @frozen(eq=False)
 class _Trace:
-    """What each step did.
+    """What each step did."""
 
-    Attributes:
-        tools: Those considered, each name once: sorted, followed by those added later.
-        dropped: The others: those that toolsets have but don't offer now, and those held back.
-        reads_context: Whether a predicate of a step reads the context.
-    """
-
-    tools: Sequence[Tool]
+    tools: Sequence[Tool]  # those considered, each name once: sorted, followed by those added later
     context: ReadonlyContext = EMPTY_CONTEXT
-    dropped: Sequence[Reason] = ()
+    dropped: Sequence[Reason] = ()  # the others: those that toolsets have but don't offer now, and those held back
     passes: Sequence[_Pass] = ()
-    reads_context: bool = False
+    reads_context: bool = False  # whether a predicate of a step does
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:

@@ -133,10 +133,7 @@ async def _close(thing: object, method: str = "close") -> None:
 
 
 async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
-    """Closes all of them, one after the other, each within 10 s; returns the failures.
-
-    The method of this name closes one, if it has it: plain or async; a plain one runs in a thread.
-    """
+    """Closes one after the other by this method, if it has it, each within 10 s; returns the failures."""
     from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 
     failures: list[Exception] = []
