@@ -16,7 +16,7 @@ from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError
 from pegboard.json import StructureError
 from pegboard.tools.handler import binder_of, binder_of_one, opened
 from pegboard.tools.services import injected_kind
-from pegboard.tools.signature import signature_of
+from pegboard.tools.signature import EMPTY, signature_of
 
 CONTEXT = ToolContext()
 
@@ -241,7 +241,7 @@ def test_injected_parameters_are_hidden_from_the_model():
 
     made = tool_of(function)
     assert list(made.spec.input_schema["properties"]) == ["a"]
-    assert [(each.name, each.service, each.is_optional) for each in made.handler.injects] == [
+    assert [(each.name, each.service, each.default is not EMPTY) for each in made.handler.injects] == [
         ("db", Database, False),
         ("log", Database, True),
     ]

@@ -15,7 +15,7 @@ from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError
 from pegboard.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
+from pegboard.tools.signature import EMPTY, POSITIONAL, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency, schema_text
 from pegboard.typing import JsonSchema, frozen
 
@@ -263,13 +263,13 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
 
     `structures` has the hooks of the arguments by key, and `rest` the hook of the values of `**kwargs`.
     """
-    injects = signature.injects
+    injects = [each for each in signature.parameters if each.service is not None]
     defaults = {each.name: each.make_default for each in signature.parameters if each.make_default}
     names = {each.key: each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
     takes_rest = len(names) < len(signature.visible)
     reserved = signature.taken.union(names.values())  # bound, hidden and renamed ones
     its_context = next((each.name for each in signature.parameters if each.annotation is ToolContext), None)
-    takes = [each for each in signature.parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL]
+    takes = [each for each in signature.parameters if each.kind in (*POSITIONAL, Kind.VAR_POSITIONAL)]
     positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
     renamed = {key: name for key, name in names.items() if key != name}
     if not (structures or takes_rest or injects or its_context or positional or renamed or defaults):
@@ -305,7 +305,7 @@ def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str
     for each in injects:
         if context.provides(each.service):
             values[each.name] = context.service(each.service)
-        elif not each.is_optional:  # as in a context for a check
+        elif each.default is EMPTY:  # as in a context for a check
             values[each.name] = None
     return values
 
@@ -313,7 +313,8 @@ def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
     args: list[Any] = []
     for each in positional:
-        args += [values.pop(each.name, each.default)] if each.is_positional else values.pop(each.name, ())
+        is_starred = each.kind is Kind.VAR_POSITIONAL
+        args += values.pop(each.name, ()) if is_starred else [values.pop(each.name, each.default)]
     return args
 
 
@@ -325,7 +326,7 @@ async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
     """
     for each in injects:
         try:
-            if context.provides(each.service) or not each.is_optional:
+            if context.provides(each.service) or each.default is EMPTY:
                 await context.use(each.service)
         except MissingServiceError as error:
             text = f"{context.tool} isn't set up here, so it can't run. Continue without it, or tell the user."

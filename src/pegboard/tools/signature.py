@@ -107,7 +107,7 @@ OMITTED: Final = object()
 
 Kind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
-_POSITIONAL: Final = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
+POSITIONAL: Final = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
@@ -142,16 +142,6 @@ class Parameter:
         name = self.name.removesuffix("_")
         return name if iskeyword(name) else self.name
 
-    @property
-    def is_optional(self) -> bool:
-        """Whether it has a default."""
-        return self.default is not EMPTY
-
-    @property
-    def is_positional(self) -> bool:
-        """Whether it can be passed by position."""
-        return self.kind in _POSITIONAL
-
 
 def _visible(signature: Signature) -> tuple[Parameter, ...]:
     return tuple(each for each in signature.parameters if each.service is None and each.annotation is not ToolContext)
@@ -172,11 +162,6 @@ class Signature:
     returns: Any
     taken: frozenset[str] = frozenset()
     visible: tuple[Parameter, ...] = field(default=Factory(_visible, takes_self=True), init=False)
-
-    @property
-    def injects(self) -> tuple[Parameter, ...]:
-        """The parameters that services fill."""
-        return tuple(each for each in self.parameters if each.service is not None)
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:
@@ -248,7 +233,7 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
     args: list[Any] = [None] * method
     kwargs: dict[str, Any] = {}
     for each in written:
-        if each.kind is Kind.VAR_POSITIONAL or (by_position and each.kind in _POSITIONAL):
+        if each.kind is Kind.VAR_POSITIONAL or (by_position and each.kind in POSITIONAL):
             args.append(None)
         else:
             kwargs[each.name] = None

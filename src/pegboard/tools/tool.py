@@ -609,7 +609,7 @@ def _run_by(
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
     takes_context = signature.visible != signature.parameters
-    injects = signature.injects
+    injects = tuple(each for each in signature.parameters if each.service is not None)
     make = functools.partial(Handler, function, make_binder, flavour, injects=injects, takes_context=takes_context)
     return made_tool(facts, options, make, returned)
 
