@@ -301,12 +301,10 @@ def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[A
 
 def _is_context(annotation: Any) -> bool:
     """`ToolContext`, alone, in `Annotated`, or in a union with None."""
-    if annotation is ToolContext or type(annotation) is type:
+    if type(annotation) is type:
         return annotation is ToolContext
-    origin = get_origin(annotation)
-    if origin is typing.Annotated:
-        return _is_context(get_args(annotation)[0])
-    return origin in _UNIONS and any(_is_context(each) for each in get_args(annotation))
+    origin, parts = get_origin(annotation), get_args(annotation)
+    return any(map(_is_context, parts[:1] if origin is typing.Annotated else parts if origin in _UNIONS else ()))
 
 
 def _is_kind_of_context(annotation: object) -> bool:
