@@ -502,9 +502,6 @@ def test_states_have_a_readable_repr():
     assert repr(REMOVED) == "REMOVED"
 
 
-# Arguments as an object -----------------------------------------------------------------------------------------------
-
-
 class Odd(Mapping):
     """Breaks whenever it is looked at."""
 

@@ -87,9 +87,6 @@ def test_display_metadata_is_emitted_and_stored():
     ToolContext().metadata("without a listener")
 
 
-# A context made by hand ---------------------------------------------------------------------------------------------
-
-
 def test_a_bare_context_allows_everything():
     context = ToolContext()
     assert asyncio.run(context.ask("edit", ["a.txt"])) is None
@@ -146,9 +143,6 @@ def test_without_a_loop_a_bare_context_runs_background_work_at_once():
     assert done == ["done"]
 
 
-# A context of a host's ----------------------------------------------------------------------------------------------
-
-
 class Host:
     """Keeps what it was asked."""
 
@@ -203,9 +197,6 @@ def test_a_question_with_an_answer_is_not_asked_again():
     assert host.asked == []
     asyncio.run(context.request_confirmation("Second?"))
     assert host.asked == [("", "Second?", None)]
-
-
-# Time ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_call_knows_the_time_left():

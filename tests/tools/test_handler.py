@@ -345,9 +345,6 @@ def test_the_marker_has_a_readable_repr():
     assert repr(Injected[Database]).endswith("Database, injected]")
 
 
-# The fields of one parameter ------------------------------------------------------------------------------------------
-
-
 @attrs.frozen
 class Trip:
     to: str
