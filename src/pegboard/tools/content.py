@@ -321,9 +321,12 @@ class ToolResult(SayableRecord):
     @classmethod
     def of_ascii(cls, text: str, structured_content: Any = None) -> ToolResult:
         """The same of ASCII text, which needs no conversion."""
-        content = TextContent.__new__(TextContent)
+        content, result, attributes = TextContent.__new__(TextContent), cls.__new__(cls), _OF_TEXT.copy()
         _set(content, "text", text)
-        return cls.of_text(content, structured_content)
+        attributes["content"], attributes["metadata"] = (content,), {}
+        attributes["structured_content"] = structured_content
+        _set(result, "__dict__", attributes)
+        return result
 
     @classmethod
     def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
