@@ -348,9 +348,6 @@ def again_with(state, answer, script=(), **options):
     return again
 
 
-# Permissions --------------------------------------------------------------------------------------------------------
-
-
 def test_rules_come_first():
     """Before the user is asked."""
     asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
@@ -507,9 +504,6 @@ def test_a_path_that_no_wire_takes_is_mended():
     refused(asks, state, patterns=["a\udcff"])
     again = again_with(state, Once())
     asks(again, patterns=["a\udcff"])
-
-
-# Questions ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

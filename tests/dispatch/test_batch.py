@@ -176,9 +176,6 @@ def test_calls_of_an_answer_that_was_cut_off_never_run(registry):
     assert outcome.fatal is None
 
 
-# Interruption -----------------------------------------------------------------------------------------------------
-
-
 def ended_early(*names, started, cancels=False, twice=False, how="abort", **options):
     """The outcome of a batch that is interrupted, or cancelled, once `started` calls have started.
 
@@ -271,9 +268,6 @@ async def test_a_batch_runs_once(registry):
         await batch.run()
 
 
-# Steering ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("how", "expected"), [("skip", [None, "skipped", "skipped"]), ("finish", [None, None, None])])
 def test_steering_between_calls_interrupts_the_batch(registry, how, expected):
     outcome = dispatched(
@@ -302,9 +296,6 @@ def test_steering_that_raises_costs_no_call(registry, caplog):
     outcome = dispatched(registry, calls("echo", "echo"), steering=steering, sequential=True)
     assert kinds(outcome) == [None, None]
     assert "steering failed" in caplog.text
-
-
-# Events -----------------------------------------------------------------------------------------------------------
 
 
 def streamed(registry, made, **options):
@@ -353,9 +344,6 @@ async def test_leaving_a_stream_aborts_what_runs():
     assert kinds(batch.outcome) == ["aborted"]
 
 
-# What calls ask of the host -----------------------------------------------------------------------------------------
-
-
 def test_what_calls_ask_for_is_merged_in_call_order():
     """Whichever ended first."""
     registry = ToolRegistry()
@@ -388,9 +376,6 @@ def test_an_outcome_is_written_by_its_results(registry):
         ["content", "id", "isError", "kind", "name"],
     ]
     assert (written[1]["isError"], written[1]["kind"], written[1]["id"]) == (True, "unknown_tool", "call-1")
-
-
-# Tools that call tools ----------------------------------------------------------------------------------------------
 
 
 def outer(registry, name="outer", **options):
@@ -596,9 +581,6 @@ def test_what_an_inner_call_changes_is_its_callers_doing():
     assert outcome.actions.state_delta == {"seen": True}
 
 
-# Faults and attacks ---------------------------------------------------------------------------------------------------
-
-
 def test_a_listener_cannot_change_approved_arguments():
     """It gets the arguments after the approval and before the tool."""
     ran = []
@@ -759,9 +741,6 @@ def test_a_nested_call_is_denied_if_its_approval_comes_later():
     assert len(outcome.pending) == 0
 
 
-# Batch properties -----------------------------------------------------------------------------------------------------
-
-
 NAMES = ("share", "alone", "write", "read", "wipe", "fail", "end", "nest", "plain", "unknown", "share!")
 CALLS = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from("ab")), max_size=8)
 ANSWERS = st.lists(st.sampled_from([Once(), Always(), Reject(), Reject("no"), Later(), None]), max_size=8)
@@ -885,9 +864,6 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     )
 
 
-# KeyboardInterrupt ---------------------------------------------------------------------------------------------------
-
-
 def interrupt():
     raise KeyboardInterrupt
 
@@ -923,9 +899,6 @@ async def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, 
     outcome = await registry.dispatch([*calls("echo"), *calls("nowhere")])
     await registry.aclose()
     assert len(outcome.results) == 2
-
-
-# Answers that come in parts -------------------------------------------------------------------------------------------
 
 
 def answered(pending, *call_ids, answer=None):

@@ -97,9 +97,6 @@ def test_the_order_is_before_tool_on_error_where_it_failed_after(make, send, dia
     assert diary == ["before 1", "before 2", "tool", *errors, "after 1", "after 2"]
 
 
-# before ---------------------------------------------------------------------------------------------------------------
-
-
 @both
 def test_a_result_from_before_answers_instead_of_the_tool(make, send, diary, as_written):
     """An empty result is an answer: `is not None` decides."""
@@ -194,9 +191,6 @@ def test_before_is_asked_only_for_valid_arguments(make, send, diary):
     assert diary == []
 
 
-# on_error -------------------------------------------------------------------------------------------------------------
-
-
 @both
 def test_the_first_result_from_on_error_clears_the_error(make, send, diary, as_written):
     state = send(
@@ -276,9 +270,6 @@ def test_on_error_is_skipped_for_a_call_that_the_provider_has_executed(make, pre
     assert state.result.text == "probe was not run here: the model's provider has executed it."
 
 
-# after ----------------------------------------------------------------------------------------------------------------
-
-
 @both
 def test_each_after_sees_the_result_as_the_one_before_has_left_it(make, send, diary, as_written):
     def redact(context, tool, arguments, result):
@@ -351,9 +342,6 @@ async def test_callbacks_see_a_suspended_call_once_it_is_answered(how):
     assert (outcome.results[0].text, seen) == ("hidden", ["asked"])
 
 
-# What callbacks raise -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), asyncio.CancelledError("secret")])
 def test_a_callbacks_exception_fails_the_call_with_details_for_the_operator_only(
@@ -408,9 +396,6 @@ async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, d
         await task
 
 
-# Ending the turn ------------------------------------------------------------------------------------------------------
-
-
 @both
 def test_abort_before_ends_the_turn_and_the_tool_doesnt_run(make, send, diary, as_written):
     state = send(
@@ -455,9 +440,6 @@ class Mute:
 def test_a_reason_is_a_text_or_the_callback_has_failed(make, send, answer):
     assert answer(ValueError("late")).reason == "late"
     assert send(make(nothing), before=[lambda *_: answer(Mute())]).result.kind == "callback_failure"
-
-
-# Where callbacks run, and for how long --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
@@ -520,9 +502,6 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps
     assert seen.count("callback of plugin 0") >= steps
 
 
-# What callbacks see ---------------------------------------------------------------------------------------------------
-
-
 def test_arguments_are_read_only_all_the_way_down(make, send):
     """No callback changes what runs, or what the next one sees."""
     seen = []
@@ -563,18 +542,12 @@ def test_arguments_may_be_answered_as_they_were_seen(make, send):
     assert send(tool, {"rows": [{"n": [1]}]}, before=[add]).result.text == "[{'n': [1]}] [{'n': [1]}, {}]"
 
 
-# What callbacks answer is held to the limits of results too -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary, stage):
     function = diary.failing_tool if stage == "on_error" else diary.tool
     limits = attrs.evolve(Limits(), results=ResultLimits(lines=1))
     state = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
     assert state.result.text.startswith("1\n[Only the first of 3 lines is")
-
-
-# Chain ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -628,9 +601,6 @@ def test_a_lazy_plugin_is_not_loaded_for_hooks_that_it_lacks(registry):
     registry.contributions.change(lambda catalogue: catalogue.evolve(plugins={"sleepy": plugin}))
     asyncio.run(registry.chain("before_model"))
     assert woken == []
-
-
-# Wrap -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -784,9 +754,6 @@ def test_a_wrapper_may_word_the_tools_error_for_the_model(wrap):
         wrap(failing, other)
 
 
-# Plain ones -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap, notes):
     threads = []
 
@@ -801,8 +768,6 @@ def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap
     assert wrap(notes.tool, passes_on, passes_on_too) == "value"
     assert threads == [False, True]
 
-
-# Time -----------------------------------------------------------------------------------------------------------------
 
 SHORT = attrs.evolve(Limits(), callback_timeout=0.05, grace=0.02)
 
@@ -882,9 +847,6 @@ def test_the_tools_time_limit_holds_for_a_later_attempt_in_another_task(suspends
     registry.add_callback("wrap_tool", again)
     result = asyncio.run(asyncio.wait_for(registry.call("hang", {}), 30))
     assert result.text == "hang gave no result within 0.05 s. It was cancelled."
-
-
-# Order in time --------------------------------------------------------------------------------------------------------
 
 
 def test_it_doesnt_run_twice_at_once(wrap):

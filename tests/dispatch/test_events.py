@@ -132,9 +132,6 @@ def test_there_is_a_class_for_every_type():
     assert {event.type for event in EVENTS} == {each.type for each in AnyCallEvent.__args__}
 
 
-# Observers ------------------------------------------------------------------------------------------------------------
-
-
 def event(number=0):
     return CallPending(f"{number}", "add", 0.0)
 

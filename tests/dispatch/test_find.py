@@ -150,9 +150,6 @@ def test_a_plugin_that_fails_late_costs_the_call_and_the_operator_learns_why(mak
     assert str(error) in result.detail
 
 
-# Near name ------------------------------------------------------------------------------------------------------------
-
-
 names = st.from_regex(r"\A[a-z_][a-z0-9_-]{0,12}\Z")
 
 
@@ -228,8 +225,6 @@ def test_more_tools_never_change_what_is_meant_to_something_else_but_the_nearer(
         assert meant_name(written, [*tools, meant.swapcase() + "_"]) in (meant, None)
 
 
-# Repair --------------------------------------------------------------------------------------------------------------
-
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 
 
@@ -275,9 +270,6 @@ def prepare_call(state):
     except CallError as error:
         return error
     return None
-
-
-# Built in ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_in_another_case_is_mended_with_a_note(state_of):
@@ -351,9 +343,6 @@ def test_the_tools_of_the_request_are_those_that_count(state_of, make):
 def test_the_built_in_repair_leaves_invalid_arguments(state_of):
     error = prepare_call(state_of(ToolCall("read_file", {"a": "1"})))
     assert (error.kind, error.problems) == ("invalid_arguments", ('a: must be an integer, got string "1"',))
-
-
-# Callbacks -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_repairer_gets_all_that_is_known(state_of):
@@ -457,9 +446,6 @@ def test_nonsense_is_the_repairers_error(state_of, answer):
     left = prepare_call(state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: answer]))
     assert left.kind == "invalid_arguments"
     assert f"answered {type(answer).__name__}; it may answer ToolCall" in left.detail
-
-
-# Once, and only for these --------------------------------------------------------------------------------------------
 
 
 def test_a_call_is_repaired_once(state_of):

@@ -122,8 +122,6 @@ def test_a_tuple_is_an_array_and_anything_else_stays_what_it_is():
     assert plain({"a": ({"b": thing},)}) == {"a": [{"b": thing}]}
 
 
-# Writers --------------------------------------------------------------------------------------------------------------
-
 STATES = ("state", "outer", "inner", "early", "earlier", "later", "call")
 """What variables of a call's state are called."""
 

@@ -635,9 +635,6 @@ class TestLongRunning:
         assert "start" in texts[1]
 
 
-# What a turn offers and sends -----------------------------------------------------------------------------------------
-
-
 def test_a_toolset_that_fails_costs_its_tools_or_the_turn(registry):
     class Down(Toolset):
         name = "down"

@@ -42,6 +42,9 @@ class Turn:
         context: The user and session, with the initial `state`; `TurnOutcome.state` is the final one.
         options: See `TurnOptions`.
 
+    Attributes:
+        outcome: The outcome; `None` until the turn has ended. It is set even if `run` raised or was cancelled.
+
     Raises:
         TypeError: An unknown option, with near misses; or `model` is not a model.
         ValueError: A value that isn't allowed; or no call waits in the outcome to resume, and there are no results.
@@ -85,12 +88,7 @@ class Turn:
         self._current: asyncio.Task[ModelResponse] | Batch | None = None  # the model's answer, or the running calls
         self._interrupted: str | None = None
         self._begun = False
-        self._outcome: TurnOutcome | None = None
-
-    @property
-    def outcome(self) -> TurnOutcome | None:
-        """The outcome; `None` until the turn has ended. It is set even if `run` raised or was cancelled."""
-        return self._outcome
+        self.outcome: TurnOutcome | None = None
 
     async def run(self) -> TurnOutcome:
         """Runs the turn to its end. Exceptions are raised once every call has its result; see `run_turn`.
@@ -425,12 +423,12 @@ class Turn:
         value = output.given[-1] if output is not None and output.given else None
         ended, detail = progress.ended or ("failed", None)
         facts = {"invocation": self.context.invocation, "error": progress.error, "output": value}
-        self._outcome = progress.outcome(ended, detail, **facts)
+        self.outcome = outcome = progress.outcome(ended, detail, **facts)
         try:
-            await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
+            await (await self.registry.chain("after_turn")).tell(self.context, self.request, outcome)
         finally:
-            self._events.emit(TurnEnded(self._outcome))
-        return self._outcome
+            self._events.emit(TurnEnded(outcome))
+        return outcome
 
 
 async def run_turn(

@@ -61,9 +61,6 @@ def resumed(registry, pending, answers, context=ANN):
     return asyncio.run(registry.resume(pending, answers, context=context))
 
 
-# Answers that no person gave ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -104,9 +101,6 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
         by, waiting.id.upper()
     )
     assert resumed(registry, pending, {name: Once()}).results == ()
-
-
-# Always, for something else -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -255,9 +249,6 @@ def test_a_tool_cant_widen_what_is_asked_for_its_model():
     assert call(registry, {"host": "*"}, name="fetch", approver=lambda *_: Always()).kind is None
     assert call(registry, {"host": "*"}, name="fetch").kind is None
     assert call(registry, {"host": "a.org"}, name="fetch").kind == "denied"
-
-
-# Between the prompt and the run ---------------------------------------------------------------------------------------
 
 
 def test_a_change_while_a_person_is_asked_does_not_run():

@@ -389,8 +389,6 @@ def test_an_invalid_result_of_a_client_is_refused(result):
         answer_from_result(result)
 
 
-# Answers that come later ----------------------------------------------------------------------------------------------
-
 ANSWERS = st.sampled_from([Once(), Always(["x"]), Reject("no"), Later(), Once().to_json(), Reject().to_json()])
 UNREADABLE = st.sampled_from([None, True, "yes", {}, {"answer": "yes"}, {"answer": "once", "digest": "x"}, Once, 1])
 
@@ -483,9 +481,6 @@ def _read(answer):
     if isinstance(answer, Once | Always | Reject | Later):
         return answer.to_json()["answer"]
     return answer["answer"] if answer in (Once().to_json(), Reject().to_json()) else None
-
-
-# One call ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [Once(), Always()])

@@ -104,9 +104,6 @@ def ask(shared, name, *, session="s", user=None, covered=lambda: False):
     return asyncio.create_task(put(shared, request, context(session, user), covered=covered))
 
 
-# The approver -------------------------------------------------------------------------------------------------------
-
-
 class Plain:
     def approve(self, request, context):
         return Once()
@@ -115,9 +112,6 @@ class Plain:
 def test_the_protocol_is_the_method():
     assert isinstance(Plain(), Approver)
     assert not isinstance(Plain().approve, Approver)
-
-
-# One request --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [Once(), Once(7), Always(), Reject("no"), Later()])
@@ -236,9 +230,6 @@ async def test_rules_that_fail_cover_nothing(logged):
     answer, _ = await ask(shared, "delete", covered=covered)
     assert [who for who, _ in logged()] == ["the permission rules"]
     assert answer == Reject()
-
-
-# What an answer means for others ------------------------------------------------------------------------------------
 
 
 def test_always_is_granted_to_this_user_in_this_session_and_to_the_tool_as_it_is():
@@ -376,9 +367,6 @@ async def test_requests_rejected_along_are_rejected_first():
     assert order == ["one", "three", "two"]
 
 
-# Together -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_terminal_gets_one_request_at_a_time():
     person = Person(one_at_a_time=True)
     shared = shared_by_calls(person)
@@ -495,9 +483,6 @@ def test_a_system_without_threads_denies(monkeypatch):
     assert "asking for it failed" in denied(lambda *_: Once()).text
 
 
-# Several approvers ---------------------------------------------------------------------------------------------------
-
-
 async def policy(request, context):
     return {"harmless": Once(), "harmful": Reject("not that")}.get(request.call.name)
 
@@ -530,9 +515,6 @@ def test_of_several_approvers_the_first_that_has_an_answer_counts(approvers, nam
     else:
         assert asked(approvers, a_request(name))[0] == answer
     assert shown == seen
-
-
-# Cancellation -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("one_at_a_time", [False, True])
@@ -585,9 +567,6 @@ async def test_an_approver_that_does_not_end_is_abandoned(monkeypatch):
         await ask(shared, "delete")
     assert shared[0].runtime.approvals._entries == {}
     free.set()
-
-
-# Several loops ------------------------------------------------------------------------------------------------------
 
 
 def test_requests_of_several_loops_are_settled_together():

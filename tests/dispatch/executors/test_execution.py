@@ -103,8 +103,6 @@ def test_an_invalid_confirmation_is_refused(confirmation):
         ExecutionRequest(tool="a", confirmation=confirmation).context()
 
 
-# Responses ------------------------------------------------------------------------------------------------------------
-
 TEXT = st.text(max_size=8)
 CONTENT = (
     st.builds(TextContent, TEXT)
@@ -195,9 +193,6 @@ def test_an_invalid_response_is_refused(data, problem):
         ExecutionResponse.from_json(data)
 
 
-# Events ---------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("emitted", "event"),
     [
@@ -235,9 +230,6 @@ def test_events_round_trip(emitted, event):
 def test_an_invalid_event_is_refused(event):
     with pytest.raises(ValueError, match=r"progress: |message: |facts: |title: |type: |event: must be an object"):
         ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near")).emit(event)
-
-
-# Running a function ---------------------------------------------------------------------------------------------------
 
 
 def plain(a: int) -> int:

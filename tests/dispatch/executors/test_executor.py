@@ -45,8 +45,6 @@ from pegboard.json import StructureError
 from pegboard.tools import DisplayUpdate, tools_from
 from pegboard.tools.tool import LateHandler
 
-# One call -------------------------------------------------------------------------------------------------------------
-
 
 class Remote:
     """Executor with scripted answers, the last of which repeats; records the requests."""
@@ -101,9 +99,6 @@ def call(registry, arguments=None, context=None):
     return asyncio.run(registry.call("far", arguments or {}, context, call_id="c1"))
 
 
-# The request ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_request_holds_the_call_and_its_limits():
     remote = Remote(ExecutionResponse(output="done"))
     registry = registry_with(remote, timeout=5.0, memory_limit=1 << 30, expose_errors=True)
@@ -137,9 +132,6 @@ def test_a_retry_gets_the_remaining_time():
     first, second = remote.requests
     assert first.timeout == 60.0
     assert 0 < second.timeout <= 59.995
-
-
-# The answer -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,9 +168,6 @@ def test_actions_of_the_response_reach_the_context():
     context = ToolContext()
     call(registry_with(Remote(ExecutionResponse(actions={"transfer_to": "writer"}))), context=context)
     assert context.actions.actions == Actions(transfer_to="writer")
-
-
-# Executors that fail --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,9 +273,6 @@ async def test_cancelling_a_call_cancels_its_executor():
     assert slow.was_cancelled
 
 
-# Which executor -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -340,9 +326,6 @@ def test_the_executor_of_a_plugin_is_closed_with_the_registry():
     assert closing.is_closed
 
 
-# Required permissions -------------------------------------------------------------------------------------------------
-
-
 def needed(permission, approval="digest"):
     return ExecutionResponse(
         permission_required=PermissionRequired(permission, ("a.txt",), "Edits a.txt", {"diff": "+1"}, approval)
@@ -378,9 +361,6 @@ def test_requiring_permissions_without_end_is_denied():
     remote = Remote(*(needed("edit", f"{number}") for number in range(100)))
     assert call(registry_with(remote, allows=("edit",))).kind == "denied"
     assert [request.approvals for request in remote.requests] == [tuple("0123456"[:count]) for count in range(8)]
-
-
-# Events and questions of a tool ---------------------------------------------------------------------------------------
 
 
 @tool
@@ -484,9 +464,6 @@ def test_questions_with_wrong_arguments_are_refused(question, given):
 def test_an_unknown_question_is_refused():
     with pytest.raises(LookupError, match="there is no question 'surprise'"):
         answers(executor_call(), ("surprise", {}))
-
-
-# LocalExecutor ------------------------------------------------------------------------------------------------------
 
 
 @tool
@@ -605,9 +582,6 @@ def run_locally(executor, name, approvals=(), /, **arguments):
     return asyncio.run(executor.execute(request))
 
 
-# Its tools ------------------------------------------------------------------------------------------------------------
-
-
 def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
     executor = local(echo, add)
     assert [info.name for info in executor.tools()] == ["add", "echo"]
@@ -621,9 +595,6 @@ def test_a_listed_tool_has_its_description_and_schema(local):
     (info,) = local(echo).tools()
     assert info == ToolInfo("echo", "Gives it back.", tools_from(echo)[0].spec.input_schema)
     assert info.to_json()["inputSchema"]["required"] == ["text"]
-
-
-# Running --------------------------------------------------------------------------------------------------------------
 
 
 @tool
@@ -721,9 +692,6 @@ def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
     assert missing.error == "add was not run. No installed plugin provides 'cloud'. No executors are known"
 
 
-# Permissions ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_declared_permission_is_required(local):
     required = run_locally(local(), "edit", path="a.txt").permission_required
     assert (required.permission, required.description) == ("edit", "Edits a.txt")
@@ -785,9 +753,6 @@ def test_a_confirmation_is_refused_unless_the_request_has_the_answer(local):
     answered = Confirmation("sure?", confirmed=True).to_json()
     response = asyncio.run(executor.execute(ExecutionRequest(tool="confirm", confirmation=answered)))
     assert response.structured_content == {"result": True}
-
-
-# Tools that call tools ------------------------------------------------------------------------------------------------
 
 
 def test_a_permission_of_an_inner_call_is_required_for_the_outer_one(local):

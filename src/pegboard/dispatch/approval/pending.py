@@ -420,12 +420,9 @@ class ResumedCall:
     ) -> tuple[Approval | None, Confirmation | None]:
         """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 
-        The tool runs again from its start; a question that it asked is answered by a no as well as by a yes. If its
-        definition has changed since, nothing is granted, and the approval, bound to the former one, won't fit.
-
-        Returns:
-            The approval, or `None` if the call itself wasn't approved; the answer for `context.confirmation`, or `None`
-            for a mere yes to the call itself.
+        That is the approval, if the call itself was approved, and the answer for `context.confirmation`, unless it is a
+        mere yes to the call: a question that a tool asked is answered by a no as well. If its definition has changed
+        since, nothing is granted, and the approval, bound to the former one, won't fit.
 
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that

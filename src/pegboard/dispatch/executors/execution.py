@@ -51,9 +51,6 @@ def emitted_from_json(event: JsonObject) -> object:
     return emitted.data if isinstance(emitted, _Partial) else emitted
 
 
-# Request and response ----------------------------------------------------------------------------------------------
-
-
 @frozen(kw_only=True)
 class ExecutionRequest(SayableRecord):
     """Request to an executor to run one call of a tool. All of it is JSON data.
