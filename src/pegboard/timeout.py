@@ -296,6 +296,7 @@ class Deadline:
         except BaseException as error:
             self._due = self._grace_end = inf
             self._set_alarm()
+            self._alarm = None  # a later attempt may run in another loop
             for _ in range(self._cancelled):
                 task.uncancel()
             if isinstance(error, StopIteration):
