@@ -89,20 +89,16 @@ def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyCont
             key = canonical_json({name: arguments.get(name) for name in concurrency.key}) if concurrency.key else None
             return LockRequest(key=key or tool.spec.name, writes=writes, slots=slots)
         if mode == "path":
-            path = _path(tool, arguments.get(concurrency.key[0]), arguments, context)
+            own = None if tool.work_dir is None else tool.work_dir(dict(arguments), context)
+            named = arguments.get(concurrency.key[0]) or ""
+            path = os.path.realpath(os.path.join(context.work_dir or os.getcwd(), own or "", named))  # noqa: PTH109, PTH118
+            path = os.path.join(os.path.normcase(path), "")  # noqa: PTH118
             return LockRequest(key=path if writes else None, writes=writes, slots=slots, path=path)
     except Exception:  # noqa: BLE001  also of a tool's `work_dir`
         mode = "exclusive"
     if slots is None:
         return SHARED if mode == "shared" else EXCLUSIVE
     return LockRequest(exclusive=mode != "shared", slots=slots)
-
-
-def _path(tool: Tool, named: Any, arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
-    """The absolute path that a call reads or writes, ending in a separator."""
-    own = None if tool.work_dir is None else tool.work_dir(dict(arguments), context)
-    path = os.path.join(context.work_dir or os.getcwd(), own or "", named or "")  # noqa: PTH109, PTH118
-    return os.path.join(os.path.normcase(os.path.realpath(path)), "")  # noqa: PTH118
 
 
 class Semaphore:
