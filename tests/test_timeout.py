@@ -16,7 +16,6 @@ from pegboard.timeout import (
     Deadline,
     LimitExpiredError,
     Watchdog,
-    running_task,
     watched,
     within,
 )
@@ -184,7 +183,7 @@ async def test_closing_the_wait_closes_the_coroutine():
 
 async def test_pauses_give_no_time_away():
     """A limit goes on between them; those that overlap, or precede the first suspension, are one."""
-    deadline = Deadline(running_task(), 0.05)
+    deadline = Deadline(0.05)
 
     async def pausing():
         deadline.pause()
@@ -206,7 +205,7 @@ async def test_pauses_give_no_time_away():
 async def test_a_pause_moves_the_deadline_of_the_call():
     """It has none during the pause."""
     context = ToolContext(deadline=time.monotonic() + LONG)
-    before, deadline = context.deadline, Deadline(running_task(), LONG, context=context)
+    before, deadline = context.deadline, Deadline(LONG, context=context)
     deadline.pause()
     remaining = context.remaining
     await asyncio.sleep(0.01)
@@ -225,7 +224,7 @@ async def test_a_deadline_that_was_stopped_begins_anew():
             except asyncio.CancelledError:
                 continue
 
-    deadline = Deadline(running_task(), 0.001, grace=0.001)
+    deadline = Deadline(0.001, grace=0.001)
     for _ in range(2):
         with pytest.raises(LimitExpiredError):
             await within(deadline, stubborn())
@@ -305,7 +304,7 @@ def test_a_long_step_that_no_thread_saw_is_reported_at_its_end(clock, reports):
     watchdog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
 
     async def main():
-        await within(Deadline(running_task(), 60, watchdog=watchdog, name="a"), patient(1))
+        await within(Deadline(60, watchdog=watchdog, name="a"), patient(1))
 
     asyncio.run(main())
     with pytest.raises(TypeError):

@@ -191,17 +191,18 @@ class _Alarm:
         self.due: Final = dict[Deadline, float]()
         self._loop: Final = loop
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = inf
 
     def set(self, deadline: Deadline, due: float) -> None:
         """Expires a deadline at this time, unless it is removed before."""
         self.due[deadline] = due
-        if self._timer is None or due < self._timer.when():
+        if due < self._rings_at:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(due, self._ring)
+            self._rings_at, self._timer = due, self._loop.call_at(due, self._ring)
 
     def _ring(self) -> None:
-        now, self._timer = self._loop.time(), None
+        now, self._rings_at, self._timer = self._loop.time(), inf, None
         for deadline in [each for each, due in self.due.items() if due <= now]:
             del self.due[deadline]
             deadline.expire()
@@ -214,14 +215,18 @@ _alarms: Final = WeakValueDictionary[int, _Alarm]()
 """By the loop's id; one lives as long as its loop has its timer."""
 
 
+def _alarm_of(loop: asyncio.AbstractEventLoop) -> _Alarm:
+    return _alarms.get(id(loop)) or _alarms.setdefault(id(loop), _Alarm(loop))
+
+
 class Deadline:
-    """Timeout of one coroutine in a task, and of the grace period after its cancellation.
+    """Timeout of one coroutine in the task that awaits it, and of the grace period after its cancellation.
 
     It is paused while the user is asked; the call has no deadline then. `asyncio.timeout` can't end a coroutine that
     ignores cancellation, and costs three times as much.
 
     Attributes:
-        task: The task that the coroutine runs in.
+        loop: The event loop.
         seconds: The limit, from its first suspension; `None` is no limit.
         grace: Seconds to clean up after cancellation; by default a second, or the limit if that is less.
         watchdog: Watches each step, or `None`.
@@ -238,17 +243,18 @@ class Deadline:
     _paused_at: float = 0.0
     _context_due: float | None = None
     _alarm: _Alarm | None = None
+    _task: asyncio.Task[Any]
 
-    def __init__(  # noqa: PLR0913, PLR0917  what each call has
+    def __init__(
         self,
-        task: asyncio.Task[Any],
         seconds: float | None,
         grace: float | None = None,
         watchdog: Watchdog | None = None,
         name: str = "",
         context: Any = None,
     ) -> None:
-        self.task, self.seconds, self.watchdog, self.name, self.context = task, seconds, watchdog, name, context
+        self.loop = asyncio.get_running_loop()
+        self.seconds, self.watchdog, self.name, self.context = seconds, watchdog, name, context
         self.grace = min(GRACE_SECONDS if seconds is None else seconds, GRACE_SECONDS) if grace is None else grace
 
     @types.coroutine
@@ -267,10 +273,11 @@ class Deadline:
         Raises:
             LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
         """
-        task, watchdog, name = self.task, self.watchdog, self.name
-        before, self._cancelled = task.cancelling(), 0
+        task, watchdog, name = running_task(), self.watchdog, self.name
+        self._task, self.loop, self._cancelled, before = task, task.get_loop(), 0, task.cancelling()
+        self._alarm = _alarm_of(self.loop)
         if self.seconds is not None:
-            self._due = (self._paused_at if self._pauses else task.get_loop().time()) + self.seconds
+            self._due = (self._paused_at if self._pauses else self.loop.time()) + self.seconds
             self._set_alarm()
         try:
             while True:
@@ -294,9 +301,8 @@ class Deadline:
                     self._grace_end = inf  # the cancellation was undone, such as by an inner `asyncio.timeout`
                     self._set_alarm()
         except BaseException as error:
-            self._due = self._grace_end = inf
-            self._set_alarm()
-            self._alarm = None  # a later attempt may run in another loop
+            self._alarm.due.pop(self, None)
+            self._alarm, self._due, self._grace_end = None, inf, inf
             for _ in range(self._cancelled):
                 task.uncancel()
             if isinstance(error, StopIteration):
@@ -309,7 +315,7 @@ class Deadline:
         """Stops the limit until `resume`; one that has expired stays expired."""
         self._pauses += 1
         if self._pauses == 1:
-            self._paused_at = self.task.get_loop().time()
+            self._paused_at = self.loop.time()
             if self.context is not None:
                 self._context_due, self.context.deadline = self.context.deadline, None
             self._set_alarm()
@@ -318,7 +324,7 @@ class Deadline:
         """Continues with the rest of the limit, once every pause has ended."""
         self._pauses -= 1
         if not self._pauses:
-            length = self.task.get_loop().time() - self._paused_at
+            length = self.loop.time() - self._paused_at
             self._due += length
             if self._context_due is not None:
                 self.context.deadline = self._context_due + length
@@ -332,24 +338,22 @@ class Deadline:
         else:
             self._grace_end = -inf
         self._cancelled += 1
-        self.task.cancel()
+        self._task.cancel()
 
     def _is_over(self) -> bool:
         """Whether the grace period has ended; it begins at the first cancellation."""
         if self._grace_end == inf:
-            self._grace_end = self.task.get_loop().time() + self.grace
+            self._grace_end = self.loop.time() + self.grace
             self._set_alarm()
         return self._grace_end == -inf
 
     def _set_alarm(self) -> None:
-        due, alarm = self._grace_end if self._pauses else min(self._due, self._grace_end), self._alarm
-        if due < inf:
-            if alarm is None:
-                loop = self.task.get_loop()
-                alarm = self._alarm = _alarms.get(id(loop)) or _alarms.setdefault(id(loop), _Alarm(loop))
-            alarm.set(self, due)
-        elif alarm is not None:
-            alarm.due.pop(self, None)
+        if self._alarm is not None:  # it runs
+            due = self._grace_end if self._pauses or self._grace_end < self._due else self._due
+            if due < inf:
+                self._alarm.set(self, due)
+            else:
+                self._alarm.due.pop(self, None)
 
 
 async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *, grace: float | None = None) -> Any:
@@ -370,7 +374,7 @@ async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *,
         waits_for = watched(watchdog, name, coroutine.send, None)
     except StopIteration as end:
         return end.value
-    deadline = seconds if isinstance(seconds, Deadline) else Deadline(running_task(), seconds, grace)
+    deadline = seconds if isinstance(seconds, Deadline) else Deadline(seconds, grace)
     return await deadline.finish(coroutine, waits_for)
 
 

@@ -198,7 +198,7 @@ class Chain:
 
     def _limit_of(self, link: Callback) -> Deadline:
         limits = self.limits
-        return Deadline(running_task(), limits.callback_timeout, limits.grace, self.runtime.watchdog, _title_of(link))
+        return Deadline(limits.callback_timeout, limits.grace, self.runtime.watchdog, _title_of(link))
 
     async def _call_within(
         self,

@@ -229,7 +229,7 @@ async def _finish(  # noqa: PLR0913
     has_entered: bool,
 ) -> Any:
     try:
-        deadline, in_thread = deadline_of(state, starts=True), runs_in_thread(state)
+        deadline, in_thread = deadline_of(state), runs_in_thread(state)
         deadline.seconds = _seconds_left(state, tool, is_first=is_first)
         if in_thread:
             deadline.watchdog = None

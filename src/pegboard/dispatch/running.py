@@ -11,7 +11,7 @@ from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, Running, time_limit
 from pegboard.errors import log_failure
 from pegboard.threads import waiting
-from pegboard.timeout import Deadline, LimitExpiredError, running_task, within
+from pegboard.timeout import Deadline, LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.tool import Tool
 
@@ -134,23 +134,18 @@ def runs_in_thread(state: CallState) -> bool:
 # Time limits ----------------------------------------------------------------------------------------------------------
 
 
-def deadline_of(state: CallState, *, starts: bool = False) -> Deadline:
-    """The deadline of a running call; its first step may ask the user, which pauses it before its start.
-
-    With `starts`, it is that of an attempt in the running task; an earlier one may have run in another.
-    """
+def deadline_of(state: CallState) -> Deadline:
+    """The deadline of a running call; its first step may ask the user, which pauses it before its start."""
     running = running_of(state)
     if running.deadline is None:
         grace, watchdog = state.settings.limits.grace, state.runtime.watchdog
-        running.deadline = Deadline(running_task(), None, grace, watchdog, state.name, state.made_context)
-    elif starts:
-        running.deadline.task = running_task()
+        running.deadline = Deadline(None, grace, watchdog, state.name, state.made_context)
     return running.deadline
 
 
 def new_deadline(state: CallState, name: str, seconds: float | None, grace: float) -> Deadline:
     """A deadline of a call that runs elsewhere, under no watchdog; it replaces that of an earlier attempt."""
-    deadline = running_of(state).deadline = Deadline(running_task(), seconds, grace, None, name, state.context)
+    deadline = running_of(state).deadline = Deadline(seconds, grace, None, name, state.context)
     return deadline
 
 
@@ -165,7 +160,7 @@ def paused_deadlines(state: CallState) -> Generator[None]:
         if call.started_at is not None and not runs_in_thread(call):
             deadline_of(call)  # in its first step it has none yet
         deadlines = [each.deadline for each in (call.running, call.callbacks) if each is not None]
-        paused += [each for each in deadlines if each is not None and each.task.get_loop() is loop]
+        paused += [each for each in deadlines if each is not None and each.loop is loop]
         call = call.enclosing
     for deadline in paused:
         deadline.pause()

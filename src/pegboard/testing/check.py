@@ -26,7 +26,7 @@ from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
-from pegboard.timeout import Deadline, Watchdog, running_task, within
+from pegboard.timeout import Deadline, Watchdog, within
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 
@@ -298,7 +298,7 @@ async def _watched(
     """The result, and where the call blocked the event loop."""
     blocked: list[tuple[float, str]] = []
     watchdog = Watchdog(report=lambda _name, seconds, place: blocked.append((seconds, place)))
-    deadline = Deadline(running_task(), None, watchdog=watchdog, name=tool.name)
+    deadline = Deadline(None, watchdog=watchdog, name=tool.name)
     return await within(deadline, registry.call(tool.name, example)), blocked
 
 
