@@ -543,8 +543,8 @@ def _instance(classes: Any, wanted: str, data: Any) -> Any:
 
 
 _object: Final[Callable[[Any], Mapping[str, Any]]] = partial(_instance, Mapping, "an object")
-_array: Final[Callable[[Any], Sequence[Any]]] = partial(_instance, list | tuple, "an array")
-_text_or_object: Final = partial(_instance, str | Mapping, "a string or an object")
+_array: Final[Callable[[Any], Sequence[Any]]] = partial(_instance, (list, tuple), "an array")
+_text_or_object: Final = partial(_instance, (str, Mapping), "a string or an object")
 
 
 def _one_of(data: Any, options: Collection[str]) -> str:
