@@ -108,9 +108,10 @@ class SchemaSearch:
     left: int = MOST_STEPS
     _judges: dict[int, Validator] = field(factory=dict[int, "Validator"])
     """By the id of a schema: a validator of its keywords about a value itself."""
-    _seen: dict[tuple[int, int], Sequence[_Problem]] = field(
-        factory=dict[tuple[int, int], Sequence[_Problem]], init=False
+    _seen: dict[tuple[int, int], tuple[Any, Sequence[_Problem]]] = field(
+        factory=dict[tuple[int, int], tuple[Any, Sequence[_Problem]]], init=False
     )
+    """By the ids of a schema and a value: the value, which keeps its id valid, and its problems."""
 
     def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[_Problem]:
         """The problems of `value` by `schema`, at most 20; if the budget ends, those found before, or `_SpentError`."""
@@ -118,25 +119,24 @@ class SchemaSearch:
             return () if schema else (_Problem((), "must not be given"),)
         pair = (id(schema), id(value))
         if (known := self._seen.get(pair)) is not None:
-            return known
+            return known[1]
         self.pay(1)
         judge = self._judges.get(id(schema)) or self._judge(schema)
         applied, is_right = _APPLIED.get(type(value), _TO_ANY), judge.is_valid(value)
         if is_right and applied.isdisjoint(schema):
             return ()
         wrong = {} if is_right else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
-        self._seen[pair] = found = list[_Problem]()
         if not wrong.keys().isdisjoint(_WHOLE):
-            found.append(_mismatch(next(each for each in _WHOLE if each in wrong), schema, value))
-            return found
-        self._seen[pair] = ()  # while it isn't known
+            return (_mismatch(next(each for each in _WHOLE if each in wrong), schema, value),)
+        found: list[_Problem] = []
+        self._seen[pair] = value, ()  # while it isn't known
         try:
             found.extend(islice(self._search(wrong, applied, schema, value), MOST_PROBLEMS))
         except (_SpentError, RecursionError):  # `found` has those before the budget ended
             if not found:
                 del self._seen[pair]
                 raise
-        self._seen[pair] = found
+        self._seen[pair] = value, found
         return found
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
@@ -426,9 +426,10 @@ def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, 
 class _Coercion:
     search: SchemaSearch
     only_nulls: bool
-    _known: dict[tuple[int, int, _Path], _Fit] = field(factory=dict[tuple[int, int, _Path], _Fit], init=False)
-    _alive: list[Any] = field(factory=list[Any], init=False)
-    """Every intermediate value: the search caches by `id`, which must not be reused for another value."""
+    _known: dict[tuple[int, int, _Path], tuple[Any, _Fit]] = field(
+        factory=dict[tuple[int, int, _Path], tuple[Any, _Fit]], init=False
+    )
+    """By the ids of a schema and a value, and its path: the value, which keeps its id valid, and its fit."""
 
     def fit(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fit:
         """The best fit of a part of the value for its own schema."""
@@ -438,11 +439,10 @@ class _Coercion:
         if len(path) > MAX_DEPTH or self.search.left < 0:
             return _Fit(value)
         key = (id(schema), id(value), path)
-        if (known := self._known.get(key)) is None:
-            self._known[key] = _Fit(value)  # for a recursive schema
-            known = self._known[key] = self._search(schema, value, path)
-            self._alive.append(known.value)
-        return known
+        if key not in self._known:
+            self._known[key] = value, _Fit(value)  # for a recursive schema
+            self._known[key] = value, self._search(schema, value, path)
+        return self._known[key][1]
 
     def _search(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
         best = _Fit(value)
@@ -473,7 +473,6 @@ class _Coercion:
         for candidate, cost in self._candidates(schema, value):
             change = f"{path_text(path)}: {short_json_with_kind(value)} -> {short_json_with_kind(candidate)}"
             best = _Fit(candidate, (change,), cost).then(self._inside(schema, candidate, path))
-            self._alive += (candidate, best.value)
             if self.search.fits(schema, best.value):
                 found.append(best)
         return _cheapest(found, value)
