@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.errors import one_of, tuple_of
 from pegboard.json import is_object
@@ -23,7 +23,7 @@ from pegboard.tools.content import (
     encodable_text,
     read_content,
 )
-from pegboard.typing import JsonMapping
+from pegboard.typing import JsonMapping, frozen
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
