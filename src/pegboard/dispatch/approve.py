@@ -81,16 +81,11 @@ MOST_HINT: Final = 10_000
 
 @define(eq=False)
 class Asking(Asked):
-    """What one call asks the rules and the user.
-
-    Attributes:
-        demands: The `Ask`s of callbacks.
-        evaluation: The evaluation of the rules, with the resolved paths; `None` if none was needed.
-    """
+    """What one call asks the rules and the user."""
 
     state: CallState
-    demands: tuple[Ask, ...] = field(default=(), init=False)
-    evaluation: Evaluation | None = field(default=None, init=False)
+    demands: tuple[Ask, ...] = field(default=(), init=False)  # the `Ask`s of callbacks
+    evaluation: Evaluation | None = field(default=None, init=False)  # with the resolved paths
     _places: dict[str, tuple[Part, ...]] = field(factory=dict[str, tuple[Part, ...]], init=False)
     _access: Access | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused

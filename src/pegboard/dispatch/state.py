@@ -125,26 +125,17 @@ class LongRunning(Protocol):
 
 @frozen(eq=False, slots=False)  # a dict, in which threads that ask at once find the same object
 class Runtime:
-    """What the calls of a registry share as long as it lives.
+    """What the calls of a registry share as long as it lives."""
 
-    Attributes:
-        threads: For plain callbacks.
-        tool_threads: For plain tools: hanging ones don't block callbacks.
-        store: The full texts of truncated results, or `None`.
-        operations: The long-running operations; `None` if there can't be any.
-        executor: Returns the executor of a name, loading its plugin; `None` if tools run here only.
-        provided: The services that the host provides to tools, by type.
-    """
-
-    threads: WorkerPool = field(factory=WorkerPool)
-    tool_threads: WorkerPool = field(factory=WorkerPool)
+    threads: WorkerPool = field(factory=WorkerPool)  # for plain callbacks
+    tool_threads: WorkerPool = field(factory=WorkerPool)  # for plain tools: hanging ones don't block callbacks
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
-    store: ResultStore | None = None
-    operations: LongRunning | None = None
-    executor: Callable[[str], Awaitable[Any]] | None = None
-    provided: Services | None = None
+    store: ResultStore | None = None  # the full texts of truncated results, or `None`
+    operations: LongRunning | None = None  # the long-running operations; `None` if there can't be any
+    executor: Callable[[str], Awaitable[Any]] | None = None  # by name, loading its plugin; `None`: tools run here only
+    provided: Services | None = None  # the services that the host provides to tools, by type
 
     @cached_property
     def grants(self) -> Grants:
@@ -163,79 +154,49 @@ class Runtime:
 
 @frozen(eq=False)
 class CallSnapshot:
-    """What calls can reach: the tools and callbacks of one catalogue, or the tools that one request offered.
-
-    Attributes:
-        find: Returns the tool of a name, or raises `CallError`.
-        tools: The offered tools.
-        named: Tools by name, looked up before calling `find`.
-        callbacks: By hook, the call callbacks, plugins' first, in order.
-    """
+    """What calls can reach: the tools and callbacks of one catalogue, or the tools that one request offered."""
 
     runtime: Runtime
-    find: Callable[[str], Tool]
-    tools: tuple[Tool, ...] = ()
-    named: Mapping[str, Tool] = MappingProxyType({})
-    callbacks: Mapping[str, tuple[Callback, ...]] = MappingProxyType({})
+    find: Callable[[str], Tool]  # returns the tool of a name, or raises `CallError`
+    tools: tuple[Tool, ...] = ()  # the offered tools
+    named: Mapping[str, Tool] = MappingProxyType({})  # tools by name, looked up before calling `find`
+    callbacks: Mapping[str, tuple[Callback, ...]] = MappingProxyType({})  # by hook; plugins' first
 
 
 @frozen(eq=False)
 class Settings:
-    """What the host has set for calls: for all of a registry, or for one batch.
-
-    Attributes:
-        approver: Asks the user; `None` if that isn't possible.
-        slots: How many calls of the batch run at once; `None` is no limit.
-        longest: Upper bound in seconds on every tool's time limit; `None` is no bound.
-        instructions: The request's instructions, for repairers.
-        emit: Gets each event of a call; `None`: there is no observer or listener.
-        host: Serves requests of running calls.
-    """
+    """What the host has set for calls: for all of a registry, or for one batch."""
 
     limits: Limits = DEFAULT_LIMITS
     current: CurrentPermissions = field(factory=CurrentPermissions)
-    approver: AnyApprover | None = None
-    slots: Semaphore | None = None
-    longest: float | None = None
-    instructions: str | None = None
-    emit: Callable[[Any], None] | None = None
-    host: Any = None
+    approver: AnyApprover | None = None  # asks the user; `None` if that isn't possible
+    slots: Semaphore | None = None  # how many calls of the batch run at once; `None` is no limit
+    longest: float | None = None  # upper bound in seconds on every tool's time limit; `None` is no bound
+    instructions: str | None = None  # the request's instructions, for repairers
+    emit: Callable[[Any], None] | None = None  # gets each event of a call; `None`: there is no observer or listener
+    host: Any = None  # serves requests of running calls
 
 
 @define(eq=False)
 class BatchPosition:
-    """Position of a call among others; never changed.
+    """Position of a call among others; never changed."""
 
-    Attributes:
-        index: Its place in its batch, from 0; of a nested call, that of its caller.
-        parent: The locks of the calling tool, for a nested call.
-        hold_until: For a call that was started before its answer was complete: set when the user may be asked.
-    """
-
-    index: int = 0
+    index: int = 0  # in its batch, from 0; of a nested call, that of its caller
     scheduler: BatchScheduler | None = None
-    parent: LockHandle | None = None
-    hold_until: asyncio.Event | None = None
+    parent: LockHandle | None = None  # the locks of the calling tool, for a nested call
+    hold_until: asyncio.Event | None = None  # if it was started early: set when the user may be asked
 
 
 @define(eq=False)
 class Running:
-    """What a call has while its tool runs; written by `running.py`.
+    """What a call has while its tool runs; written by `running.py`."""
 
-    Attributes:
-        deadline: The time limit; paused while the user is asked.
-        lock_request: The arguments, and the lock request for them.
-        thread: Done when the thread of a tool with an exclusive lock or key has ended, or `None`.
-        nested: Number of nested calls that its tool has made.
-        runs_on_host: Whether the host has to run the tool, which has no handler here.
-    """
-
-    deadline: Deadline | None = None
+    deadline: Deadline | None = None  # the time limit; paused while the user is asked
     lock: LockHandle | None = None
-    lock_request: tuple[Mapping[str, Any], LockRequest] | None = None
-    thread: Future[None] | None = None
-    nested: int = 0
-    runs_on_host: bool = False
+    lock_request: tuple[Mapping[str, Any], LockRequest] | None = None  # with the arguments that it is for
+    thread: Future[None] | None = None  # done when that of a tool with an exclusive lock or key has ended
+    nested: int = 0  # number of nested calls that its tool has made
+    runs_on_host: bool = False  # whether the host has to run the tool, which has no handler here
 
 
 @define(eq=False)

@@ -208,12 +208,7 @@ _MOST_WAITING: Final = 1_000  # queued events at which a stream is held up
 
 @define(eq=False)
 class EventSink:
-    """Emitter of a turn's events, to its reader and its listener.
-
-    Attributes:
-        listener: Called with each event; its exceptions are logged. `None`: there is none.
-        reader: The queue of the reader; `None`: there is none, and answers needn't be streamed.
-    """
+    """Emitter of a turn's events: to the queue of its reader, and to its listener, whose exceptions are logged."""
 
     listener: Callable[[TurnEvent], None] | None = None
     reader: asyncio.Queue[TurnEvent | None] | None = field(default=None, init=False)

@@ -30,13 +30,6 @@ class TurnProgress:
     """State of a running turn, with the conversation, in which every call gets its result.
 
     The other attributes are those of the `TurnOutcome` that it becomes.
-
-    Attributes:
-        broken: The number of answers with calls that were cut off, or broke off.
-        continued: The number of times that `on_stop` has continued the turn.
-        ended: Why the turn ends, and details for people; `None`: it doesn't yet.
-        error: The exception that ends it, or `None`.
-        deadline: The end of its time limit, by `time.monotonic()`, or `None`.
     """
 
     messages: list[Message] = field(converter=list[Message])
@@ -44,17 +37,17 @@ class TurnProgress:
     began: int = 0
     rounds: int = 0
     calls: int = 0
-    broken: int = 0
-    continued: int = 0
-    ended: tuple[Ended, str | None] | None = None
-    error: BaseException | None = None
+    broken: int = 0  # the number of answers with calls that were cut off, or broke off
+    continued: int = 0  # the number of times that `on_stop` has continued the turn
+    ended: tuple[Ended, str | None] | None = None  # why the turn ends, and details for people; `None`: it doesn't yet
+    error: BaseException | None = None  # the exception that ends it, or `None`
     usage: Usage = NO_USAGE
     actions: Actions = field(factory=Actions)
     response: ModelResponse | None = None
     pending: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
     for_host: tuple[ToolCall, ...] = ()
-    deadline: float | None = None
+    deadline: float | None = None  # the end of its time limit, by `time.monotonic()`, or `None`
 
     @classmethod
     def start(cls, messages: tuple[Message, ...], context: ReadonlyContext, before: TurnOutcome | None) -> TurnProgress:

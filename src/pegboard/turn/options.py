@@ -183,18 +183,11 @@ class Inbox:
 
 @define(eq=False)
 class TurnOutput:
-    """Structured output of a turn, with the tool that takes it.
+    """Structured output of a turn, with the tool that takes it."""
 
-    Attributes:
-        kind: The type of the output, or the JSON Schema of an object.
-        tool: Offered along with the others; the turn ends once it was called with valid arguments. With a response
-            format, the answer's text is its arguments instead.
-        by_format: Whether the response format is used.
-    """
-
-    kind: Any
-    tool: Tool = field(init=False)
-    by_format: bool = field(default=False, init=False)
+    kind: Any  # a type, or the JSON Schema of an object
+    tool: Tool = field(init=False)  # a call of it ends the turn; in a response format, the text is its arguments
+    by_format: bool = field(default=False, init=False)  # whether the response format is used
     _take: Callable[..., Awaitable[str]] = field(init=False)
     given: list[Any] = field(factory=list[Any], init=False)
     misses: int = field(default=0, init=False)  # answers without a valid output

@@ -275,13 +275,7 @@ class PendingCalls(SignedRecord):
 
 @define(eq=False)
 class Asked:
-    """What a call has asked the user.
-
-    Attributes:
-        request: The request that the user has to approve before the call runs; `None` if it may run.
-        approval: The user's approval of exactly this call, for one run.
-        pending: The pending call, if the answer comes later.
-    """
+    """What a call has asked the user: what to approve before it runs, the approval, or what waits for a later answer."""
 
     request: ApprovalRequest | None = field(default=None, init=False)
     approval: Approval | None = field(default=None, init=False)

@@ -81,17 +81,11 @@ def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
 
 @frozen
 class _Approver:
-    """Approver in the queue.
+    """Approver in the queue."""
 
-    Attributes:
-        function: Plain or async.
-        blocks: Whether it is plain: then it runs in a thread.
-        key: Of the lock by which it gets one request at a time; `None` if it takes several at once.
-    """
-
-    function: ApproverFunction
-    blocks: bool
-    key: str | None
+    function: ApproverFunction  # plain or async
+    blocks: bool  # whether it is plain: then it runs in a thread
+    key: str | None  # of the lock by which it gets one request at a time; `None` if it takes several at once
 
     @classmethod
     def of(cls, given: Any) -> _Approver:
@@ -143,27 +137,18 @@ def _future() -> asyncio.Future[None]:
 
 @define(eq=False)
 class _Entry:
-    """Request in the queue, in its own event loop.
+    """Request in the queue, in its own event loop."""
 
-    Attributes:
-        request: With its preview once that is made.
-        keys: The locks of its approvers.
-        settled: Done once the outcome is applied.
-        left: Done once the call doesn't wait any more.
-        since: Start of its time to answer, by `time.monotonic()`.
-        outcome: The answer, or why there is none; the first counts.
-    """
-
-    request: ApprovalRequest
+    request: ApprovalRequest  # with its preview once that is made
     context: ToolContext
     grants: Grants
     covered: Callable[[], bool]
-    keys: frozenset[str] = field(default=frozenset(), init=False)
+    keys: frozenset[str] = field(default=frozenset(), init=False)  # the locks of its approvers
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
-    settled: asyncio.Future[None] = field(factory=_future, init=False)
-    left: asyncio.Future[None] = field(factory=_future, init=False)
-    since: float = field(factory=time.monotonic, init=False)
-    outcome: Answer | CallError | None = field(default=None, init=False)
+    settled: asyncio.Future[None] = field(factory=_future, init=False)  # done once the outcome is applied
+    left: asyncio.Future[None] = field(factory=_future, init=False)  # done once the call doesn't wait any more
+    since: float = field(factory=time.monotonic, init=False)  # start of its time to answer
+    outcome: Answer | CallError | None = field(default=None, init=False)  # the first counts
 
     @property
     def session(self) -> str | None:
