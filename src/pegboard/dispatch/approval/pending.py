@@ -275,7 +275,7 @@ class PendingCalls(SignedRecord):
 
 @define(eq=False)
 class Asked:
-    """What a call has asked the user: what to approve before it runs, the approval, or what waits for a later answer."""
+    """What a call has asked: what to approve before it runs, the approval, or what waits for a later answer."""
 
     request: ApprovalRequest | None = field(default=None, init=False)
     approval: Approval | None = field(default=None, init=False)
