@@ -264,7 +264,7 @@ class Asynchronous:
         return False
 
 
-@pytest.mark.parametrize("function", [asynchronous, Asynchronous(), functools.partial(asynchronous), None, "read_only"])
+@pytest.mark.parametrize("function", [Asynchronous(), functools.partial(asynchronous), lambda *_: (yield), "read_only"])
 def test_only_a_plain_callable_is_a_custom_predicate(function):
     with pytest.raises(PredicateError, match="plain function"):
         Custom(function)

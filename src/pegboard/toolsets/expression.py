@@ -82,7 +82,7 @@ def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredi
 
     Raises:
         ExpressionError: The text doesn't parse.
-        PredicateError: The callable is async, or it is none of the three.
+        PredicateError: The callable is async or a generator, or it is none of the three.
     """
     if isinstance(given, Predicate):
         return given
