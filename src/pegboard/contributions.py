@@ -131,15 +131,6 @@ class Contributions:
         wanted = {f"pegboard_{hook}" for hook in hooks}
         return [each.load for each in self.catalogue.lazy_plugins if each.load and not wanted.isdisjoint(each.hooks)]
 
-    def change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
-        """Changes the host's callbacks of a stage."""
-
-        def changed(now: Catalogue) -> Catalogue:
-            own = change(now.host_callbacks.get(stage, ()))
-            return now.evolve(host_callbacks={**now.host_callbacks, stage: own})
-
-        self.change(changed)
-
     def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         """Removes exactly these tools and toolsets."""
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
@@ -270,9 +261,15 @@ class Registrar:
             link = Callback(accept_keywords(function, names), where=limit)
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
-        change = partial(self.contributions.change_callbacks, stage)
-        change(lambda own: (*own, link))
-        return Handle(lambda: change(lambda own: tuple(each for each in own if each is not link)))
+
+        def with_links(now: Catalogue, *links: Callback) -> Catalogue:
+            return now.evolve(host_callbacks={**now.host_callbacks, stage: links})
+
+        def without_link(now: Catalogue) -> Catalogue:
+            return with_links(now, *(each for each in now.host_callbacks[stage] if each is not link))
+
+        self.contributions.change(lambda now: with_links(now, *now.host_callbacks.get(stage, ()), link))
+        return Handle(lambda: self.contributions.change(without_link))
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.
