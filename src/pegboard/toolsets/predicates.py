@@ -294,11 +294,11 @@ STATE: Final = "state"  # the key of the session's state, as in `state.mode == '
 _OF_STATE: Final = f"{STATE}."
 
 
-def _of_context(key: str) -> Callable[[ReadonlyContext], Iterable[str]] | None:
-    """The function that reads a key of the context, or of its state; `None` for a key of the tool."""
+def _reader(key: str) -> Callable[[Any], Iterable[str]]:
+    """The function that reads a key of the tool, or of the context or its state."""
     name = key.removeprefix(_OF_STATE)
     if name == key:
-        return _OF_CONTEXT.get(key)
+        return OF_TOOL.get(key) or _OF_CONTEXT[key]
     return lambda context: _one(scalar_text(context.state[name]) if name in context.state else None)
 
 
@@ -326,25 +326,23 @@ class Matches(Predicate):
     @property
     def reads_context(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether its key is one of the context."""
-        return _of_context(self.key) is not None
+        return self.key not in OF_TOOL
 
     def bound(self, context: ReadonlyContext) -> _Test:
         """A pattern on the context is matched here, once."""
-        matches = matcher(self.pattern)
-        if (of_context := _of_context(self.key)) is not None:
-            answer = any(map(matches, of_context(context)))
+        matches, read = matcher(self.pattern), _reader(self.key)
+        if self.reads_context:
+            answer = any(map(matches, read(context)))
             return lambda _tool: answer
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
         if self.key == "name":
             return lambda tool: bool(matches(tool.spec.name)) or any(map(matches, tool.former_names))
-        values = OF_TOOL[self.key]
-        return lambda tool: any(map(matches, values(tool)))
+        return lambda tool: any(map(matches, read(tool)))
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
         """The values under the key."""
-        of_context = _of_context(self.key)
-        values = OF_TOOL[self.key](tool) if of_context is None else of_context(context)
+        values = _reader(self.key)(context if self.reads_context else tool)
         return f"{self._key_text()}: {', '.join(map(written, values)) or 'none'}"
 
     def to_json(self) -> JsonObject:
