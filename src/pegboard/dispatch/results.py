@@ -117,7 +117,7 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
             if _OF_MEDIA in text or not (validator is None or validator.accepts(data)):
                 return None
         is_short = len(text) <= (limits.results if own_limits is None else own_limits).small
-        return ToolResult.of_ascii(text, data) if is_short and text.isascii() else None
+        return ToolResult.of_text(text, data) if is_short and text.isascii() else None
     except Exception:  # noqa: BLE001  `shape` words it
         return None
 
