@@ -196,7 +196,6 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
 def _load_module(file: Path) -> ModuleType:
     """Imports a file as a module; its folder is appended to `sys.path`, for its imports."""
     from importlib.util import module_from_spec, spec_from_file_location
-    from traceback import extract_tb
 
     path = file.resolve()
     spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
@@ -208,6 +207,8 @@ def _load_module(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        from traceback import extract_tb
+
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         place = file if line is None else f"{file}, line {line}"

@@ -38,7 +38,6 @@ from pegboard.tools.spec import Problem
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
-    from packaging.requirements import Requirement
 
     from pegboard.plugins.discovery import FoundPlugin
 
@@ -277,34 +276,28 @@ def _of_requirements(session: Session, distributions: Mapping[str, Distribution]
 
     pending = [OURS, *(normalised(found.distribution) for found in session.entries())]
     for name in pending:  # grows
-        required: list[str] = []
+        subject, required = f"distribution {name}", list[str]()
         with suppress(Exception):  # metadata that can't be read has its own finding
             required = distributions[name].requires or []
         for text in required:
             try:
-                yield from _of_requirement(name, Requirement(text), distributions, pending)
+                requirement = Requirement(text)
+                if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+                    continue
+                needed, requirement.marker = normalised(requirement.name), None
+                there = distributions.get(needed)
+                fits = there is not None and requirement.specifier.contains(there.version, prereleases=True)
             except Exception as error:  # noqa: BLE001  its text, or the version that is installed, is invalid
-                cause = f"its requirement {text!r:.200} can't be checked: {cause_of(error)}"
-                yield f"distribution {name}", cause, _ASK_AUTHOR
-
-
-def _of_requirement(
-    name: str, requirement: Requirement, distributions: Mapping[str, Distribution], pending: list[str]
-) -> Iterator[Finding]:
-    """A distribution's requirement, if it applies here and is unmet; else what it requires is pending."""
-    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-        return
-    requirement.marker = None
-    subject, wanted = f"distribution {name}", str(requirement)
-    required = normalised(requirement.name)
-    there = distributions.get(required)
-    if there is None:
-        yield subject, f"it requires {wanted}, which isn't installed", f"Run: registry install '{wanted}'"
-    elif not requirement.specifier.contains(there.version, prereleases=True):
-        cause = f"it requires {wanted}, and {there.version} is installed"
-        yield subject, cause, f"Run: registry install --upgrade {name} '{wanted}'"
-    elif required not in pending:
-        pending.append(required)
+                yield subject, f"its requirement {text!r:.200} can't be checked: {cause_of(error)}", _ASK_AUTHOR
+                continue
+            if there is None:
+                fix = f"Run: registry install '{requirement}'"
+                yield subject, f"it requires {requirement}, which isn't installed", fix
+            elif not fits:
+                fix = f"Run: registry install --upgrade {name} '{requirement}'"
+                yield subject, f"it requires {requirement}, and {there.version} is installed", fix
+            elif needed not in pending:
+                pending.append(needed)
 
 
 def _of_manifests(session: Session) -> Iterator[Finding]:
