@@ -64,9 +64,9 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
 
 async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer | None:
     """`--yes`: approves; `None` for a form with a required field that has no default."""
-    form = _form_of(request)
-    needed = () if form is None else map(form.child, form.required)
-    return Once() if all(field.keywords.get("default") is not None for field in needed) else None
+    if (form := _form_of(request)) is None:
+        return Once()
+    return Once() if all(form.child(name).keywords.get("default") is not None for name in form.required) else None
 
 
 def _form_of(request: ApprovalRequest) -> SchemaType | None:
@@ -340,9 +340,8 @@ async def run_calls(
             raise unwritten[0]
         if operations := registry.operations.pending:
             names = ", ".join(sorted({operation.tool for operation in operations}))
-            write_note(
-                f"{len(operations)} pending: results of {names} are lost, as the command ends before they arrive"
-            )
+            lost = f"results of {names} are lost, as the command ends before they arrive"
+            write_note(f"{len(operations)} pending: {lost}")
         texts = {pending.call.id: unanswered_text(pending) for pending in outcome.pending}
         results = [  # a call can't be confirmed after the command has ended: the text names the option to add
             ToolResult.error("confirmation_required", texts.get(call.id, result.text))

@@ -68,16 +68,14 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
     The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
     quarantined, and isn't written while settings lack a secret.
     """
-    place = environment() if everything and options.is_default else None
-    if place is None:  # or snapshots are disabled
-        return open_session(options), lambda _offered, _index: None
-    stamps = Stamps.of_environment()
+    place = environment() if everything and options.is_default else None  # nor if snapshots are disabled
+    stamps = None if place is None else Stamps.of_environment()
     session = open_session(options, stamps=stamps)
-    has_changed = merge_configuration(options) != session.config  # since before the stamps were taken
+    has_changed = stamps is not None and merge_configuration(options) != session.config  # since the stamps were taken
 
     def store(offered: ResolvedTools, index: ToolIndex | None) -> None:
         plugins = session.registry.plugins()
-        if has_changed or any(map(lacks_secrets, session.config.plugins.values())):
+        if place is None or stamps is None or has_changed or any(map(lacks_secrets, session.config.plugins.values())):
             return
         if any(plugin.cause == NOT_BEGUN for plugin in plugins):
             return
