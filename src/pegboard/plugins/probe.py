@@ -6,7 +6,6 @@ is discarded.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import os
@@ -29,7 +28,6 @@ from pegboard.plugins.manager import GUARDS, Plugin, load_within
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
-from pegboard.programs import OutputBuffer, RunningProgram
 from pegboard.tools.spec import Origin
 from pegboard.toolsets.toolset import published_files
 from pegboard.typing import frozen
@@ -37,6 +35,7 @@ from pegboard.typing import frozen
 if TYPE_CHECKING:
     import click
 
+    from pegboard.programs import OutputBuffer, RunningProgram
     from pegboard.toolsets.toolset import OwnedToolset
 
 _AT_ONCE: Final = 4
@@ -153,7 +152,8 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
         jobs: The next one is taken as soon as it can be started.
         seconds: How long each may take.
     """
-    waiting, running = iter(jobs), deque[RunningProgram[OutputBuffer]]()
+    waiting = iter(jobs)
+    running: deque[RunningProgram[OutputBuffer]] = deque()
     try:
         while True:
             for job in islice(waiting, _AT_ONCE - len(running)):
@@ -171,6 +171,8 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
 
 
 def _program(job: Job, seconds: float) -> RunningProgram[OutputBuffer]:
+    from pegboard.programs import OutputBuffer, RunningProgram  # asyncio, which most child processes don't need
+
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     return RunningProgram(
         [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
@@ -255,6 +257,8 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**failed.to_json(), "trace": "".join(traceback.format_exception(error))}
         return
     if publishing:
+        import asyncio  # most plugins publish nothing
+
         faults = (*manifest.faults, _SILENT)
         yield evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()
         published = asyncio.run(_published(loaded, publishing, files))
@@ -289,6 +293,8 @@ def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
 
 async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
     """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
+    import asyncio
+
     from pegboard.tools.context import EMPTY_CONTEXT
     from pegboard.toolsets.toolset import ask_all, close_all
 
