@@ -125,7 +125,6 @@ class ScalarAdapter(TypeAdapter):
 
     type: str
     taken: Kinds  # of its JSON values
-    classes: Kinds  # of its Python values, compared exactly: a boolean is not a number
     cls: type[Any] | None = None
 
     def kinds(self) -> Kinds:
@@ -177,11 +176,11 @@ class TextAdapter(TypeAdapter):
 
 
 ANY: Final = AnyAdapter()
-NULL: Final = ScalarAdapter("null", frozenset({NONE}), frozenset({NONE}))
-BOOLEAN: Final = ScalarAdapter("boolean", frozenset({bool}), frozenset({bool}))
-INTEGER: Final = ScalarAdapter("integer", NUMBERS, frozenset({int}))
-NUMBER: Final = ScalarAdapter("number", NUMBERS, NUMBERS)
-TEXT: Final = ScalarAdapter("string", TEXTS, TEXTS)
+NULL: Final = ScalarAdapter("null", frozenset({NONE}))
+BOOLEAN: Final = ScalarAdapter("boolean", frozenset({bool}))
+INTEGER: Final = ScalarAdapter("integer", NUMBERS)
+NUMBER: Final = ScalarAdapter("number", NUMBERS)
+TEXT: Final = ScalarAdapter("string", TEXTS)
 SCALARS: Final[Mapping[Any, ScalarAdapter]] = {NONE: NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT}
 """The adapter of each scalar's own class."""
 

@@ -49,7 +49,6 @@ from pegboard.schema.adapters import (
     root_schema,
 )
 from pegboard.schema.constraints import (
-    Constraint,
     NothingLeftError,
     constrained,
     constraints_of,
@@ -206,7 +205,9 @@ def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
     if isinstance(adapter, ConstrainedAdapter):
         return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
     if isinstance(adapter, ScalarAdapter):
-        return adapter.cls is None and type(value) in adapter.classes
+        return (
+            adapter.cls is None and type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
+        )
     if isinstance(adapter, ChoiceAdapter):
         return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
     return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value
@@ -348,10 +349,9 @@ class _Reader:
             self.refuse(annotation, path, why, "Remove them from Field(...).")
         notes = notes_of(metadata)
         try:
-            constraints = list(constraints_of(metadata))
             for change in [each.json_schema_extra for each in fields if callable(each.json_schema_extra)]:
                 change(notes)
-        except Exception as error:  # noqa: BLE001  (a pattern's, or any of a function for json_schema_extra)
+        except Exception as error:  # noqa: BLE001  (any of the author's function)
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
         stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
         stated = [each for each in stated if type(each).__name__ != "PydanticUndefinedType"]
@@ -359,16 +359,14 @@ class _Reader:
         of_pydantic = [index for index, each in enumerate(metadata) if needs_pydantic(each)]
         first = 0 if stated else min(of_pydantic, default=len(metadata))
         late = [each for each in metadata[first:] if not is_read_by_pydantic(each)]  # on the value that it makes
-        for marker, several in constraints:
-            if not stated and all(each is not marker for each in late):
-                adapter = self._constrained(adapter, several, marker, annotation, path)
+        if not stated:
+            early = [each for each in metadata if all(each is not other for other in late)]
+            adapter = self._constrained(adapter, early, annotation, path)
         if of_pydantic:
             is_alike = all(map(_is_read_alike, reach(adapter)))
             whole = Annotated[(annotation.__origin__ if is_alike else Any, *metadata)]
             adapter = self._validator(adapter, whole, path, structured=not is_alike)
-        for marker, several in constraints:
-            if any(each is marker for each in late):
-                adapter = self._constrained(adapter, several, marker, annotation, path)
+        adapter = self._constrained(adapter, late, annotation, path)
         return NotedAdapter(adapter, notes) if notes else adapter
 
     def _validator(self, adapter: TypeAdapter, annotation: Any, path: str, *, structured: bool = False) -> TypeAdapter:
@@ -411,24 +409,29 @@ class _Reader:
             self.refuse(inner, path, why, _HOOK_HINT)
         return adapter
 
-    def _constrained(
-        self, adapter: TypeAdapter, constraints: Sequence[Constraint], marker: object, annotation: Any, path: str
-    ) -> TypeAdapter:
-        text = getattr(marker, "__qualname__", None) or repr(marker)
-        text = type(marker).__name__ if " object at 0x" in text else text
-        found: TypeAdapter | None = None
+    def _constrained(self, adapter: TypeAdapter, markers: Sequence[Any], annotation: Any, path: str) -> TypeAdapter:
+        """The adapter of the values that meet the constraints among some metadata."""
         try:
-            for each in constraints:
-                found = constrained(found or adapter, each) or found
-        except NothingLeftError:
-            return self.refuse(annotation, path, f"{text} leaves no value", "Remove it, or relax it.")
-        if not constraints:
-            hint = "Use annotated_types, pydantic's AfterValidator(...), or check the value in the function."
-            return self.refuse(annotation, path, f"{text} looks like a constraint, and can't be applied", hint)
-        if found is None:
-            why = f"{text} doesn't apply to {_annotation_text(annotation.__origin__)}"
-            return self.refuse(annotation, path, why, "Remove it, or correct the type.")
-        return found
+            constraints = list(constraints_of(markers))
+        except ValueError as error:
+            self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
+        for marker, several in constraints:
+            text = getattr(marker, "__qualname__", None) or repr(marker)
+            text = type(marker).__name__ if " object at 0x" in text else text
+            found: TypeAdapter | None = None
+            try:
+                for each in several:
+                    found = constrained(found or adapter, each) or found
+            except NothingLeftError:
+                self.refuse(annotation, path, f"{text} leaves no value", "Remove it, or relax it.")
+            if not several:
+                hint = "Use annotated_types, pydantic's AfterValidator(...), or check the value in the function."
+                self.refuse(annotation, path, f"{text} looks like a constraint, and can't be applied", hint)
+            if found is None:
+                why = f"{text} doesn't apply to {_annotation_text(annotation.__origin__)}"
+                self.refuse(annotation, path, why, "Remove it, or correct the type.")
+            adapter = found
+        return adapter
 
     def _literal(self, annotation: Any, path: str) -> TypeAdapter:
         choices: list[Choice] = []
