@@ -228,23 +228,20 @@ async def _finish(  # noqa: PLR0913
     is_first: bool,
     has_entered: bool,
 ) -> Any:
+    deadline, in_thread = deadline_of(state), runs_in_thread(state)
     try:
-        deadline, in_thread = deadline_of(state), runs_in_thread(state)
         deadline.seconds = _seconds_left(state, tool, is_first=is_first)
         if in_thread:
             deadline.watchdog = None
-        try:
-            value = await deadline.finish(coroutine, waits_for)
-        except LimitExpiredError:
-            give_up(state, deadline)
+        return await deadline.finish(coroutine, waits_for)
+    except (LimitExpiredError, asyncio.CancelledError) as error:
+        give_up(state, deadline)
+        if isinstance(error, LimitExpiredError):
             raise _timeout_error(tool, state) from None
-        except asyncio.CancelledError:
-            give_up(state, deadline)
-            raise
+        raise
+    finally:
         if in_thread:
             close_portal(state)
-        return value
-    finally:
         if has_entered:
             state.runtime.locks.leave(state)
 

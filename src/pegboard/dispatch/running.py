@@ -175,7 +175,6 @@ def give_up(state: CallState, deadline: Deadline) -> None:
     """Ends a call whose time limit has expired, or which was cancelled; its thread may still run."""
     if state.made_context is not None:
         state.made_context.cancelled = True
-    close_portal(state)
     if deadline.was_ignored:
         state.runtime.watchdog.given_up += 1
 
