@@ -333,17 +333,14 @@ class LockManager:
         if request.key is not None:
             yield self._semaphore(request.key, _ALL), _ALL if request.writes else 1
         if request.slots is not None:
-            semaphore = self._semaphores.get(request.slots)
-            if semaphore is None or not handle.inherited(semaphore):
-                yield self._semaphore(request.slots, request.slots[1]), 1
+            semaphore = self._semaphore(request.slots, request.slots[1])
+            if not handle.inherited(semaphore):
+                yield semaphore, 1
         if self._slots is not None and handle.parent is None:
             yield self._slots, 1
 
     def _semaphore(self, key: object, size: int) -> Semaphore:
-        semaphore = self._semaphores.get(key)
-        if semaphore is None:
-            semaphore = self._semaphores[key] = Semaphore(size)
-        return semaphore
+        return self._semaphores.get(key) or self._semaphores.setdefault(key, Semaphore(size))
 
     def _advance(self, handle: LockHandle) -> bool:
         """Reserves one step after the other, and then acquires all; returns whether it has, or waits at a step."""
