@@ -128,11 +128,8 @@ class Asking(Asked):
     async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> Confirmation | None:
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
 
-        Args:
-            kind: `"call"` for the call itself, whose `approval` it sets; `"permission"` or `"question"` for what the
-                running call asks.
-            asked: The permission or question; `None` for the call.
-            facts: The other attributes of a question's request.
+        About the call itself, whose `approval` it sets; or about the permission or question that is `asked` by the
+        running call, with further facts of a question's request.
 
         Returns:
             The answer, also in the context's `confirmation`; `None` if none was needed, or a mere yes to the call.

@@ -118,18 +118,16 @@ class TurnProgress:
     def replace_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
         """Replaces the latest results of these calls, by id; returns the changed messages."""
         left, changed = dict(results), list[Message]()
-        for place in reversed(range(len(self.messages))):
-            message = self.messages[place]
-            if mine := {part.call_id for part in message.results} & left.keys():
+        for place, message in reversed([*enumerate(self.messages)]):
+            if found := {part.call_id: left.pop(part.call_id) for part in message.results if part.call_id in left}:
                 parts = [
-                    attrs.evolve(part, result=left[part.call_id])
-                    if isinstance(part, ResultPart) and part.call_id in mine
+                    attrs.evolve(part, result=found[part.call_id])
+                    if isinstance(part, ResultPart) and part.call_id in found
                     else part
                     for part in message.parts
                 ]
                 self.messages[place] = message.evolve(parts=parts)
                 changed.append(self.messages[place])
-                left = {id_: result for id_, result in left.items() if id_ not in mine}
         return changed
 
     def complete(self, completion: Completion) -> Message | None:

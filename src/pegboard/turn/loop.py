@@ -401,11 +401,7 @@ class Turn:
         )
 
     async def _ask_host(self, what: str, question: Callable[[], Any]) -> Any:
-        """The answer of one of the host's functions, within the time limit of callbacks.
-
-        Raises:
-            CallbackError: It failed, or took too long.
-        """
+        """The answer of one of the host's functions, within the time limit of callbacks; else a `CallbackError`."""
         limit = asyncio.timeout(seconds := self.registry.limits.callback_timeout)
         try:
             async with limit:

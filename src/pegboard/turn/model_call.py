@@ -31,31 +31,19 @@ class ModelCaller:
 
     Each `before_model` callback may change the request, or answer it, which skips the rest; each `after_model` callback
     gets the answer of the one before it.
-
-    Attributes:
-        events: Get the pieces of streamed answers, and retries.
-        streams: Whether answers are streamed, if the model can.
-        on_partial: Called with the partial responses of a stream; `None`: they are ignored.
-        words: The text received so far of the current answer.
-        shown: Whether text or a call of it has been emitted: then there is no retry. Reasoning doesn't count.
     """
 
     model: Model
     registry: ToolRegistry
     limits: TurnLimits
-    events: EventSink
-    streams: bool = field(default=False, init=False)
-    on_partial: Callable[[ModelResponse], Awaitable[None]] | None = field(default=None, init=False)
-    words: list[str] = field(factory=list[str], init=False)
-    shown: bool = field(default=False, init=False)
+    events: EventSink  # get the pieces of streamed answers, and retries
+    streams: bool = False  # whether answers are streamed, if the model can
+    on_partial: Callable[[ModelResponse], Awaitable[None]] | None = None  # gets partial responses of a stream
+    words: list[str] = field(factory=list[str], init=False)  # the text received so far of the current answer
+    shown: bool = field(default=False, init=False)  # whether more than reasoning was emitted: then there is no retry
 
     async def ask(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
-        """The answer to a request.
-
-        Raises:
-            ModelError: The request failed, or the provider answered with an error, and no callback recovered.
-            CallbackError: A callback failed.
-        """
+        """The answer to a request; raises the model's or a callback's error, if no `on_model_error` recovers."""
         self._forget()
         response = error = None
         try:
@@ -143,22 +131,15 @@ class ModelCaller:
 
 @define(eq=False)
 class EarlyCalls:
-    """Calls of a streamed answer that start before its end; they join the answer's batch, or are dropped.
+    """Calls of a streamed answer that start before its end; they join the answer's batch, or are dropped."""
 
-    Attributes:
-        chosen: Which calls may start early, as the option `start_early` of the turn.
-        output: The output of the turn, whose tool never starts early; or `None`.
-        make_batch: Makes the batch of some calls of an answer to this request, with the answer's id.
-        batch: The calls that have started, until they join or are dropped; or `None`.
-    """
-
-    chosen: StartEarly
+    chosen: StartEarly  # the option of the turn
     caller: ModelCaller
     context: ReadonlyContext
     progress: TurnProgress
-    output: TurnOutput | None
-    make_batch: Callable[[Sequence[ToolCall], ModelRequest, str | None], Awaitable[Batch]]
-    batch: Batch | None = field(default=None, init=False)
+    output: TurnOutput | None  # its tool never starts early
+    make_batch: Callable[[Sequence[ToolCall], ModelRequest, str | None], Awaitable[Batch]]  # with the answer's id
+    batch: Batch | None = field(default=None, init=False)  # those that have started, until they join or are dropped
     _answer: Message = field(default=Message("assistant"), init=False)
 
     async def start(self, request: ModelRequest, answer: ModelResponse) -> None:
