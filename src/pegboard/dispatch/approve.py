@@ -33,7 +33,7 @@ from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, Permissions, policy_of
-from pegboard.dispatch.permissions.rule import Part, Rule
+from pegboard.dispatch.permissions.rule import Folders, Rule
 from pegboard.dispatch.running import paused_deadlines
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.errors import log_failure
@@ -86,7 +86,7 @@ class Asking(Asked):
     state: CallState
     demands: tuple[Ask, ...] = field(default=(), init=False)  # the `Ask`s of callbacks
     evaluation: Evaluation | None = field(default=None, init=False)  # with the resolved paths
-    _places: dict[str, tuple[Part, ...]] = field(factory=dict[str, tuple[Part, ...]], init=False)
+    _folders: Folders | None = field(default=None, init=False)  # of the paths that were judged quickly
     _access: Access | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
 
@@ -110,9 +110,10 @@ class Asking(Asked):
         state, tool = self.state, self.tool
         policy = policy_of(self.permissions, tool)
         self.request = self.evaluation = self._access = None
-        self._places = {}
-        if not self.demands and (policy.conditions == () or policy.runs(state.arguments, state.request, self._places)):
-            return
+        if not self.demands and policy.conditions is not None:
+            self._folders = Folders([state.request.work_dir or "."])
+            if policy.runs(state.arguments, state.request, self._folders):
+                return
         calls_tool = tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None)
         if calls_tool or _are_large(state.arguments):
             try:  # in a thread and within a time limit, as the tool's own functions are called
@@ -302,7 +303,7 @@ class Asking(Asked):
         if self._access is None or self._access.policy is not policy:
             granted, judged = self.grants(), self.evaluation
             if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
-                judged = policy.evaluation(state.arguments, state.request, granted, self._places)
+                judged = policy.evaluation(state.arguments, state.request, granted, self._folders)
             self._access = Access(policy, state.arguments, state.request, granted, judged)
         return self._access
 

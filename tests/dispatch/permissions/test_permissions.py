@@ -568,11 +568,11 @@ ANY_RULES = st.builds(
 )
 def test_what_runs_by_declared_arguments_alone_would_be_allowed(called, arguments, rules, mode, work_dir):
     policy, context = policy_of(Permissions(rules, mode), called), ReadonlyContext(work_dir=work_dir)
-    places = {}
-    if not policy.runs(arguments, context, places):
+    folders = Folders([work_dir or "."])
+    if not policy.runs(arguments, context, folders):
         return
     assert policy.decide(arguments, context, ()).action == "allow"
-    judged = [policy.evaluation(arguments, context, (), known) for known in (places, {})]
+    judged = [policy.evaluation(arguments, context, (), known) for known in (folders, None)]
     access, again = (Access(policy, arguments, context, (), each) for each in judged)
     for asked in [("copy", "/a/b"), ("read", "/c"), ("other", "/a"), ("open", None)]:
         assert access.allows(*asked) == again.allows(*asked)
@@ -599,9 +599,9 @@ def test_a_link_that_is_set_later_counts_at_the_next_call(tmp_path):
     arguments = {"path": f"{tmp_path}/b/c"}
     assert policy.runs(arguments)
     asking = policy_of(Permissions([Rule("*", f"{tmp_path}/b/*", "allow"), Rule("x", "y", "ask")]), READ)
-    places = {}
-    assert (asking.runs(arguments), asking.runs(arguments, places=places)) == (False, True)
-    access = Access(asking, arguments, EMPTY_CONTEXT, (), asking.evaluation(arguments, EMPTY_CONTEXT, (), places))
+    folders = Folders(["."])
+    assert (asking.runs(arguments), asking.runs(arguments, folders=folders)) == (False, True)
+    access = Access(asking, arguments, EMPTY_CONTEXT, (), asking.evaluation(arguments, EMPTY_CONTEXT, (), folders))
     assert access.allows("read", f"{tmp_path}/b/c/d")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert not policy.runs(arguments)

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
-from types import MappingProxyType
+from functools import cache, cached_property, lru_cache
+from types import ModuleType
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -86,12 +86,17 @@ class Resource:
         return () if kind == "path" and folders.places and type(parts[0]) is Part else parts
 
 
+@cache
+def _places() -> ModuleType:
+    from pegboard.dispatch.permissions import places  # loaded only where a rule needs it; each import costs 1 us
+
+    return places
+
+
 def read_path(text: str, folders: Folders, known: str = "") -> Part:
     """A path, resolved; see `places.place_of`."""
-    from pegboard.dispatch.permissions.places import place_of  # loaded only where a rule needs it
-
     try:
-        return place_of(text, folders, known)
+        return _places().place_of(text, folders, known)
     except UnreadableError:
         return Part(shown=text)
 
@@ -106,9 +111,7 @@ def _read(kind: ArgumentKind, text: str) -> tuple[Part, ...]:
         from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
 
         return command_parts(text)
-    from pegboard.dispatch.permissions.places import url_of  # likewise
-
-    return (url_of(text),)
+    return (_places().url_of(text),)
 
 
 _URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")
@@ -253,18 +256,19 @@ def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
     return rule
 
 
-Touched: TypeAlias = tuple[tuple[Resource | None, tuple[Part, ...]], ...]
-"""Each resource that has to be decided, with its parts."""
+Touched: TypeAlias = tuple[tuple[Resource | None, Part], ...]
+"""The parts that have to be decided, each with its resource."""
 
 
-def read_parts(
-    resources: Iterable[Resource], folders: Folders, places: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
-) -> Touched:
-    """The parts of each declared resource, but for paths that have been resolved (`places`, by field)."""
-    declared = (each for each in resources if each.declared)
-    return tuple((each, places.get(each.field or "") or each.parts(each.kind, folders)) for each in declared) or (
-        (None, (WHOLE_CALL,)),
-    )
+def read_parts(resources: Iterable[Resource], folders: Folders) -> Touched:
+    """The parts of each declared resource; paths by which the call was judged aren't read again."""
+    pairs = [
+        (each, part)
+        for each in resources
+        if each.declared
+        for part in ([folders.parts[each.field]] if each.field in folders.parts else each.parts(each.kind, folders))
+    ]
+    return tuple(pairs) or ((None, WHOLE_CALL),)
 
 
 @frozen
@@ -296,16 +300,13 @@ class Evaluation:
         asked: Any = self.whole
         if not isinstance(asked, tuple):
             touched: dict[str, list[Any]] = {}
-            for resource, parts in self.declared:
-                literals = [part.literal for part in parts if not part.inside]
-                if resource is not None and None in literals:
-                    return None
+            values = [(resource, part.literal) for resource, part in self.declared if not part.inside]
+            if any(resource is not None and literal is None for resource, literal in values):
+                return None
+            values += [(resource, resource.value) for resource in self.resources if not resource.declared]
+            for resource, value in values:
                 is_text = resource is None or resource.is_text
-                touched.setdefault((resource and resource.field) or "", []).extend(literals if is_text else [literals])
-            for resource in self.resources:
-                if not resource.declared:
-                    value = resource.value if resource.is_text else [resource.value]
-                    touched.setdefault(resource.field or "", []).append(value)
+                touched.setdefault((resource and resource.field) or "", []).append(value if is_text else [value])
             # In another folder the same arguments mean something else.
             asked = touched if asked is None else {"arguments": asked, "in": self.folders.places}
         try:
@@ -323,29 +324,27 @@ class Evaluation:
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, if one may apply to anything that is touched."""
         for rule in self.rules:
-            for resource, parts in self.declared if rule.forbid else ():
-                for part in parts:
-                    if (match := self.match(rule, resource, part)) is not Match.NO:
-                        return _decision_of(rule, part, match)
+            for resource, part in self.declared if rule.forbid else ():
+                if (match := self.match(rule, resource, part)) is not Match.NO:
+                    return _decision_of(rule, part, match)
         return None
 
     def decide_ordinary(self) -> Decision:
         """The strictest decision of the other rules: for each part, of all that may be the last one to apply."""
         strictest: Decision | None = None
         ordinary = [rule for rule in reversed(self.rules) if not rule.forbid]
-        for resource, parts in self.declared if ordinary or self.grants else ():
-            for part in parts:
-                decision: Decision | None = None
-                for rule in ordinary:
-                    match = self._coverage(rule, resource, part)
-                    if match is not Match.NO:
-                        decision = _stricter(_decision_of(rule, part, match), decision)
-                    if match is Match.SURELY:
-                        break
-                if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
-                    decision = Decision("allow", reason="it was allowed for longer")
-                if not part.inside or (decision and decision.action != "allow"):
-                    strictest = _stricter(decision or Decision(None, line=part.refusal), strictest)
+        for resource, part in self.declared if ordinary or self.grants else ():
+            decision: Decision | None = None
+            for rule in ordinary:
+                match = self._coverage(rule, resource, part)
+                if match is not Match.NO:
+                    decision = _stricter(_decision_of(rule, part, match), decision)
+                if match is Match.SURELY:
+                    break
+            if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+                decision = Decision("allow", reason="it was allowed for longer")
+            if not part.inside or (decision and decision.action != "allow"):
+                strictest = _stricter(decision or Decision(None, line=part.refusal), strictest)
         return strictest or NO_RULE
 
     def _coverage(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
@@ -363,26 +362,21 @@ class Evaluation:
 
     def is_about(self, rule: Rule) -> bool:
         """Whether a rule surely applies to everything that is touched."""
-        return all(
-            self.match(rule, resource, part) is Match.SURELY
-            for resource, parts in self.declared
-            for part in parts
-            if not part.inside
-        )
+        touched = (pair for pair in self.declared if not pair[1].inside)
+        return all(self.match(rule, *pair) is Match.SURELY for pair in touched)
 
     def is_elsewhere(self, others: Iterable[Part]) -> bool:
         """Whether one of other parts is a path that isn't, and isn't below, one that is touched.
 
         False if no path is touched, or one that can't be read.
         """
-        if all(each.kind != "path" for each in self.resources):
+        touched = [part for resource, part in self.declared if resource is not None and resource.kind == "path"]
+        if not touched or any(type(part) is Part for part in touched):
             return False
         from pegboard.dispatch.permissions.places import PathPart  # loaded only where paths are touched
 
-        parts = [part for resource, parts in self.declared for part in parts if resource and resource.kind == "path"]
-        known = [part for part in parts if isinstance(part, PathPart)]
-        other = (part for part in others if isinstance(part, PathPart))
-        return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in other)
+        known = [part for part in touched if isinstance(part, PathPart)]
+        return any(isinstance(part, PathPart) and not any(each.holds(part) for each in known) for part in others)
 
     def match(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
         """Whether a rule applies to a part, or, if it names an undeclared argument, to the call as a whole."""
@@ -408,11 +402,11 @@ class Evaluation:
 
 
 def _decision_of(rule: Rule, part: Part, match: Match) -> Decision:
-    words = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}[rule.action]
-    words = "a rule forbids it" if rule.forbid else words
+    verbs = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
+    words = "a rule forbids it" if rule.forbid else verbs[rule.action]
     line = f"a rule may apply: {part.obstacle}" if part.obstacle and match is Match.PERHAPS else ""
-    words = f"{words}, as it may apply: {part.obstacle}" if line else words
-    return Decision(rule.action, rule, rule.forbid, f"{words}: {rule.reason}" if rule.reason else words, line)
+    reasons = (f"{words}, as it may apply: {part.obstacle}" if line else words, rule.reason)
+    return Decision(rule.action, rule, rule.forbid, ": ".join(filter(None, reasons)), line)
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:

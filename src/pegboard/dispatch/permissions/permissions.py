@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, lru_cache, partial
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -20,7 +19,6 @@ from pegboard.dispatch.permissions.evaluation import (
     Evaluation,
     PermissionRules,
     Resource,
-    read_parts,
     read_path,
     rules_from_json,
 )
@@ -62,9 +60,14 @@ def by_precedence(rules: Sequence[Rule]) -> Sequence[Rule]:
 def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = False) -> bool:
     """Whether rules `by_precedence` surely allow each part: by the first that may match it, or because none does."""
     for part in parts:
-        first = next((rule for rule in rules if part.match(rule) is not Match.NO), None)
-        if not (first.allows if first is not None else part.inside or not needs_rule):
-            return False
+        for rule in rules:
+            if part.match(rule) is not Match.NO:
+                if not rule.allows:
+                    return False
+                break
+        else:
+            if needs_rule and not part.inside:
+                return False
     return True
 
 
@@ -84,8 +87,12 @@ class Condition:
         """Whether a text meets it that isn't a path, which has to be resolved each time."""
         if self.kind != "text":
             return self._cached(text)
-        first = next((rule for rule in self.rules if rule.wildcard.test(text)), None)
-        return not MAY_BE_JSON.match(text) and (not self.needs_rule if first is None else first.allows)
+        if MAY_BE_JSON.match(text):
+            return False
+        for rule in self.rules:
+            if rule.wildcard.test(text):
+                return rule.allows
+        return not self.needs_rule
 
     def _is_read_and_met(self, text: str) -> bool:
         return passes(Resource(self.kind, text).parts(self.kind, _NO_FOLDERS), self.rules, needs_rule=self.needs_rule)
@@ -245,11 +252,11 @@ class ToolPolicy:
         self,
         arguments: Mapping[str, Any],
         context: ReadonlyContext = EMPTY_CONTEXT,
-        places: dict[str, tuple[Part, ...]] | None = None,
+        folders: Folders | None = None,
     ) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called.
 
-        `places` gets the resolved paths. Where anything asks it is needed: what the running tool accesses is compared
+        `folders` gets the resolved paths. Where anything asks it is needed: what the running tool accesses is compared
         with them, as links may be changed meanwhile.
         """
         if self.conditions is None:
@@ -262,14 +269,13 @@ class ToolPolicy:
                 if condition.holds(text):
                     continue
                 return False
-            if places is None and self.asks:
+            if folders is None and self.asks:
                 return False
-            here = context.work_dir or os.getcwd()  # noqa: PTH109  (it has no links)
-            parts = (read_path(text, Folders([here]), "" if context.work_dir else f"{here}/"),)
-            if not passes(parts, condition.rules, needs_rule=condition.needs_rule):
+            call = folders or Folders([context.work_dir or "."])
+            place = read_path(text, call, "" if context.work_dir else f"{call.places[0]}/")  # "." has no links
+            if not passes((place,), condition.rules, needs_rule=condition.needs_rule):
                 return False
-            if places is not None:
-                places[condition.name] = parts
+            call.parts[condition.name] = place
         return True
 
     @cached_property
@@ -339,11 +345,11 @@ class ToolPolicy:
         arguments: Mapping[str, Any],
         context: ReadonlyContext,
         grants: Sequence[Rule],
-        places: Mapping[str, tuple[Part, ...]] = MappingProxyType({}),
+        folders: Folders | None = None,
     ) -> Evaluation:
         """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names.
 
-        Paths that `runs` has resolved (`places`) aren't resolved again.
+        `folders` has the paths that `runs` has resolved, if it did.
         """
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
         for rule in self.rules:
@@ -358,8 +364,8 @@ class ToolPolicy:
         kinds = self.spec.permission_arguments.values()
         # What a command does depends on all arguments.
         whole = None if kinds and "command" not in kinds else dict(arguments)
-        granted, folders = tuple(filter(self.is_ruled_by, grants)), self.folders(arguments, context)
-        return Evaluation(self.rules, resources, folders, granted, whole, read_parts(resources, folders, places))
+        granted = tuple(filter(self.is_ruled_by, grants))
+        return Evaluation(self.rules, resources, folders or self.folders(arguments, context), granted, whole)
 
     def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
         """The arguments, updated by the tool's `permission_values`; if that fails, declared ones are unreadable."""
@@ -408,7 +414,7 @@ class ToolPolicy:
         self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]
     ) -> dict[str, Any]:
         """What a person is asked about a call, as attributes of an `ApprovalRequest`."""
-        parts = [part for _, parts in evaluation.declared for part in parts if not part.inside]
+        parts = [part for _, part in evaluation.declared if not part.inside]
         wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
         allowed = (*grants, *(Rule(self.permission, each, "allow") for each in wider))
         if wider and self.decide(arguments, context, allowed).action != "allow":
@@ -484,7 +490,9 @@ class Access:
         for each in permissions:
             rules, granted, quick = self._limit(each, elsewhere=elsewhere)
             if is_new or (rules and not (quick is not None and passes(parts, quick))):
-                one = Evaluation(rules, (resource,), call.folders, granted, None, ((resource, parts),))
+                one = Evaluation(
+                    rules, (resource,), call.folders, granted, None, tuple((resource, part) for part in parts)
+                )
                 reason = partial(policy.reason_to_ask, self.arguments, self.context) if is_new else lambda: None
                 if policy.conclude(one, reason).action != "allow":
                     return False

@@ -44,8 +44,7 @@ _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EA
 _MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
 _NORMAL: Final = re.compile(r"(?:/[^/.][^/]*)+")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_FILE_URL: Final = re.compile("file:", re.IGNORECASE)
+_IS_URL: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|file:")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then a deny rule applies in either case."""
 
@@ -64,7 +63,7 @@ def place_of(text: str, folders: Folders, known: str = "") -> PathPart:
     Raises:
         UnreadableError: A cycle of links, a path that no system accepts, a URL, or no folder.
     """
-    if not text or not folders.places or _SCHEME.match(text) or _FILE_URL.match(text):
+    if not text or not folders.places or _IS_URL.match(text):
         raise UnreadableError("no path")
     folder = folders.places[0]
     written = _join(text, folder)
@@ -204,14 +203,14 @@ def path_patterns(pattern: str, folder: str, known: str = "") -> tuple[PathPatte
     Returns:
         `None` where its start can't be resolved; once if both are the same.
     """
-    start, rest = _split(os.path.expandvars(pattern) if "$" in pattern else pattern)
-    if start is None:
-        return (_compile("", rest),)
+    pattern = os.path.expandvars(pattern) if "$" in pattern else pattern
+    split = _split.__wrapped__ if pattern.startswith("~") else _split  # the home folder may change
     try:
-        written = _join(start, folder)
+        written, short, rest = split(pattern, folder)
     except UnreadableError:
         return (None,)
-    short = _normal(written)
+    if written is None:
+        return (_compile("", rest),)
     try:
         real = resolve(written, known)
     except UnreadableError:
@@ -224,16 +223,17 @@ def _below(place: str, rest: str) -> PathPattern:
 
 
 @lru_cache(1_024)
-def _split(pattern: str) -> tuple[str | None, str]:
-    """The literal start of a path pattern, `None` if it may be anywhere, and the rest."""
+def _split(pattern: str, folder: str) -> tuple[str | None, str, str]:
+    """The literal start of a path pattern, `None` if it may be anywhere; without `..`; and the rest."""
     if pattern.endswith("/"):
         pattern += "*"
     literal = re.match(r"[^*?]*", pattern)
     assert literal is not None
     if not literal[0]:
-        return None, pattern
+        return None, "", pattern
     cut = len(pattern) if literal[0] == pattern else literal[0].rfind("/") + 1
-    return pattern[:cut] or ".", pattern[cut:]
+    written = _join(pattern[:cut] or ".", folder)
+    return written, _normal(written), pattern[cut:]
 
 
 def _normal(path: str) -> str:
@@ -451,7 +451,7 @@ def url_problem(rule: Rule) -> str | None:
 def path_problem(rule: Rule) -> str | None:
     """As `url_problem`, for a pattern that is read as a path."""
     pattern = rule.pattern
-    if _SCHEME.match(pattern):
+    if _IS_URL.match(pattern):
         return "a URL is not a path: it matches nothing."
     if _NO_PLACE.search(pattern):
         return "no path has '..', '.' or '//' after its start: it matches nothing."

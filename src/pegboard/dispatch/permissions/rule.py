@@ -304,10 +304,12 @@ class Folders:
     Attributes:
         places: The folders, made absolute; without any, paths can't be read.
         patterns: Cache of patterns resolved there.
+        parts: Paths by which a call was judged, resolved, by argument.
     """
 
     places: tuple[str, ...] = field(converter=_absolute)
     patterns: dict[str, Any] = field(factory=dict[str, Any], init=False, repr=False, eq=False)
+    parts: dict[str | None, Part] = field(factory=dict[str | None, Any], init=False, repr=False, eq=False)
 
 
 class UnreadableError(ValueError):
