@@ -402,8 +402,8 @@ class ToolContext:
     def _services(self) -> Services:
         from pegboard.tools.services import Services
 
-        services = self.services
-        if not isinstance(services, Services):
+        if not isinstance(self.services, Services):
             with _making:
-                services = self.services = Services.of(self.services)
-        return services
+                if not isinstance(self.services, Services):
+                    self.services = Services(self.services)
+        return self.services

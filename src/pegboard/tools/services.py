@@ -399,11 +399,6 @@ class Services:
         self._packages = packages
         self._shared: dict[Any, Any] = {}  # of these and those over them: the container, and defaults by type
 
-    @classmethod
-    def of(cls, values: Services | Mapping[Any, Any]) -> Services:
-        """These values as `Services`; returns `Services` unchanged."""
-        return values if isinstance(values, Services) else cls(values)
-
     def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> ServiceEntry:
         """Provides a value or a factory for a type; replaces an earlier one; returns the entry, for `withdraw`.
 
