@@ -389,12 +389,10 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
             schema = object_schema([Property("result", structured)], written=True)
         return json_text(schema), is_wrapped
     except DefinitionError as error:
+        path = ".".join(part for part in ("return", error.parameter) if part)
+        hint = "Annotate the type that it really returns, or pass output_schema=None."
         raise DefinitionError(
-            error.message,
-            tool=tool,
-            parameter=".".join(part for part in ("return", error.parameter) if part),
-            annotation=error.annotation,
-            hint="Annotate the type that it really returns, or pass output_schema=None.",
+            error.message, tool=tool, parameter=path, annotation=error.annotation, hint=hint
         ) from None
 
 
