@@ -17,8 +17,6 @@ from pegboard.toolsets import search_table as table
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from pegboard.toolsets.search_table import Row
 
 _MOST_INDEXED: Final = 20_000  # how many characters of a description are indexed
@@ -82,10 +80,17 @@ class ToolIndex:
     """
 
     def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:
+        import sqlite3  # loaded only to search
+
         self._lock = threading.RLock()
         self._specs: dict[str, ToolSpec] = {}
-        self._connection = _connected()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
         weakref.finalize(self, self._connection.close)  # Python 3.13 warns of one left open
+        try:
+            self._connection.executescript(table.CREATION)
+        except sqlite3.Error as error:
+            self.close()
+            raise RuntimeError(f"searching tools needs an SQLite with FTS5: {error}") from None
         if specs:
             self.update(specs)
 
@@ -163,15 +168,3 @@ class ToolIndex:
         """Closes the database and frees its memory; the index can't be used afterwards."""
         with self._lock:
             self._connection.close()
-
-
-def _connected() -> sqlite3.Connection:
-    import sqlite3  # loaded only to search
-
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
-    try:
-        connection.executescript(table.CREATION)
-    except sqlite3.Error as error:
-        connection.close()
-        raise RuntimeError(f"searching tools needs an SQLite with FTS5: {error}") from None
-    return connection
