@@ -133,22 +133,27 @@ def accept_keywords(function: Callable[..., Any], names: Sequence[str]) -> Calla
     Raises:
         TypeError: A required parameter isn't in `names`, or is positional-only.
     """
-    parameters = _parameters(function)
+    try:
+        parameters = tuple(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some callables written in C
+        raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
     if len(names) == 1 and [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
         return function  # such as a list's `append`: with one value the name doesn't matter
     there_are = f"there are {', '.join(names)}"
+    takes: list[str] = []
     for each in parameters:
-        if each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            continue
-        if each.default is inspect.Parameter.empty and each.name not in names:
-            raise TypeError(f"{_name_of(function)} asks for {each.name!r}; {there_are}")
-        if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.name in names:
-            raise TypeError(f"{_name_of(function)} asks for {each.name!r} by position only; {there_are}, by name")
-    if tuple(parameter.name for parameter in parameters if parameter.kind is _ORDINARY) == tuple(names):
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            takes.extend(names)
+        elif each.kind is not inspect.Parameter.VAR_POSITIONAL:
+            if each.default is inspect.Parameter.empty and each.name not in names:
+                raise TypeError(f"{_name_of(function)} asks for {each.name!r}; {there_are}")
+            if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.name in names:
+                raise TypeError(f"{_name_of(function)} asks for {each.name!r} by position only; {there_are}, by name")
+            takes.append(each.name)
+    ordinary = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if tuple(each.name for each in parameters if each.kind is ordinary) == tuple(names):
         return function
-    takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    asked = names if takes_all else [parameter.name for parameter in parameters if parameter.kind in _NAMED]
-    places = tuple((name, place) for place, name in enumerate(names) if name in asked)
+    places = tuple((name, place) for place, name in enumerate(names) if name in takes)
 
     def call(*values: Any) -> Any:
         return function(**{name: values[place] for name, place in places})
@@ -156,17 +161,6 @@ def accept_keywords(function: Callable[..., Any], names: Sequence[str]) -> Calla
     call.__qualname__ = _name_of(function)
     setattr(call, _WRAPPED, function)
     return call
-
-
-_ORDINARY: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
-_NAMED: Final = (_ORDINARY, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    try:
-        return tuple(inspect.signature(function).parameters.values())
-    except ValueError as error:  # some callables written in C
-        raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
 
 
 def _name_of(function: Callable[..., Any]) -> str:
