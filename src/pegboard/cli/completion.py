@@ -20,6 +20,8 @@ from pegboard.errors import PluginError
 from pegboard.text import visible
 from pegboard.typing import JsonSchema
 
+_PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|cwd)s?(_|$)", re.IGNORECASE)
+
 
 class LineComplete(FishComplete):
     """Completion for all shells: the scripts pass the line up to the cursor, and read one word per line."""
@@ -133,9 +135,6 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
     if named or not sign or not _PATH.search(key.rpartition(".")[2]):
         return named
     return [CompletionItem(f"{key}={item}") for item in _files(path)]
-
-
-_PATH: Final = re.compile(r"(^|_)(path|file|filename|folder|dir|directory|root|cwd)s?(_|$)", re.IGNORECASE)
 
 
 def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

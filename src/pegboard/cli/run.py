@@ -43,6 +43,14 @@ TERMINAL: Final = "/dev/tty"
 MOST_LINE: Final = 10_000
 MOST_SHOWN: Final = 100_000  # longest request, in characters, that can be approved at a terminal
 TRIES: Final = 3
+_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}  # a preview's lines; arguments don't begin so
+_CONTINUED: Final = "        "
+INTERRUPTED: Final = ("interrupted", "cancelled")  # ends of batches that a signal or a closed pipe stopped
+UNLIMITED: Final = ResultLimits(lines=None, bytes=None)
+"""Results on the command line aren't cut: there is no model context to save."""
+
+T = TypeVar("T")
+Listener = Callable[["CallEvent"], None]
 
 
 def approver_for(*, yes: bool, no: bool) -> AnyApprover:
@@ -121,9 +129,6 @@ def show_request(request: ApprovalRequest) -> Reject | None:
     return None
 
 
-_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}  # a preview's lines; arguments don't begin so
-
-
 def approval_questions(request: ApprovalRequest) -> Generator[str, str, Answer]:
     """Questions about a request, as a generator: yields prompts, receives lines, and returns the answer."""
     form = _form_of(request)
@@ -172,9 +177,6 @@ def wrap_exactly(line: str, width: int | None) -> Iterator[str]:
     yield line if start == 0 else _CONTINUED + line[start:]
 
 
-_CONTINUED: Final = "        "
-
-
 def flush_input(terminal: int) -> None:
     """Discards input typed before the question was shown: it isn't an answer to it."""
     try:
@@ -199,15 +201,6 @@ def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answ
             return Reject(rest.strip() or None)
         case _:
             return None
-
-
-T = TypeVar("T")
-
-INTERRUPTED: Final = ("interrupted", "cancelled")  # ends of batches that a signal or a closed pipe stopped
-UNLIMITED: Final = ResultLimits(lines=None, bytes=None)
-"""Results on the command line aren't cut: there is no model context to save."""
-
-Listener = Callable[["CallEvent"], None]
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:

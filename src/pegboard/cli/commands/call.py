@@ -60,6 +60,8 @@ MISUSES: Final = ("invalid_arguments", "unknown_tool", "not_offered")
 """Kinds of usage errors, for which the tool isn't run: exit code 2."""
 
 MOST_INPUT: Final = 10_000_000
+_MOST_CALLS_INPUT: Final = 50_000_000
+MOST_CALLS: Final = 100_000
 
 
 class _CallCommand(click.Command):
@@ -232,10 +234,6 @@ def _cause(detail: str) -> str:
         return lines[0]
     frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
     return "\n".join(lines[frames[-1] + 1 :] if frames else lines[-1:])
-
-
-_MOST_CALLS_INPUT: Final = 50_000_000
-MOST_CALLS: Final = 100_000
 
 
 @click.command("dispatch")

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
 
 OURS = "pegboard"  # the distribution of built-in plugins
+_MOST_KEY: Final = 10_000
+_PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _FOLDER: Final = Path(__file__).parents[1] / "shells"
 
 _HOW: Final = """\b
@@ -289,10 +291,6 @@ def completion_command(shell: str) -> int:
     """
     write((_FOLDER / f"registry.{shell}").read_text())
     return 0
-
-
-_MOST_KEY: Final = 10_000
-_PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @click.command("install", context_settings=_PASSED_ON)

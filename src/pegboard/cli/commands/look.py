@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search import ToolIndex
 
+_MOST_NAMED: Final = 5
 StoreListing: TypeAlias = "Callable[[ResolvedTools, ToolIndex | None], None]"
 
 
@@ -239,15 +240,12 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     return 0
 
 
-_MOST: Final = 1_000
-
-
 @click.command("search")
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(1, _MOST),
+    type=click.IntRange(1, 1_000),
     default=SEARCH_LIMIT,
     show_default=True,
     help="Maximum number of tools.",
@@ -283,9 +281,6 @@ def search_command(
     if not tools:
         write_note(f"no tool matches {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
-
-
-_MOST_NAMED = 5
 
 
 @click.command("export")
