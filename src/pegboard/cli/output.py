@@ -248,14 +248,8 @@ _CHUNK: Final = 4_096  # characters, at most, in kitty's protocol
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-MISUSES: Final = (  # errors that the user can correct: exit code 2
-    ConfigError,
-    DefinitionError,
-    ExpressionError,
-    PredicateError,
-    RegistrationError,
-    UnknownToolError,
-)
+MISUSES: Final = (ConfigError, DefinitionError, ExpressionError, PredicateError, RegistrationError, UnknownToolError)
+"""Errors that the user can correct: exit code 2."""
 
 
 def one_line(text: str) -> str:

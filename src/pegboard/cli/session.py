@@ -308,10 +308,7 @@ class Session:
         return self.run(lambda: self.registry.process(request, context)).tools or offered
 
     def _static(
-        self,
-        where: Predicate | None = None,
-        context: ReadonlyContext = EMPTY_CONTEXT,
-        default: Predicate | None = None,
+        self, where: Predicate | None = None, context: ReadonlyContext = EMPTY_CONTEXT, default: Predicate | None = None
     ) -> ResolvedTools:
         """The tools that are known without querying toolsets."""
         from pegboard.toolsets.resolve import resolve_static

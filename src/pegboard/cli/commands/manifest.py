@@ -103,10 +103,7 @@ def current_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
 
 
 def manifest_differences(
-    path: Path,
-    plugins: Sequence[FoundPlugin],
-    notes: list[str],
-    loaded: Mapping[FoundPlugin, PluginManifest] = {},
+    path: Path, plugins: Sequence[FoundPlugin], notes: list[str], loaded: Mapping[FoundPlugin, PluginManifest] = {}
 ) -> list[str]:
     """Differences between a manifest file and the plugins' code, a sentence each.
 
