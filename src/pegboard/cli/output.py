@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BAR = 20
+_UNCUT: Final = 1_000_000
+_CHUNK: Final = 4_096  # characters, at most, in kitty's protocol
+_SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+MISUSES: Final = (ConfigError, DefinitionError, ExpressionError, PredicateError, RegistrationError, UnknownToolError)
+"""Errors that the user can correct: exit code 2."""
 OPEN_QUESTIONS: Final[list[None]] = []
 """An entry for each question that is open on the terminal; other output has to wait until it is answered."""
 
@@ -241,15 +247,6 @@ def write_unbuffered(text: str) -> None:
     data = text.encode(real.encoding, errors=real.errors)
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-_UNCUT: Final = 1_000_000
-_CHUNK: Final = 4_096  # characters, at most, in kitty's protocol
-_SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
-_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-MISUSES: Final = (ConfigError, DefinitionError, ExpressionError, PredicateError, RegistrationError, UnknownToolError)
-"""Errors that the user can correct: exit code 2."""
 
 
 def one_line(text: str) -> str:
