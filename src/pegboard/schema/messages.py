@@ -171,10 +171,11 @@ class SchemaSearch:
             if keyword in wrong:
                 yield _Problem((), _own_reason(keyword, wrong[keyword], value))
             elif keyword in applied:
-                self.pay(len(rule) if is_object(rule) or is_array(rule) else 1)
-                yield from self._apply(keyword, rule, schema, value)
+                self.pay(len(rule) if type(rule) in (dict, list) else 1)
+                of_parts = self._apply_to_object if is_object(value) else self._apply_to_array
+                yield from (self._apply if keyword in _TO_ANY else of_parts)(keyword, rule, schema, value)
 
-    def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:  # noqa: C901  (by keyword)
+    def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
         """The problems by a keyword that applies other schemas; `rule` is its value in `schema`."""
         match keyword:
             case "$ref" | "$dynamicRef" | "$recursiveRef":
@@ -193,12 +194,8 @@ class SchemaSearch:
             case "not":
                 if not self.problems(rule, value):
                     yield _Problem((), f"must not fit {json_text(rule)[:60]}")
-            case "if":
+            case _:  # `if`
                 yield from self.problems(schema.get("else" if self.problems(rule, value) else "then", True), value)
-            case _ if is_object(value):
-                yield from self._apply_to_object(keyword, rule, schema, value)
-            case _:
-                yield from self._apply_to_array(keyword, rule, schema, value)
 
     def _apply_to_object(self, keyword: str, rule: Any, schema: JsonSchema, value: JsonObject) -> _Found:  # noqa: C901, PLR0912  (by keyword)
         match keyword:
@@ -233,7 +230,7 @@ class SchemaSearch:
                     else:
                         yield from self.problems(rule[name], value)
 
-    def _apply_to_array(self, keyword: str, rule: Any, schema: JsonSchema, value: Sequence[Any]) -> _Found:
+    def _apply_to_array(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
         if keyword == "contains":
             fitting = sum(not self.problems(rule, item) for item in value)
             least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
@@ -248,10 +245,10 @@ class SchemaSearch:
             for index in range(len(first), len(value)) if is_array(first) else ():
                 yield from self._below(rule, value[index], index)
 
-    def _below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
+    def _below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> Sequence[_Problem]:
         """The problems of a part of the value, with paths from the whole."""
-        for path, reason, wanted in self.problems(schema, value):
-            yield _Problem((step, *path), reason, wanted)
+        found = self.problems(schema, value)
+        return found and [_Problem((step, *path), reason, wanted) for path, reason, wanted in found]
 
 
 def _matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
