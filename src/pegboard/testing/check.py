@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
-from pegboard.json import count_text, is_array, is_object
+from pegboard.json import count_text, is_array, is_object, json_text, problem
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.manager import Plugin, load_plugin
@@ -33,6 +33,7 @@ from pegboard.tools.spec import ToolSpec
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.tools.tool import Tool
+    from pegboard.typing import JsonSchema
 
 HEAVY: Final = (
     *("PIL", "aiohttp", "anthropic", "boto3", "cattrs", "httpx", "jsonschema", "matplotlib", "numpy", "openai"),
@@ -190,9 +191,29 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
 
 
 def schema_problems(spec: ToolSpec) -> Iterator[str]:
-    """Misspelt keywords in a tool's schemas, and defaults that don't fit."""
-    for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
-        yield from (f"its {what} schema: {text}" for text in (() if schema is None else lint_schema(schema)))
+    """Misspelt keywords in a tool's schemas, defaults that don't fit, and what a second validator refuses."""
+    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
+        for text in () if schema is None else (*lint_schema(schema), second_opinion(schema, examples)):
+            if text is not None:
+                yield f"its {what} schema: {text}"
+
+
+def second_opinion(schema: JsonSchema, examples: Iterable[Any]) -> str | None:
+    """The error that jsonschema finds in a schema, or the example on which it disagrees; else `None`."""
+    from jsonschema import Draft202012Validator, exceptions, validators  # takes 130 ms
+    from referencing import Registry
+
+    cls: Any = cast("Any", validators).validator_for(schema, default=Draft202012Validator)
+    error: Any = cast("Any", exceptions).best_match(cls(cls.META_SCHEMA).iter_errors(schema))
+    if error is not None:
+        return problem(error.absolute_path, error.message[:1_000])
+    judge = Validator(json_text(schema))
+    for number, example in enumerate(examples, 1):
+        with suppress(Exception):  # such as for a pattern that only a linear-time engine can run
+            fits: bool = cls(schema, registry=cast("Any", Registry)()).is_valid(example)
+            if fits != judge.accepts(example):
+                return f"jsonschema {'accepts' if fits else 'rejects'} example {number}, jsonschema-rs disagrees"
+    return None
 
 
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> Plugin | None:

@@ -109,13 +109,16 @@ def test_a_tool_held_back_is_reported_with_a_fix(run, registry):
     assert "[prefix]" in run("doctor")[1]
 
 
-def test_misspelt_schema_keywords_are_reported(run, registry):
+def test_misspelt_schema_keywords_and_examples_in_doubt_are_reported(run, registry):
     from pegboard import Tool, ToolSpec
 
     given = {"type": "object", "requierd": ["a"]}
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
     misspelt = "its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?"
-    assert found(run) == {"tool 'odd'": [misspelt]}
+    doubt = {"type": "object", "properties": {"a": {"multipleOf": 0.1}}}
+    registry.register(Tool(ToolSpec("doubt", input_schema=doubt, examples=({"a": 0.3},))))
+    disagrees = "its input schema: jsonschema rejects example 1, jsonschema-rs disagrees"
+    assert found(run) == {"tool 'odd'": [misspelt], "tool 'doubt'": [disagrees]}
 
 
 HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
