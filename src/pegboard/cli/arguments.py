@@ -178,10 +178,8 @@ def _suggestion(value: str, words: Iterable[str], root: SchemaType) -> str:
 
 def read_words(words: Iterable[str]) -> JsonObject:
     """Parses `k=v` words into a flat mapping of texts (`k:=JSON`: of JSON); the last of a key counts."""
-    return {word.key: word.value(_TEXT) for word in map(_word, words)}
-
-
-_TEXT: Final = SchemaType({"type": "string"}, {})
+    text = SchemaType({"type": "string"}, {})
+    return {word.key: word.value(text) for word in map(_word, words)}
 
 
 def typed(text: str, hint: SchemaType) -> Any:

@@ -50,7 +50,6 @@ UNLIMITED: Final = ResultLimits(lines=None, bytes=None)
 """Results on the command line aren't cut: there is no model context to save."""
 
 T = TypeVar("T")
-Listener = Callable[["CallEvent"], None]
 
 
 def approver_for(*, yes: bool, no: bool) -> AnyApprover:
@@ -298,7 +297,7 @@ async def run_calls(
     calls: Sequence[ToolCall],
     resolved: ResolvedTools,
     context: ReadonlyContext,
-    listener: Listener | None = None,
+    listener: Callable[[CallEvent], None] | None = None,
     **options: Any,
 ) -> Outcome:
     """Runs calls as one batch, with progress on the status line.
