@@ -79,22 +79,12 @@ class Condition:
     kind: ArgumentKind
     rules: tuple[Rule, ...]
     needs_rule: bool
-    _cached: Callable[[str], bool] = field(
-        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._is_read_and_met), takes_self=True), init=False
+    holds: Callable[[str], bool] = field(
+        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._is_met), takes_self=True), init=False
     )
 
-    def holds(self, text: str) -> bool:
-        """Whether a text meets it that isn't a path, which has to be resolved each time."""
-        if self.kind != "text":
-            return self._cached(text)
-        if MAY_BE_JSON.match(text):
-            return False
-        for rule in self.rules:
-            if rule.wildcard.test(text):
-                return rule.allows
-        return not self.needs_rule
-
-    def _is_read_and_met(self, text: str) -> bool:
+    def _is_met(self, text: str) -> bool:
+        """Whether a URL or a command meets it."""
         return passes(Resource(self.kind, text).parts(self.kind, _NO_FOLDERS), self.rules, needs_rule=self.needs_rule)
 
 
@@ -206,20 +196,9 @@ class ToolPolicy:
 
         `()`: every call runs, whatever its arguments. `None`: short texts can't decide.
         """
-        declared, mode = self.spec.permission_arguments, self.permissions.mode
-        if mode == "plan" and not self.reads_only:
-            return None
-        needs_rule = self.tool.may_ask and not (mode == "bypass" or self.accepts_edits)
-        rules = [
-            rule
-            for rule in by_precedence(self.rules)
-            if rule.forbid or not (mode == "bypass" or (rule.action == "ask" and self.accepts_edits))
-        ]
-        for place, rule in enumerate(rules):
-            if rule.allows and (rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY)):
-                needs_rule, rules = False, rules[:place]  # it applies to every call: earlier rules decide nothing
-                break
-        if needs_rule and not declared:
+        declared = self.spec.permission_arguments
+        rules, needs_rule = self._effective_rules()
+        if (self.permissions.mode == "plan" and not self.reads_only) or (needs_rule and not declared):
             return None
         about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
         for rule in rules:
@@ -227,6 +206,8 @@ class ToolPolicy:
                 about.setdefault(rule.field or "", []).append(rule)
         conditions = list[Condition]()
         for name, limits in about.items():
+            if any(rule.kind not in (None, declared.get(name, "text")) for rule in limits):
+                return None
             while limits and limits[-1].allows and not needs_rule:
                 limits.pop()  # no earlier one has to be overruled
             if limits or (needs_rule and name in declared):
@@ -235,13 +216,26 @@ class ToolPolicy:
                 )
         return tuple(conditions) if all(map(self._is_simple, conditions)) else None
 
+    def _effective_rules(self) -> tuple[list[Rule], bool]:
+        """The rules that decide calls, by precedence, without those behind one that allows every call.
+
+        Also returns whether one has to allow a call.
+        """
+        declares, mode = bool(self.spec.permission_arguments), self.permissions.mode
+        found = list[Rule]()
+        for rule in by_precedence(self.rules):
+            if rule.allows and (rule.is_everything or (not declares and WHOLE_CALL.match(rule) is Match.SURELY)):
+                return found, False
+            if rule.forbid or not (mode == "bypass" or (rule.action == "ask" and self.accepts_edits)):
+                found.append(rule)
+        return found, self.tool.may_ask and not (mode == "bypass" or self.accepts_edits)
+
     def _is_simple(self, condition: Condition) -> bool:
-        """Whether the argument is matched as it is given, and as what it is declared."""
+        """Whether the argument is matched as it is given."""
         name, tool = condition.name, self.tool
         if not name or name in self.hidden or self.spec.is_encoded(name):
             return False
-        is_given = tool.permission_values is tool.work_dir is None
-        return is_given and all(rule.kind in (None, condition.kind) for rule in condition.rules)
+        return tool.permission_values is tool.work_dir is None
 
     @cached_property
     def asks(self) -> bool:
@@ -259,24 +253,27 @@ class ToolPolicy:
         `folders` gets the resolved paths. Where anything asks it is needed: what the running tool accesses is compared
         with them, as links may be changed meanwhile.
         """
-        if self.conditions is None:
-            return False
-        for condition in self.conditions:
-            text = arguments.get(condition.name)
+        for condition in self.conditions or ():
+            text, kind, rules = arguments.get(condition.name), condition.kind, condition.rules
             if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text:
                 return False
-            if condition.kind != "path":
-                if condition.holds(text):
-                    continue
+            if kind == "text":
+                first = next((rule for rule in rules if rule.wildcard.test(text)), None)
+                is_met = not MAY_BE_JSON.match(text) and (
+                    first.allows if first is not None else not condition.needs_rule
+                )
+            elif kind != "path":
+                is_met = condition.holds(text)
+            elif folders is None and self.asks:
                 return False
-            if folders is None and self.asks:
+            else:
+                call = folders or Folders([context.work_dir or "."])
+                place = read_path(text, call, "" if context.work_dir else f"{call.places[0]}/")  # "." has no links
+                call.parts[condition.name] = place
+                is_met = passes((place,), rules, needs_rule=condition.needs_rule)
+            if not is_met:
                 return False
-            call = folders or Folders([context.work_dir or "."])
-            place = read_path(text, call, "" if context.work_dir else f"{call.places[0]}/")  # "." has no links
-            if not passes((place,), condition.rules, needs_rule=condition.needs_rule):
-                return False
-            call.parts[condition.name] = place
-        return True
+        return self.conditions is not None
 
     @cached_property
     def is_hidden(self) -> bool:
