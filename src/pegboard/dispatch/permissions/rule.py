@@ -308,8 +308,8 @@ class Folders:
     """
 
     places: tuple[str, ...] = field(converter=_absolute)
-    patterns: dict[str, Any] = field(factory=dict[str, Any], init=False, repr=False, eq=False)
-    parts: dict[str | None, Part] = field(factory=dict[str | None, Any], init=False, repr=False, eq=False)
+    patterns: dict[str, Any] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
+    parts: dict[str | None, Part] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
 
 
 class UnreadableError(ValueError):
