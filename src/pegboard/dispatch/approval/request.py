@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
+import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure, tuple_of
@@ -73,12 +74,14 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
         raise ValueError(f"feedback must be a string of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
 
 
-class _Answer(JsonRecord):
-    __slots__ = ()
-
+@frozen
+class _Answer:
     def to_json(self) -> JsonObject:
         """`{"answer": "once"}`, and what else is set: `payload`; `patterns` and `seconds`; `feedback`."""
-        return {"answer": type(self).__name__.lower(), **super().to_json()}
+        hidden = ("rejected_with",)
+        facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name not in hidden)
+        patterns = {"patterns": [*facts["patterns"]]} if "patterns" in facts else {}
+        return {"answer": type(self).__name__.lower(), **facts, **patterns}
 
 
 @frozen
