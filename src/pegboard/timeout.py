@@ -57,23 +57,16 @@ class Watchdog:
 
     A thread checks the steps at half the limit's interval, as a blocked loop can't check itself; it ends after a while
     without any.
-
-    Attributes:
-        limit: Seconds that one step may take.
-        report: Called once for a step that takes longer, from the watchdog's thread, with its name, the seconds so far
-            and its position; or on the loop, at the step's end.
-        blocked: Number of steps that were reported.
-        given_up: Number of coroutines that ignored cancellation and were closed.
-        steps: The innermost running step, by thread.
-        is_running: Whether the thread runs.
     """
 
-    limit: float = LIMIT_SECONDS
+    limit: float = LIMIT_SECONDS  # seconds that one step may take
+    # called once for a step that takes longer, from the watchdog's thread, with its name, the seconds so far and its
+    # position; or on the loop, at the step's end
     report: Callable[[str, float, str], None] = _log_blocked
-    blocked: int = field(default=0, init=False)
-    given_up: int = field(default=0, init=False)
-    steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)
-    is_running: bool = field(default=False, init=False)
+    blocked: int = field(default=0, init=False)  # number of steps that were reported
+    given_up: int = field(default=0, init=False)  # number of coroutines that ignored cancellation and were closed
+    steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)  # the innermost running step, by thread
+    is_running: bool = field(default=False, init=False)  # whether the thread runs
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -143,18 +143,14 @@ class Operations:
     A long-running tool returns a first result, marked as pending, and the host completes it later; or the tool
     continues in the background, by `context.background(...)`. Background work of another tool gives an additional
     result.
-
-    Attributes:
-        most: Operations at once. Beyond that, the oldest that the host should complete ends as `unknown_outcome`; if
-            all run in this process, new ones are refused. Also the limit of completions that wait to be taken, of
-            which the oldest are dropped.
-        seconds: Time limit of background work; `None` is no limit.
-        emit: Receives each completion as an event, or `None`.
     """
 
+    # operations at once. Beyond that, the oldest that the host should complete ends as `unknown_outcome`; if all run in
+    # this process, new ones are refused. Also the limit of completions that wait to be taken, of which the oldest are
+    # dropped.
     most: int = 10_000
-    seconds: float | None = 3600.0
-    emit: Callable[[CallEvent], None] | None = None
+    seconds: float | None = 3600.0  # time limit of background work; `None` is no limit
+    emit: Callable[[CallEvent], None] | None = None  # receives each completion as an event, or `None`
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)

@@ -62,24 +62,16 @@ class Health:
 
 @define(eq=False)
 class Dispatcher:
-    """Dispatcher of one registry.
-
-    Attributes:
-        runtime: What its calls share.
-        settings: What its host has set, without approver and observers, which may change.
-        store: The full texts of truncated results.
-        operations: Its long-running operations.
-        observers: Delivers events to observers, once there are some.
-    """
+    """Dispatcher of one registry."""
 
     new: ClassVar = CallState
     begin: ClassVar = staticmethod(state_for)
     run: ClassVar = staticmethod(run_call)
-    runtime: Runtime
-    settings: Settings
-    store: ResultStore
-    operations: Operations
-    observers: Observers | None = None
+    runtime: Runtime  # what its calls share
+    settings: Settings  # what its host has set, without approver and observers, which may change
+    store: ResultStore  # the full texts of truncated results
+    operations: Operations  # its long-running operations
+    observers: Observers | None = None  # delivers events to observers, once there are some
 
     @classmethod
     def of(

@@ -337,11 +337,9 @@ class Observers:
     """Delivers events to observers, in order: to each plain one in its own thread, to the others in a task.
 
     Errors and delays of observers don't affect calls. A failure is logged once per observer and exception type.
-
-    Attributes:
-        dropped: Number of events dropped because an observer was too slow or its event loop had ended.
     """
 
+    # number of events dropped because an observer was too slow or its event loop had ended
     dropped: int = field(default=0, init=False)
     # Referenced by their emitters and threads: a removed one is freed with the last of these.
     _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(

@@ -25,21 +25,15 @@ _by_order: Final = attrgetter("order")
 
 @frozen
 class LockRequest:
-    """Lock request of one call: the global lock, the lock of a key, a slot of its tool.
+    """Lock request of one call: the global lock, the lock of a key, a slot of its tool."""
 
-    Attributes:
-        exclusive: Whether it excludes all other calls.
-        key: Key of the lock, or `None`.
-        writes: Whether it locks the key for writing, else for reading.
-        slots: The tool's name and number of slots, of which it takes one; `None` if the tool sets no limit.
-        path: The path, ending in `/`, that it reads or writes with everything below it. It applies within a batch;
-            writers use it as a key, too.
-    """
-
-    exclusive: bool = False
-    key: str | None = None
-    writes: bool = True
+    exclusive: bool = False  # whether it excludes all other calls
+    key: str | None = None  # key of the lock, or `None`
+    writes: bool = True  # whether it locks the key for writing, else for reading
+    # the tool's name and number of slots, of which it takes one; `None` if the tool sets no limit
     slots: tuple[str, int] | None = None
+    # the path, ending in `/`, that it reads or writes with everything below it. It applies within a batch; writers use
+    # it as a key, too.
     path: str | None = None
 
     @property

@@ -201,21 +201,13 @@ class Size:
 
 @frozen
 class Cut:
-    """Truncated text: a head and a tail, with a gap between.
+    """Truncated text: a head and a tail, with a gap between."""
 
-    Attributes:
-        head: The beginning of the text, or `""`.
-        tail: The end of the text, or `""`.
-        whole: The size of the whole text.
-        gap: Start of the gap.
-        end: End of the gap.
-    """
-
-    head: str
-    tail: str
-    whole: Size
-    gap: TextPosition
-    end: TextPosition
+    head: str  # the beginning of the text, or `""`
+    tail: str  # the end of the text, or `""`
+    whole: Size  # the size of the whole text
+    gap: TextPosition  # start of the gap
+    end: TextPosition  # end of the gap
 
     @property
     def shown(self) -> Size:
@@ -314,19 +306,12 @@ def _place(data: bytes, whole: Size, position: int) -> TextPosition:
 
 @frozen
 class StoredResult:
-    """Stored text of a result.
+    """Stored text of a result."""
 
-    Attributes:
-        id: Its key.
-        path: Its file; `None` if it is in `ResultTexts`.
-        size: Its size.
-        session: Key of its readers.
-    """
-
-    id: str
-    path: str | None
-    size: Size
-    session: str | None
+    id: str  # its key
+    path: str | None  # its file; `None` if it is in `ResultTexts`
+    size: Size  # its size
+    session: str | None  # key of its readers
 
 
 class ResultTexts(Protocol):
@@ -360,19 +345,13 @@ class ResultStore:
     If `ResultTexts` are provided, texts are stored there instead, for other processes, too. The folder is created with
     the first text, and removed by `close`, with this object, or at exit; a killed program leaves it to the system's
     cleaning of temporary files.
-
-    Attributes:
-        most: Maximum number of texts; the oldest are removed.
-        most_bytes: Maximum size of all texts together; a longer text isn't stored.
-        parent: The parent of the folder; by default the system's temporary folder.
-        reader: The name of the tool by which the model reads, or `None`; set by `read_result_tool`.
-        texts: Returns the provided `ResultTexts`, or `None`.
     """
 
-    most: int = 200
-    most_bytes: int = 512 << 20
-    parent: str | None = None
-    reader: str | None = None
+    most: int = 200  # maximum number of texts; the oldest are removed
+    most_bytes: int = 512 << 20  # maximum size of all texts together; a longer text isn't stored
+    parent: str | None = None  # the parent of the folder; by default the system's temporary folder
+    reader: str | None = None  # the name of the tool by which the model reads, or `None`; set by `read_result_tool`
+    # returns the provided `ResultTexts`, or `None`
     texts: Callable[[], ResultTexts | None] = field(default=lambda: None, kw_only=True)
     _kept: dict[str, StoredResult] = field(factory=dict[str, StoredResult], init=False)
     _folder: str | None = field(default=None, init=False)

@@ -50,18 +50,12 @@ _FORMAT: Final = 4
 
 @define
 class Stamps:
-    """Stamps of the paths that one cached listing depends on.
+    """Stamps of the paths that one cached listing depends on."""
 
-    Attributes:
-        settled: Whether nothing has changed since this was made, or so shortly before that a further change could go
-            unnoticed.
-        complete: Whether everything that the listing depends on could be added.
-        by_path: Path -> stamp.
-    """
-
+    # whether nothing has changed since this was made, or so shortly before that a further change could go unnoticed
     settled: bool = field(default=True, init=False)
-    complete: bool = field(default=True, init=False)
-    by_path: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)
+    complete: bool = field(default=True, init=False)  # whether everything that the listing depends on could be added
+    by_path: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)  # path -> stamp
     _started: int = field(factory=time.time_ns, init=False)
 
     @classmethod
@@ -120,11 +114,9 @@ class CachedManifests:
 
     The key is distribution, version, entry point, settings, Python's minor version, platform, environment
     (`sys.prefix`) and pegboard; an entry is valid while the stamps of the plugin are (see `Stamps.add_plugin`).
-
-    Attributes:
-        folder: Where the files are; `manifests` in the user's cache folder by default.
     """
 
+    # where the files are; `manifests` in the user's cache folder by default
     folder: Path = field(factory=lambda: cache_folder() / "manifests")
     _own: str | None = field(default=None, init=False)
 

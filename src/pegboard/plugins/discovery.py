@@ -149,15 +149,10 @@ def _walk(place: str) -> Iterator[str]:
 
 @frozen
 class Discovery:
-    """The plugins of the installed distributions.
+    """The plugins of the installed distributions."""
 
-    Attributes:
-        entries: The plugins in load order: by distribution, then by name.
-        problems: Distributions and entry points that can't be used, with the cause.
-    """
-
-    entries: tuple[FoundPlugin, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    entries: tuple[FoundPlugin, ...] = ()  # the plugins in load order: by distribution, then by name
+    problems: tuple[Problem, ...] = ()  # distributions and entry points that can't be used, with the cause
 
     @property
     def left_out(self) -> frozenset[str]:

@@ -37,17 +37,11 @@ _OF_NAMES: Final = ("resolve_name", "lazy_call", "setattr", "delattr", "patch")
 
 @frozen(order=True)
 class PrivateUse:
-    """A use of a private part of pegboard in a package's source.
+    """A use of a private part of pegboard in a package's source."""
 
-    Attributes:
-        file: The file.
-        line: The line in it, from 1.
-        name: What is used, dotted.
-    """
-
-    file: str
-    line: int
-    name: str
+    file: str  # the file
+    line: int  # the line in it, from 1
+    name: str  # what is used, dotted
 
     def __str__(self) -> str:
         """File and line, the name, and where it is public, if it is."""

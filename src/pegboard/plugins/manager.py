@@ -60,48 +60,32 @@ GUARDS: Final = "pegboard_guards_calls"
 
 @define(eq=False)
 class Plugin:
-    """Plugin of a registry: as it is listed, and, once loaded, with everything that it brought.
+    """Plugin of a registry: as it is listed, and, once loaded, with everything that it brought."""
 
-    Attributes:
-        origin: Its tools and toolsets carry it.
-        fetch: Imports it; returns its module, its object, or a class, of which one instance is made (with `settings`,
-            if it takes them).
-        settings: Its settings.
-        manifest: What it is expected to bring.
-        record: Its present record.
-        listed: Its tools as they were registered from its manifest, by their names in its code; or `None`.
-        live: Its tools with their code that are as they were listed, likewise.
-        failure: Why it can't be loaded, or `None`.
-        denying: The callback that denies all calls while it isn't loaded, or `None`.
-        is_loaded: Whether everything below is complete.
-        thing: Its object.
-        implementations: Its hook implementations by hook name.
-        callbacks: Those called at run time, by stage.
-        tools: In the order of registration.
-        toolsets: Likewise.
-        extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
-        faults: What was refused, one sentence each; everything else works.
-        secrets: The secrets in its settings, which are hidden in its faults.
-    """
-
-    origin: Origin
+    origin: Origin  # its tools and toolsets carry it
+    # imports it; returns its module, its object, or a class, of which one instance is made (with `settings`, if it
+    # takes them)
     fetch: Callable[[], Any]
-    settings: Mapping[str, Any]
-    manifest: PluginManifest = field(factory=lambda: PluginManifest(""))
-    record: PluginRecord = field(init=False)
+    settings: Mapping[str, Any]  # its settings
+    manifest: PluginManifest = field(factory=lambda: PluginManifest(""))  # what it is expected to bring
+    record: PluginRecord = field(init=False)  # its present record
+    # its tools as they were registered from its manifest, by their names in its code; or `None`
     listed: dict[str, Tool] | None = None
+    # its tools with their code that are as they were listed, likewise
     live: dict[str, Tool] = field(factory=dict[str, Tool])
-    failure: PluginError | None = None
-    denying: Callback | None = None
-    is_loaded: bool = False
+    failure: PluginError | None = None  # why it can't be loaded, or `None`
+    denying: Callback | None = None  # the callback that denies all calls while it isn't loaded, or `None`
+    is_loaded: bool = False  # whether everything below is complete
     lock: threading.RLock = field(factory=threading.RLock)
-    thing: Any = None
-    implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])
-    callbacks: dict[str, Callback] = field(factory=dict[str, Callback])
-    tools: list[Tool] = field(factory=list[Tool])
-    toolsets: list[OwnedToolset] = field(factory=list[OwnedToolset])
+    thing: Any = None  # its object
+    implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])  # its hook implementations by hook name
+    callbacks: dict[str, Callback] = field(factory=dict[str, Callback])  # those called at run time, by stage
+    tools: list[Tool] = field(factory=list[Tool])  # in the order of registration
+    toolsets: list[OwnedToolset] = field(factory=list[OwnedToolset])  # likewise
+    # predicates, processors, exporters, executors, models and services: kind -> name -> thing
     extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
-    faults: list[str] = field(factory=list[str])
+    faults: list[str] = field(factory=list[str])  # what was refused, one sentence each; everything else works
+    # the secrets in its settings, which are hidden in its faults
     secrets: list[str] = field(factory=list[str], repr=False)
 
     def __attrs_post_init__(self) -> None:

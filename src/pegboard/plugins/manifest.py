@@ -85,18 +85,13 @@ def _check_length(_facts: RequestFacts, attribute: Attribute[Any], value: str | 
 
 @frozen
 class RequestFacts:
-    """Facts of a tool that concern requests, known before its plugin's code is imported.
+    """Facts of a tool that concern requests, known before its plugin's code is imported."""
 
-    Attributes:
-        offered: Whether models may be offered it.
-        processes: Whether it processes requests.
-        instructions: Its instructions for the model, or `None`.
-        may_read_only: Whether some calls of it are read-only, by their arguments.
-    """
-
-    offered: bool = field(default=True, validator=instance_of(bool))
-    processes: bool = field(default=False, validator=instance_of(bool))
+    offered: bool = field(default=True, validator=instance_of(bool))  # whether models may be offered it
+    processes: bool = field(default=False, validator=instance_of(bool))  # whether it processes requests
+    # its instructions for the model, or `None`
     instructions: str | None = field(default=None, validator=(instance_of(str, type(None)), _check_length))
+    # whether some calls of it are read-only, by their arguments
     may_read_only: bool = field(default=False, validator=instance_of(bool))
 
     @classmethod
@@ -138,34 +133,26 @@ async def _processed(late: LateHandler, request: Any, context: Any, services: An
 
 @frozen
 class PluginManifest:
-    """Manifest of a plugin: everything that it brings.
+    """Manifest of a plugin: everything that it brings."""
 
-    Attributes:
-        plugin: The plugin's name.
-        distribution: What brings it, or `None`.
-        version: The distribution's, or `None`.
-        tools: The specs of its static tools.
-        hooks: The names of the hooks that it implements.
-        names: The names of its toolsets, exporters and so on, by kind; kinds without names are left out.
-        commands: A line of help for each of its commands, by name; `""` where a manifest has names alone.
-        faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
-        requests: The `RequestFacts` of its static tools, by name; those with the defaults are left out.
-        notes: What loading it changed in the process, a few words each; a manifest in a package has none.
-        published: What its toolsets have published, or `None`; a manifest in a package has none.
-        failure: Why it couldn't be loaded, in one line, or `None`; of what it brings, only hooks are known then.
-    """
-
-    plugin: str
-    distribution: str | None = None
-    version: str | None = None
-    tools: tuple[ToolSpec, ...] = ()
-    hooks: tuple[str, ...] = ()
+    plugin: str  # the plugin's name
+    distribution: str | None = None  # what brings it, or `None`
+    version: str | None = None  # the distribution's, or `None`
+    tools: tuple[ToolSpec, ...] = ()  # the specs of its static tools
+    hooks: tuple[str, ...] = ()  # the names of the hooks that it implements
+    # the names of its toolsets, exporters and so on, by kind; kinds without names are left out
     names: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
+    # a line of help for each of its commands, by name; `""` where a manifest has names alone
     commands: Mapping[str, str] = field(factory=dict[str, str])
+    # what was refused when it was loaded, a sentence each; a manifest in a package has none
     faults: tuple[str, ...] = ()
+    # the `RequestFacts` of its static tools, by name; those with the defaults are left out
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
+    # what loading it changed in the process, a few words each; a manifest in a package has none
     notes: tuple[str, ...] = field(default=(), eq=False)
+    # what its toolsets have published, or `None`; a manifest in a package has none
     published: PublishedTools | None = field(default=None, eq=False)
+    # why it couldn't be loaded, in one line, or `None`; of what it brings, only hooks are known then
     failure: str | None = None
 
     @property

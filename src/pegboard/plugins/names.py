@@ -53,18 +53,12 @@ def _environments() -> dict[str, Any]:
 
 @frozen
 class NameConflict:
-    """A name that several distributions bring.
+    """A name that several distributions bring."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        name: The name.
-        origins: What brings it, one origin a distribution.
-        holder: The distribution that gets it, as it is spelt there; `None` where it was accepted for none of them.
-    """
-
-    kind: str
-    name: str
-    origins: tuple[Origin, ...]
+    kind: str  # one of `KINDS`
+    name: str  # the name
+    origins: tuple[Origin, ...]  # what brings it, one origin a distribution
+    # the distribution that gets it, as it is spelt there; `None` where it was accepted for none of them
     holder: str | None
 
     @property
@@ -89,13 +83,9 @@ class NameConflict:
 
 @define(eq=False)
 class Claims:
-    """Claims of distributions to names, as far as they are known; only installed plugins have claims.
+    """Claims of distributions to names, as far as they are known; only installed plugins have claims."""
 
-    Attributes:
-        preferred: Distributions that get all their names, whatever was accepted.
-    """
-
-    preferred: frozenset[str] = frozenset()
+    preferred: frozenset[str] = frozenset()  # distributions that get all their names, whatever was accepted
     _origins: dict[tuple[str, str], dict[str, Origin]] = field(factory=dict[tuple[str, str], dict[str, Origin]])
     _accepted: Names | None = None
 

@@ -58,16 +58,12 @@ class TypeAdapter:
 
 @define
 class SchemaWriter:
-    """Writes the schemas of adapters, those of recursive types to `$defs`.
+    """Writes the schemas of adapters, those of recursive types to `$defs`."""
 
-    Attributes:
-        exact: Whether to write a private, stricter schema, which accepts only values of the type: with the range of
-            floats, and formats of our own for types that are written as text.
-        written: Whether for output, which models may write in another form than they read.
-    """
-
+    # whether to write a private, stricter schema, which accepts only values of the type: with the range of floats, and
+    # formats of our own for types that are written as text
     exact: bool = False
-    written: bool = False
+    written: bool = False  # whether for output, which models may write in another form than they read
     definitions: dict[str, JsonSchema] = field(factory=dict[str, JsonSchema])
     formats: dict[str, Callable[[str], bool]] = field(factory=dict[str, Callable[[str], bool]])
     _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)

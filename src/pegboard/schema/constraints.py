@@ -54,17 +54,12 @@ class NothingLeftError(Exception):
 
 @frozen
 class Constraint:
-    """A constraint on a value.
+    """A constraint on a value."""
 
-    Attributes:
-        accepts: Whether a Python value meets it; may raise for one that it doesn't apply to.
-        check: The constraint as a check of a type's values, or `None` where it doesn't apply to them.
-        skips_null: Whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it,
-            too.
-    """
-
-    accepts: Callable[[Any], object]
+    accepts: Callable[[Any], object]  # whether a Python value meets it; may raise for one that it doesn't apply to
+    # the constraint as a check of a type's values, or `None` where it doesn't apply to them
     check: Callable[[TypeAdapter], Check | None]
+    # whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it, too
     skips_null: bool = field(default=False, kw_only=True)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:

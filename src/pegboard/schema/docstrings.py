@@ -38,17 +38,12 @@ _OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
 
 @frozen
 class Docstring:
-    """The parts of a docstring.
+    """The parts of a docstring."""
 
-    Attributes:
-        description: Summary and body as written, without the sections.
-        parameters: The description of each parameter (without stars) or attribute, each paragraph on one line.
-        returns: The description of the result, or `None`.
-    """
-
-    description: str = ""
+    description: str = ""  # summary and body as written, without the sections
+    # the description of each parameter (without stars) or attribute, each paragraph on one line
     parameters: Mapping[str, str] = field(factory=dict[str, str])
-    returns: str | None = None
+    returns: str | None = None  # the description of the result, or `None`
 
     @property
     def summary(self) -> str:

@@ -95,13 +95,10 @@ class Report:
 
 @define(eq=False)
 class Findings:
-    """Collector of everything that the checks find; the other fields become those of the `Report`.
-
-    Attributes:
-        errors: Violations of the contract, a sentence each: which thing, what is wrong, what to do.
-    """
+    """Collector of everything that the checks find; the other fields become those of the `Report`."""
 
     plugin: str
+    # violations of the contract, a sentence each: which thing, what is wrong, what to do
     errors: list[str] = field(factory=list[str])
     warnings: list[str] = field(factory=list[str])
     notes: list[str] = field(factory=list[str])

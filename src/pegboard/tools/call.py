@@ -452,20 +452,15 @@ class PendingActions:
     """Actions that a running call has requested so far; its tool and its callbacks add to it.
 
     Attributes that aren't listed are those of `Actions`.
-
-    Attributes:
-        state: The session's state with the call's changes. Given as the session's own.
-        title: A short heading for people, or `None`.
-        facts: For the user interface; never sent to the model.
     """
 
-    state: State = field(converter=State)
+    state: State = field(converter=State)  # the session's state with the call's changes. Given as the session's own.
     artifact_delta: dict[str, int] = field(factory=dict[str, int])
     transfer_to: str | None = field(default=None, validator=_TEXT)
     escalate: bool = field(default=False, validator=instance_of(bool))
     skip_summarization: bool = field(default=False, validator=instance_of(bool))
-    title: str | None = field(default=None, validator=_TEXT)
-    facts: dict[str, Any] = field(factory=dict[str, Any])
+    title: str | None = field(default=None, validator=_TEXT)  # a short heading for people, or `None`
+    facts: dict[str, Any] = field(factory=dict[str, Any])  # for the user interface; never sent to the model
 
     @property
     def state_delta(self) -> Mapping[str, Any]:

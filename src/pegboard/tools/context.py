@@ -101,19 +101,12 @@ class DisplayUpdate(SayableRecord):
 
 @define(eq=False)
 class CallInternals:
-    """Internal state of the host in the context of a running call.
+    """Internal state of the host in the context of a running call."""
 
-    Attributes:
-        frame: The host's own state of the call.
-        pending_actions: The requested actions; `None` until the first.
-        container: The services that are open for the call; `None` until the first.
-        portal: The portal to the call's event loop, if the tool runs in a thread.
-    """
-
-    frame: Any = None
-    pending_actions: PendingActions | None = None
-    container: ServiceContainer | None = None
-    portal: LoopPortal | None = None
+    frame: Any = None  # the host's own state of the call
+    pending_actions: PendingActions | None = None  # the requested actions; `None` until the first
+    container: ServiceContainer | None = None  # the services that are open for the call; `None` until the first
+    portal: LoopPortal | None = None  # the portal to the call's event loop, if the tool runs in a thread
 
     async def close_services(self, error: BaseException | None = None) -> None:
         """Closes the services of the call, in reverse order of opening.

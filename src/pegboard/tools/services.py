@@ -200,14 +200,11 @@ class ServiceContainer:
     """Service container: the open instances of one call or of a registry.
 
     The first user of a service opens it; the others wait for its future.
-
-    Attributes:
-        run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place.
-        for_call: Whether it belongs to a call, after which it opens nothing.
     """
 
+    # runs plain factories, which may block, in a thread; `None`: they run in place
     run_in_thread: Callable[..., Awaitable[Any]] | None = None
-    for_call: bool = False
+    for_call: bool = False  # whether it belongs to a call, after which it opens nothing
     _futures: dict[ServiceEntry, Future[_OpenService | None]] = field(factory=dict[Any, Any], init=False)
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)

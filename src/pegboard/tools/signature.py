@@ -113,23 +113,16 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 
 @frozen
 class Parameter:
-    """One parameter.
+    """One parameter."""
 
-    Attributes:
-        name: As in the function.
-        annotation: Its type, with every name in it resolved; `Any` if it has none; `ToolContext` itself for the
-            context, however it was annotated.
-        default: Its default, `EMPTY` without one, `OMITTED` if it is optional without one.
-        kind: As in `inspect.Parameter`.
-        service: The type of the service that fills it, or `None`.
-        make_default: Makes the value that pydantic's `Field(...)` declares, as the function itself has none.
-    """
-
-    name: str
+    name: str  # as in the function
+    # its type, with every name in it resolved; `Any` if it has none; `ToolContext` itself for the context, however it
+    # was annotated
     annotation: Any
-    default: Any
-    kind: Kind
-    service: Any = None
+    default: Any  # its default, `EMPTY` without one, `OMITTED` if it is optional without one
+    kind: Kind  # as in `inspect.Parameter`
+    service: Any = None  # the type of the service that fills it, or `None`
+    # makes the value that pydantic's `Field(...)` declares, as the function itself has none
     make_default: Callable[[], Any] | None = None
 
     @property
@@ -149,18 +142,13 @@ def _visible(signature: Signature) -> tuple[Parameter, ...]:
 
 @frozen
 class Signature:
-    """Signature of a tool's function: parameters and return type.
+    """Signature of a tool's function: parameters and return type."""
 
-    Attributes:
-        parameters: In the function's order; those that a `functools.partial` has bound are left out.
-        returns: The resolved return type; `EMPTY` without one.
-        taken: Names that `**kwargs` can't take: bound and hidden parameters.
-        visible: The parameters that the model may fill; the others get services or the context.
-    """
-
+    # in the function's order; those that a `functools.partial` has bound are left out
     parameters: tuple[Parameter, ...]
-    returns: Any
-    taken: frozenset[str] = frozenset()
+    returns: Any  # the resolved return type; `EMPTY` without one
+    taken: frozenset[str] = frozenset()  # names that `**kwargs` can't take: bound and hidden parameters
+    # the parameters that the model may fill; the others get services or the context
     visible: tuple[Parameter, ...] = field(default=Factory(_visible, takes_self=True), init=False)
 
 

@@ -164,20 +164,14 @@ _MOST_TOOLS: Final = 100_000
 
 @frozen
 class Reason(JsonRecord):
-    """Decision of one step on one tool: of a resolution, or of a toolset that leaves the tool out for this context.
+    """Decision of one step on one tool: of a resolution, or of a toolset that leaves the tool out for this context."""
 
-    Attributes:
-        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
-            as `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`.
-        verdict: `"in"`: the tool goes on; `"out"`: that tool isn't offered.
-        text: Why, for people.
-        tool: The tool's name, as it would be offered.
-    """
-
+    # `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such as
+    # `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`
     step: str
-    verdict: Literal["in", "out"]
-    text: str
-    tool: str = field(default="", metadata=json_key(""))
+    verdict: Literal["in", "out"]  # `"in"`: the tool goes on; `"out"`: that tool isn't offered
+    text: str  # why, for people
+    tool: str = field(default="", metadata=json_key(""))  # the tool's name, as it would be offered
 
     def __str__(self) -> str:
         sign, how = ("+", "matches ") if self.verdict == "in" else ("-", "excluded by ")

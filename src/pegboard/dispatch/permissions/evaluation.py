@@ -37,24 +37,18 @@ MOST_EXACT: Final = 4_096
 
 @frozen
 class Resource:
-    """One thing that a call touches, usually the value of an argument.
+    """One thing that a call touches, usually the value of an argument."""
 
-    Attributes:
-        kind: How it is read if a rule names no kind.
-        value: `None`: missing, or not readable as this kind. Then deny rules apply and allow rules don't.
-        field: The argument's name, or `None`.
-        declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
-            name its field, and decides nothing by itself.
-        is_text: Whether the value is the text that was given, and not the JSON of something else.
-        inner: Whether a running tool names it besides its arguments. Deny and ask rules about any argument apply to
-            it, and also read a text as the path or URL that it may be.
-    """
-
-    kind: ArgumentKind
-    value: str | None
-    field: str | None = None
+    kind: ArgumentKind  # how it is read if a rule names no kind
+    value: str | None  # `None`: missing, or not readable as this kind. Then deny rules apply and allow rules don't.
+    field: str | None = None  # the argument's name, or `None`
+    # whether the tool declares it for rules. What isn't declared counts only for rules that name its field, and decides
+    # nothing by itself.
     declared: bool = attrs.field(default=True, kw_only=True)
+    # whether the value is the text that was given, and not the JSON of something else
     is_text: bool = attrs.field(default=True, kw_only=True)
+    # whether a running tool names it besides its arguments. Deny and ask rules about any argument apply to it, and also
+    # read a text as the path or URL that it may be.
     inner: bool = attrs.field(default=False, kw_only=True)
 
     def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Part, ...]:
@@ -143,21 +137,13 @@ _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
 
 @frozen
 class Decision:
-    """Decision on a call.
+    """Decision on a call."""
 
-    Attributes:
-        action: `None`: no rule applies to it.
-        rule: The rule that decided, or `None`.
-        forbidden: Whether it was a forbid rule, which nothing beats.
-        reason: Why, in a few words, for people.
-        line: What about a command line has led to it, for the model: why no rule allows it, or may deny it.
-    """
-
-    action: Action | None
-    rule: Rule | None = None
-    forbidden: bool = False
-    reason: str = ""
-    line: str = ""
+    action: Action | None  # `None`: no rule applies to it
+    rule: Rule | None = None  # the rule that decided, or `None`
+    forbidden: bool = False  # whether it was a forbid rule, which nothing beats
+    reason: str = ""  # why, in a few words, for people
+    line: str = ""  # what about a command line has led to it, for the model: why no rule allows it, or may deny it
 
 
 NO_RULE: Final = Decision(None)
@@ -273,23 +259,16 @@ def read_parts(resources: Iterable[Resource], folders: Folders) -> Touched:
 
 @frozen
 class Evaluation:
-    """Evaluation of rules for one call.
+    """Evaluation of rules for one call."""
 
-    Attributes:
-        rules: Those that apply to the tool, in order.
-        resources: What the call touches.
-        folders: Where relative paths start.
-        grants: What people have allowed: they only answer what would be asked.
-        whole: Everything that is asked for, if the resources don't identify it: the arguments of a call, or as a tuple
-            what a running tool asks for.
-        declared: What has to be decided.
-    """
-
-    rules: tuple[Rule, ...]
-    resources: tuple[Resource, ...]
-    folders: Folders
-    grants: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...]  # those that apply to the tool, in order
+    resources: tuple[Resource, ...]  # what the call touches
+    folders: Folders  # where relative paths start
+    grants: tuple[Rule, ...] = ()  # what people have allowed: they only answer what would be asked
+    # everything that is asked for, if the resources don't identify it: the arguments of a call, or as a tuple what a
+    # running tool asks for
     whole: Any = None
+    # what has to be decided
     declared: Touched = field(
         default=attrs.Factory(lambda self: read_parts(self.resources, self.folders), takes_self=True)
     )

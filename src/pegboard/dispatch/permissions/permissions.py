@@ -90,15 +90,10 @@ class Condition:
 
 @frozen(eq=False)
 class ToolPolicy:
-    """Permission policy of one tool: the rules that apply to it, and the mode.
+    """Permission policy of one tool: the rules that apply to it, and the mode."""
 
-    Attributes:
-        tool: A copy without a handler, as a reference to the tool itself would keep it alive.
-        permissions: All rules, and the mode.
-    """
-
-    tool: Tool
-    permissions: Permissions
+    tool: Tool  # a copy without a handler, as a reference to the tool itself would keep it alive
+    permissions: Permissions  # all rules, and the mode
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -455,15 +450,13 @@ class Access:
 
     A path that isn't, and isn't below, one by which the call was judged was neither allowed nor asked about with it: it
     may be behind a link that was changed since.
-
-    Attributes:
-        judged: The evaluation by which the call runs, with its resolved paths; `None` if it had none.
     """
 
     policy: ToolPolicy
     arguments: Mapping[str, Any]
     context: ReadonlyContext
     grants: Sequence[Rule] = ()
+    # the evaluation by which the call runs, with its resolved paths; `None` if it had none
     judged: Evaluation | None = None
     _limits: dict[tuple[str, bool], Limit] = field(factory=dict[tuple[str, bool], "Limit"], init=False)
 

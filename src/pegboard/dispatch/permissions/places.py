@@ -136,15 +136,10 @@ def _target(path: str) -> str | None:
 
 @frozen(eq=False)
 class PathPattern:
-    """Compiled path pattern.
+    """Compiled path pattern."""
 
-    Attributes:
-        start: Literal prefix: a folder without links, with its last `/`.
-        rest: Pattern of what follows; `None`: nothing.
-    """
-
-    start: str
-    rest: Wildcard | None
+    start: str  # literal prefix: a folder without links, with its last `/`
+    rest: Wildcard | None  # pattern of what follows; `None`: nothing
 
     def matches(self, place: str) -> bool:
         """Whether a path matches."""
@@ -242,17 +237,11 @@ def _normal(path: str) -> str:
 
 @frozen
 class PathPart(Part):
-    """File system path.
+    """File system path."""
 
-    Attributes:
-        real: The path without links; several if `..` or `~` can be read in two ways.
-        names: These, and for deny and ask rules only, the path as written and by other readings.
-        folders: Where relative patterns start; for allow rules, the first only.
-    """
-
-    real: tuple[str, ...]
-    names: tuple[Name, ...]
-    folders: Folders
+    real: tuple[str, ...]  # the path without links; several if `..` or `~` can be read in two ways
+    names: tuple[Name, ...]  # these, and for deny and ask rules only, the path as written and by other readings
+    folders: Folders  # where relative patterns start; for allow rules, the first only
     shown: str = field(default=attrs.Factory(lambda self: self.real[0], takes_self=True), init=False)
 
     @property
@@ -307,17 +296,11 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 @frozen
 class Host:
-    """Normalised host.
+    """Normalised host."""
 
-    Attributes:
-        name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
-        is_address: Whether it is an IP address, which has no subdomains.
-        also: Other names and addresses of the same host, for deny and ask rules only.
-    """
-
-    name: str
-    is_address: bool = False
-    also: tuple[Host, ...] = ()
+    name: str  # in lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form
+    is_address: bool = False  # whether it is an IP address, which has no subdomains
+    also: tuple[Host, ...] = ()  # other names and addresses of the same host, for deny and ask rules only
 
     def __str__(self) -> str:
         return f"[{self.name}]" if ":" in self.name else self.name
@@ -506,19 +489,12 @@ def url_of(text: str) -> Url:
 
 @frozen
 class Url(Part):
-    """URL, shown in its normal form.
+    """URL, shown in its normal form."""
 
-    Attributes:
-        scheme: In lower case, or `None`.
-        host: Its host.
-        port: Its own, or that of its scheme, or `None`.
-        path: Path and query, from the first `/`.
-    """
-
-    scheme: str | None
-    host: Host
-    port: int | None
-    path: str
+    scheme: str | None  # in lower case, or `None`
+    host: Host  # its host
+    port: int | None  # its own, or that of its scheme, or `None`
+    path: str  # path and query, from the first `/`
     shown: str = field(default=attrs.Factory(lambda self: self.wider + self.path, takes_self=True), init=False)
 
     @property

@@ -47,19 +47,14 @@ Test: TypeAlias = Callable[[str], object]
 
 @define
 class Wildcard:
-    """Compiled pattern. The cost of a match is bounded by length of pattern x length of text.
+    """Compiled pattern. The cost of a match is bounded by length of pattern x length of text."""
 
-    Attributes:
-        pattern: The pattern as written, with runs of `*` collapsed.
-        is_everything: Whether it matches every text.
-        tail: Appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too.
-        test: Matches a text without holes.
-    """
-
+    # the pattern as written, with runs of `*` collapsed
     pattern: str = field(converter=with_name("pattern", lambda pattern: re.sub(r"\*+", "*", pattern)))
-    is_everything: bool = field(init=False, repr=False, eq=False)
+    is_everything: bool = field(init=False, repr=False, eq=False)  # whether it matches every text
+    # appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too
     tail: str = field(init=False, repr=False, eq=False)
-    test: Test = field(init=False, repr=False, eq=False)
+    test: Test = field(init=False, repr=False, eq=False)  # matches a text without holes
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
@@ -299,16 +294,12 @@ def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Folders:
-    """Base folders of relative paths and patterns: the tool's own; for deny and ask rules the call's as well.
+    """Base folders of relative paths and patterns: the tool's own; for deny and ask rules the call's as well."""
 
-    Attributes:
-        places: The folders, made absolute; without any, paths can't be read.
-        patterns: Cache of patterns resolved there.
-        parts: Paths by which a call was judged, resolved, by argument.
-    """
-
-    places: tuple[str, ...] = field(converter=_absolute)
+    places: tuple[str, ...] = field(converter=_absolute)  # the folders, made absolute; without any, paths can't be read
+    # cache of patterns resolved there
     patterns: dict[str, Any] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
+    # paths by which a call was judged, resolved, by argument
     parts: dict[str | None, Part] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
 
 
@@ -318,14 +309,10 @@ class UnreadableError(ValueError):
 
 @frozen
 class PlainText(Part):
-    """Text that is matched as written.
+    """Text that is matched as written."""
 
-    Attributes:
-        text: The text; it may have holes.
-        also: Other readings of it, for deny and ask rules; paths and URLs among them for allow rules as well.
-    """
-
-    text: str
+    text: str  # the text; it may have holes
+    # other readings of it, for deny and ask rules; paths and URLs among them for allow rules as well
     also: tuple[Part, ...] = ()
     shown: str = field(default=attrs.Factory(lambda self: self.text.replace(HOLE, "*"), takes_self=True), init=False)
 

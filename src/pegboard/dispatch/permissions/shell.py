@@ -132,33 +132,20 @@ def read_line(text: str) -> Line:
 
 @define
 class _Reader:
-    """Recursive-descent parser of a text, or of a part of it in brackets.
+    """Recursive-descent parser of a text, or of a part of it in brackets."""
 
-    Attributes:
-        text: The text.
-        line: Gets the commands.
-        level: Nesting depth.
-        inside: Whether it is in a substitution.
-        place: Current position in the text.
-        current: The command that is read now.
-        start: Where its words start, `None` before the first.
-        is_whole: Whether nothing else is between them.
-        is_closed: Whether no word may follow.
-        cases: How many `case` are open.
-        waiting: Here-documents to come: the line that ends each, whether it is literal, whether it is indented by tabs,
-            and the command that reads it.
-    """
-
-    text: str
-    line: Line
-    level: int = 0
-    inside: bool = False
-    place: int = 0
-    current: Command = field(factory=Command, init=False)
-    start: int | None = field(default=None, init=False)
-    is_whole: bool = field(default=True, init=False)
-    is_closed: bool = field(default=False, init=False)
-    cases: int = field(default=0, init=False)
+    text: str  # the text
+    line: Line  # gets the commands
+    level: int = 0  # nesting depth
+    inside: bool = False  # whether it is in a substitution
+    place: int = 0  # current position in the text
+    current: Command = field(factory=Command, init=False)  # the command that is read now
+    start: int | None = field(default=None, init=False)  # where its words start, `None` before the first
+    is_whole: bool = field(default=True, init=False)  # whether nothing else is between them
+    is_closed: bool = field(default=False, init=False)  # whether no word may follow
+    cases: int = field(default=0, init=False)  # how many `case` are open
+    # Here-documents to come: the line that ends each, whether it is literal, whether it is indented by tabs, and the
+    # command that reads it
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
     def read(self, closing: str) -> int:
