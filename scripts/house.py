@@ -52,7 +52,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     "pegboard": {
         "files": Limit(137),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
-        "lines": Limit(43_800, goal=41_500),
+        "lines": Limit(41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -64,7 +64,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "functions": Limit(25),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(14),
-        "modules loaded": Limit(260, goal=250),
+        "modules loaded": Limit(230),
         "modules loaded, ours": Limit(65),
     },
     "interface": {
@@ -76,7 +76,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "writers of a state": Limit(1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
-    "tests": {"lines": Limit(68_700)},
+    "tests": {"lines": Limit(68_600)},
 }
 
 

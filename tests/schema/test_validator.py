@@ -116,6 +116,7 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "(root): Unevaluated properties are not"),
         (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
         ({**OPEN, "properties": {"a": {"$ref": "#"}}}, {"a": {"b": 1}}, "a: Unevaluated properties are not allowed"),
+        ({"properties": {"a": {"anyOf": [{}]}}, "unevaluatedProperties": False}, {"b": 1}, "(root): Unevaluated prop"),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "(root): Unevaluated items are not allowed"),
         ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): must have at least 1 item, got 0"),
         ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): must be more than 1, got 1"),

@@ -153,8 +153,8 @@ class Asking(Asked):
             if limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
                 state.end_turn("rejected")
             raise rejected(request.call.name, answer)
-        if asked is not None and not isinstance(answer, Reject):
-            await state.runtime.threads.run(judge)  # rules and links may have changed; a call is decided on again
+        if not isinstance(answer, Reject):
+            await state.runtime.threads.run(judge)  # rules and symbolic links may have changed since
         confirmation = confirmation_of(shown, answer, self._history(), self._stored())
         context.confirmation = confirmation or context.confirmation
         if asked is None:

@@ -147,8 +147,8 @@ def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], 
 
 
 def _own_messages(schema: str, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
-    """The messages of jsonschema-rs, for rare keywords (`unevaluatedProperties`); with unions it might take long."""
-    if not is_small(value) or 'Of":' in schema:
+    """The messages of jsonschema-rs, for rare keywords (`unevaluatedProperties`); recursive unions might take long."""
+    if not is_small(value) or ('Of":' in schema and any(f'"{each}":' in schema for each in REFERENCES)):
         return ()
     errors = islice(compiled(schema).iter_errors(value), MOST_PROBLEMS)
     return [(each.instance_path, each.message[:_MOST_MESSAGE]) for each in errors]

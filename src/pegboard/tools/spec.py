@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import attrs
 from attrs import field
 
-from pegboard.errors import InvalidNameError, at_least, instance_of, one_of, tuple_of, with_name
+from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, encodable_text, is_unicode, json_text, surrogate_fault
 from pegboard.schema.converter import JsonRecord, json_key, json_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
@@ -134,6 +134,11 @@ class Problem(JsonRecord):
 LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 
+def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"executor must be the name of an executor, or None, got {value!r:.100}")
+
+
 @frozen
 class Policy:
     """Policy for calls of a tool, by the options of the same names; `None` means the registry's default.
@@ -150,9 +155,7 @@ class Policy:
     retries: int = field(default=0, validator=at_least(0))
     max_concurrency: int | None = field(default=None, validator=_at_least_one)
     result_limits: ResultLimits | None = None
-    executor: str | None = field(
-        default=None, validator=attrs.validators.optional((instance_of(str), attrs.validators.min_len(1)))
-    )
+    executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
 
 

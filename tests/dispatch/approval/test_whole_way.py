@@ -29,6 +29,7 @@ from pegboard import (
 )
 from pegboard.approval import answer_from_result, ask_later, confirmation_call
 from pegboard.errors import PendingError
+from pegboard.events import ApprovalAnswered
 from pegboard.testing import ScriptedApprover
 from pegboard_guard import FileApprovals
 
@@ -527,3 +528,31 @@ def test_an_approved_call_whose_process_was_killed_has_an_unknown_outcome(script
         "delete was not run again: its approval was used before, and the outcome isn't known here. "
         "Find out what it has done before asking again."
     )
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+async def test_an_approved_call_doesnt_run_once_its_batch_has_ended(number, cancels):
+    """Neither after an interruption nor after cancellation that comes together with the answer."""
+    ran = []
+
+    async def answer(request, context):
+        return Once()
+
+    @tool(destructive=True)
+    async def note() -> str:
+        """Never waits."""
+        ran.append(True)
+        return "noted"
+
+    def end(event):
+        if isinstance(event, ApprovalAnswered):
+            running.cancel() if cancels else batch.interrupt()
+
+    registry = ToolRegistry(approver=answer)
+    registry.register(note)
+    made = [ToolCall("note", {}, f"{index}") for index in range(number)]
+    batch = await registry.batch(made, context=ANN, listener=end)
+    running = asyncio.ensure_future(batch.run())
+    await asyncio.wait([running])
+    assert ([result.kind for result in batch.outcome.results], ran) == (["skipped"] * number, [])

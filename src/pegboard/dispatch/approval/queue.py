@@ -287,7 +287,8 @@ class ApprovalQueue:
             for other in self._entries:
                 if entry.keys & other.keys:
                     other.since = time.monotonic()
-            others = [other for other in self._entries if other is not entry and other.session == entry.session]
+            waiting = [other for other in self._entries if other is not entry and other.outcome is None]
+            others = [other for other in waiting if other.session == entry.session]
         if isinstance(answer, Always):
             await _add_grant(entry, answer)
             settled = [other for other in others if other.is_covered() and self._settle(other, Once())]
