@@ -28,12 +28,14 @@ def uses() -> list[PrivateUse]:
 
 
 def computed_imports(file: str, source: str) -> Iterator[PrivateUse]:
-    """The imports of modules whose names aren't fixed texts."""
+    """The imports of modules whose names aren't fixed texts, or begin with a dot."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             function = getattr(node.func, "attr", getattr(node.func, "id", ""))
             name = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in (None, "name"))][0:1]
-            if function in ("import_module", "__import__") and not all(isinstance(each, ast.Constant) for each in name):
+            fixed = [each.value for each in name if isinstance(each, ast.Constant)]
+            is_fixed = len(fixed) == len(name) and not str(*fixed).startswith(".")
+            if function in ("import_module", "__import__") and not is_fixed:
                 yield PrivateUse(file, node.lineno, ast.unparse(node))
 
 

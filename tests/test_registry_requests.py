@@ -250,7 +250,7 @@ async def test_a_toolset_isnt_queried_for_a_name_that_its_prefix_excludes(name, 
 
     class Slow:
         name = "slow"
-        names_begin = "files__"
+        name_prefix = "files__"
 
         async def tools(self, context):
             asked.append(context)
@@ -268,7 +268,7 @@ async def test_each_call_of_a_batch_finds_its_toolset_and_an_invalid_name_fails_
     registry = ToolRegistry()
     for name in ("alpha", "beta"):
         source = StaticToolset(name, [Tool.from_function(lambda: "ran", name=f"{name}_tool")])
-        source.names_begin = name
+        source.name_prefix = name
         registry.register(source)
     names = ["alpha_tool", ["alpha_tool"], "beta_tool", None]
     outcome = await registry.dispatch([ToolCall(name) for name in names])

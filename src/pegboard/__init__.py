@@ -78,7 +78,7 @@ def __getattr__(name: str) -> object:
         return _find(_RENAMED[name])
     if name in _FUNCTIONS.split() or (name not in _MODULES and name[:1].isupper()):  # names of modules come here, too
         for module in map(import_module, (f"pegboard.{topic}" for topic in _TOPICS)):
-            if hasattr(module, name):
+            if getattr(getattr(module, name, None), "__module__", "").startswith(__name__):  # not what it imports
                 _deprecate(name, module.__name__, name)
                 return getattr(module, name)
     return _find(name)

@@ -178,7 +178,7 @@ class _Host(DispatchHost):
         raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
-        """Refuses likewise."""
+        """Refuses: nobody can answer a suspended call here."""
         del payload, stored, request
         raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't wait for it here.")
 

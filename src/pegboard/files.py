@@ -51,7 +51,7 @@ def user_folder(kind: str) -> str:
 
 
 def known_user_folder(kind: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The same, or `None` on systems other than Linux and macOS, and where there is no absolute home folder."""
+    """The user's folder, or `None` on systems other than Linux and macOS, or without an absolute home folder."""
     in_home = None if hasattr(sys, "getandroidapilevel") else _IN_HOME.get(sys.platform)
     if in_home is None:
         return None

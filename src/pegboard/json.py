@@ -92,7 +92,7 @@ class StructureError(ValueError):
         super().__init__(problem(self.path, reason))
 
     def below(self, *outer: str | int) -> StructureError:
-        """The same error with a longer path."""
+        """This error with a longer path."""
         return StructureError(self.reason, (*outer, *self.path))
 
 

@@ -25,7 +25,7 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.toolsets.predicates import Custom, Where, all_of
-from pegboard.toolsets.toolset import close_all, may_have
+from pegboard.toolsets.toolset import close_all, may_contain
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
@@ -551,7 +551,7 @@ class ToolRegistry(Registrar):
             await self._load("register_toolsets")
         await self._load("register_predicates")
         missing = texts - self.contributions.catalogue.tools.keys()
-        toolsets = [each for each in self.contributions.catalogue.toolsets if may_have(each, missing)]
+        toolsets = [each for each in self.contributions.catalogue.toolsets if may_contain(each, missing)]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)

@@ -34,6 +34,9 @@ USES = [
     ("import_module('pegboard.no.longer.there')", ["no.longer.there"]),
     ("importlib.import_module(\n  'pegboard.registry')", ["registry"]),
     ("__import__('pegboard.registry')", ["registry"]),
+    ("import_module(name='pegboard.registry')", ["registry"]),
+    ("from pegboard.dispatch import *", ["dispatch.*"]),
+    ("import_module(f'pegboard.dispatch.{f(a.b)}')", ["dispatch.{f(a.b)}"]),
     ("import_module(\n  f'pegboard.{x}')", ["{x}"]),
     ("x = lazy_call('pegboard.no.longer:there')", ["no.longer.there"]),
     ("pkgutil.resolve_name('pegboard.registry.ToolRegistry')", ["registry.ToolRegistry (use pegboard.ToolRegistry)"]),
@@ -80,9 +83,10 @@ def test_any_encoding_is_read(tmp_path, before: bytes) -> None:
 def test_no_package_imports_a_module_by_a_name_that_is_computed() -> None:
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "private_uses.py"))
     assert script["uses"]() == []
-    names = ("f'pegboard.{x}'", "'pegboard.' + x", "x", "*x", "name=x", "**x", "'pegboard.x'", "name='re2'", "")
+    names = ["f'pegboard.{x}'", "'pegboard.' + x", "x", "*x", "name=x", "**x", "'pegboard.x'", "name='re2'", ""]
+    names.append("'.x', 'a'")
     source = "\n".join([*(f"import_module({name})" for name in names), "a.import_module(x)", "b = __import__(x)"])
-    assert [use.line for use in script["computed_imports"]("a.py", source)] == [1, 2, 3, 4, 5, 6, 10, 11]
+    assert [use.line for use in script["computed_imports"]("a.py", source)] == [1, 2, 3, 4, 5, 6, 10, 11, 12]
 
 
 def test_large_and_deep_files_and_other_than_pythons_are_left_out(tmp_path) -> None:

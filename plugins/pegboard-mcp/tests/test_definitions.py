@@ -139,6 +139,6 @@ async def test_a_server_is_not_started_for_a_tool_with_another_prefix(tmp_path):
     async with ToolRegistry() as registry:
         registry.register(toolset)
         result = await registry.call("other__echo")
-        assert (result.kind, toolset.names_begin) == ("unknown_tool", "never__")
+        assert (result.kind, toolset.name_prefix) == ("unknown_tool", "never__")
     Accepted(str(tmp_path / "accepted.json")).write("never", Definitions())
-    assert toolset.names_begin == ""
+    assert toolset.name_prefix == ""

@@ -114,7 +114,7 @@ class TerminalPrompt:
 
 def show_request(request: ApprovalRequest) -> Reject | None:
     """Writes a request to standard error; one that is too long to be read is rejected instead."""
-    if _form_of(request) is not None:  # `dialogue` shows the fields; answering a form permits nothing
+    if _form_of(request) is not None:  # `approval_questions` shows the fields; answering a form permits nothing
         bare = attrs.evolve(request.call, arguments="{}")
         request = attrs.evolve(request, call=bare, permission="", patterns=(), reason="", payload=None)
     text = request.to_text()

@@ -33,7 +33,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import all_of, written
-from pegboard.toolsets.toolset import may_have
+from pegboard.toolsets.toolset import may_contain
 
 if TYPE_CHECKING:
     import logging
@@ -361,7 +361,7 @@ class Session:
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
         """The toolsets to query for tools of these names: those known to have them, or else any that may."""
         owners = self.owners(names)
-        return (lambda each: may_have(each, names)) if owners is None else owners
+        return (lambda each: may_contain(each, names)) if owners is None else owners
 
     def owners(self, names: Collection[str]) -> set[str] | None:
         """The toolsets that have published these tools; `None` if one of the names is unpublished."""
@@ -394,7 +394,7 @@ class Session:
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error for an unknown name; reports plugins and toolsets that failed or weren't queried."""
-        others = (each for each in self._catalogue.toolsets if not may_have(each, [name]))
+        others = (each for each in self._catalogue.toolsets if not may_contain(each, [name]))
         unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
             write_note(reason)

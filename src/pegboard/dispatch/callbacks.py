@@ -378,7 +378,7 @@ def _with_reason(text: str, reason: str) -> str:
 
 
 async def on_error(state: CallState) -> ToolResult | None:
-    """Calls each callback; returns the first result, which clears the error. `Abort` leaves it and ends the turn.
+    """Calls the callbacks until one gives a result, which clears the error. `Abort` leaves it and ends the turn.
 
     Raises:
         CallError: `callback_failure`, which replaces the error.

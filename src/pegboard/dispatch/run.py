@@ -259,7 +259,7 @@ async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
     threads: WorkerPool | None,
     thread: Future[None] | None,
 ) -> Any:
-    """Calls a plain function, generator or async generator, in `threads` if given; `thread` is done at its end."""
+    """Calls a function or generator, in `threads` if given, or an async generator; `thread` is done at its end."""
     if handler.flavour is CallableKind.PLAIN and threads is None:
         value = handler.function(*args, **kwargs)
         return await value if isawaitable(value) else value

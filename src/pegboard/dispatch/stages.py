@@ -276,7 +276,7 @@ async def _end(state: CallState) -> None:
 
 
 def _show(state: CallState, pending: PendingActions) -> None:
-    """Adds the title and metadata that the call has set to its result."""
+    """Adds the title and metadata that the call has set to its result; an error replaces it if its state isn't JSON."""
     result = state.result
     if result is None:
         return

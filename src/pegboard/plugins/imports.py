@@ -148,7 +148,8 @@ def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
     functions: dict[ast.AST, str] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
-            functions |= dict.fromkeys(node.args, getattr(node.func, "attr", getattr(node.func, "id", "")))
+            given = [*node.args, *(each.value for each in node.keywords if each.arg == "name")]
+            functions |= dict.fromkeys(given, getattr(node.func, "attr", getattr(node.func, "id", "")))
         elif isinstance(node, ast.Constant) and isinstance(text := node.value, str) and _PLACE.fullmatch(text):
             module, colon, _ = text.partition(":")
             if colon or functions.get(node) in _OF_MODULES:
@@ -163,6 +164,8 @@ def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
 def _public_name(name: str) -> str | None:
     """A name where it is public; `pegboard` comes first, then a package that has the private module."""
     last = name.rpartition(".")[2]
+    if not last.isidentifier():  # such as `*`
+        return None
     published = re.compile(
         rf"^(?:class |def |async def )?{last}\b(?=[(\[: =])|\b{last} as {last}\b"
         rf'|^ +(?:"[\w.]+": )?"[\w ]*\b{last}\b[\w ]*",?$',

@@ -87,7 +87,7 @@ def probe_plugins(
 def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginManifest]:
     """What plugins bring without settings, loaded many to a child process; those that fail there are left out.
 
-    It takes less than half of the processor time of `probe`, but one plugin can affect others.
+    It takes less than half of the processor time of `probe_plugins`, but one plugin can affect others.
     """
     groups = [plugins[start : start + _TOGETHER] for start in range(0, len(plugins), _TOGETHER)]
     jobs = (Job(__name__, {"together": [{"found": asdict(one), "settings": {}} for one in group]}) for group in groups)

@@ -32,7 +32,7 @@ class Runner:
 
     run_in_thread: _OffLoop = run_in_thread
     timeout: float | None = _TIMEOUT
-    services: ToolContext = field(factory=ToolContext)
+    context: ToolContext = field(factory=ToolContext)
 
     async def ask(self, link: Callback, *arguments: Any) -> Any:
         """The answer of a function, plain or async; raises whatever that raises, or a `TimeoutError`."""
@@ -116,7 +116,7 @@ class Processor:
 
     async def ask(self, request: Any, context: Any, runner: Runner) -> Any:
         """Calls it; a built-in one limits the third-party code that it calls by itself. Raises as `Runner.ask`."""
-        arguments = (request, context, runner, runner.services)
+        arguments = (request, context, runner, runner.context)
         return await (
             maybe_await(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments)
         )
@@ -263,7 +263,7 @@ class Pipeline:
                     for problem in new:
                         observe(problem.subject or "", problem.error or RuntimeError(problem.cause))
         finally:
-            await runner.services.internals.close_services()
+            await runner.context.internals.close_services()
         return request
 
     def _place(self, name: str) -> int:

@@ -39,7 +39,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
             continue
         try:
             link = Callback(accept_keywords(tool.process_request, ("request", "context", "services")))
-            request = answered(await runner.ask(link, request, context, runner.services), request, tool.origin)
+            request = answered(await runner.ask(link, request, context, runner.context), request, tool.origin)
         except BaseException as error:  # whatever a tool raises
             if cancels_the_call(error):
                 raise

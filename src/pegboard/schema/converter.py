@@ -176,7 +176,7 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
 
 
 def reporting(read: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The same function, with each exception that isn't a `StructureError` made one; `name` is the type's."""
+    """`read`, with each exception that isn't a `StructureError` made one; `name` is the type's."""
 
     def read_foreign(*data: Any) -> Any:
         try:

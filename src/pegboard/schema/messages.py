@@ -140,7 +140,7 @@ class SchemaSearch:
         return found
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
-        """Whether no problem of `value` is known; always, once the budget is exhausted."""
+        """Whether no problem of `value` is known, also where the budget ends before its parts are searched."""
         if isinstance(schema, bool):
             return schema
         try:

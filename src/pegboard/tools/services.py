@@ -445,7 +445,7 @@ class Services:
         return entry.value if entry.make is None else await self._container(entry, context).use(entry, context)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
-        """The same without an event loop; raises `MissingServiceError` if it has to be awaited."""
+        """`use` without an event loop; raises `MissingServiceError` if the service has to be awaited."""
         entry = self._entry(kind)
         return entry.value if entry.make is None else self._container(entry, context).use_now(entry, context)
 

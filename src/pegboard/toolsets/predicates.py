@@ -203,7 +203,7 @@ class Not(Predicate):
         return ~self.member.deciding(tool, context)
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
-        """Those of the member."""
+        """What decided in the member, which this negates."""
         return self.member.facts(tool, context)
 
     def to_json(self) -> JsonObject:

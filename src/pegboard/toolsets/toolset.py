@@ -42,7 +42,7 @@ class Toolset(Protocol):
       valid until one of these, the plugin's settings or its code changes. `None` publishes nothing.
     - `on_change(function)` takes a function without arguments, to call from any thread whenever its tools have
       changed. It is called when the toolset is registered, as are those of the toolsets in `inner_toolsets`.
-    - `names_begin` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
+    - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 
     Return the same `Tool` object for the same tool each time: what is compiled for a tool is cached with the object.
@@ -103,10 +103,10 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         yield from with_instructions(each)
 
 
-def may_have(toolset: Toolset, names: Iterable[str]) -> bool:
-    """Whether a toolset may have a tool of one of these names or a similar one, by its `names_begin`."""
+def may_contain(toolset: Toolset, names: Iterable[str]) -> bool:
+    """Whether a toolset may have a tool of one of these names or a similar one, by its `name_prefix`."""
     own = toolset.inner if isinstance(toolset, OwnedToolset) else toolset
-    begins, *letters = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "names_begin", ""), *names))
+    begins, *letters = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "name_prefix", ""), *names))
     return any(begins.casefold() in each.casefold() for each in letters)
 
 

@@ -85,7 +85,7 @@ class McpToolset(ToolsetBase):
         self._making = threading.Lock()
 
     @property
-    def names_begin(self) -> str:
+    def name_prefix(self) -> str:
         """The prefix of its tools' names if they aren't known without starting the server; else `""`."""
         known = self._known or self._accepted or (self._file is not None and Path(self._file.path).exists())
         return "" if known else self.settings.prefixed(self.name, "")

@@ -194,7 +194,7 @@ class ApprovalQueue:
     # Reentrant: the end of a closed loop's task may come inside a change, when it is collected as garbage.
     _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
 
-    async def ask(  # noqa: PLR0913  what a call's services have, without importing them
+    async def ask(  # noqa: PLR0913  what a call has, without importing it
         self,
         request: ApprovalRequest,
         context: ToolContext,

@@ -148,7 +148,7 @@ class ToolPolicy:
             return False
         if permission is not None:
             return self.is_about_inner(rule)
-        return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
+        return rule.field is None or may_take(self.spec, rule.field) or rule.field in self.hidden
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule applies to what the running tool accesses or asks for besides its arguments.
@@ -539,7 +539,7 @@ def owner_of(tool: Tool) -> str:
     return tool.origin.distribution or tool.origin.plugin or ""
 
 
-def may_have(spec: ToolSpec, name: str) -> bool:
+def may_take(spec: ToolSpec, name: str) -> bool:
     """Whether a tool can have an argument of this name."""
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pegboard.dispatch.permissions.evaluation import Resource
-from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
+from pegboard.dispatch.permissions.permissions import Permissions, may_take, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.json import strict_json
@@ -78,7 +78,7 @@ def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, co
         near = did_you_mean(suggest(rule.permission, names))
         yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
     has = [
-        rule.field in (*tool.own_names.values(), *tool.presets) or may_have(tool.spec, rule.field or "")
+        rule.field in (*tool.own_names.values(), *tool.presets) or may_take(tool.spec, rule.field or "")
         for tool in named
     ]
     if named and complete and rule.field is not None and not any(has):
