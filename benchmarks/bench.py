@@ -16,7 +16,7 @@ from figures import FLOOR, OURS
 from processes import FailedError, medians
 
 STARTED = time.monotonic()
-ALONE = ("laden", "keyed", "lasting", "processed", "searched")
+ALONE = ("laden", "parts", "keyed", "lasting", "processed", "searched")
 """Groups without peers: none of them has the feature, or only the growth matters, and takes minutes."""
 INSIDE = Path(__file__).resolve().parent / "inside"
 ADAPTERS = INSIDE / "adapters"
@@ -49,6 +49,7 @@ FULL = Sizes(
         "half": 10_000,
         "call": 60,
         "laden": 60,
+        "parts": 60,
         "check": 60,
         "flood": 1000,
         "dispatch": 1000,
@@ -67,6 +68,7 @@ FULL = Sizes(
         "half": 1,
         "call": 3,
         "laden": 3,
+        "parts": 3,
         "check": 2,
         "flood": 3,
         "dispatch": 3,
@@ -90,6 +92,7 @@ QUICK = Sizes(
         "half": 500,
         "call": 8,
         "laden": 5,
+        "parts": 5,
         "check": 5,
         "flood": 100,
         "dispatch": 100,

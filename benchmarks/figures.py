@@ -307,6 +307,7 @@ FIRST_CALL = Number("start", ("first call",), "over_bare", ("over_ms", "ms"))
 ALONE = Number("start", ("alone",), "over_bare", ("over_ms", "ms"))
 DEFINE = Number("define", (), "x_floor", ("cpu_us", "us"))
 AGAIN = Number("half", (), "again_x_floor", ("again_ms", "ms"))
+ASYNC = Number("call", ("async",), "x_floor", ("cpu_us", "us"))
 PLAIN = Number("call", ("plain",), "x_floor", ("cpu_us", "us"))
 INLINE = Number("call", ("inline",), "x_floor", ("cpu_us", "us"))
 CHECK = Number("check", (), "x_floor", ("cpu_us", "us"))
@@ -316,10 +317,7 @@ BLOCKING = ("llm",)
 KEPT_TEXT = "printing a cached text of this length takes 1.5 x; the rest is a checksum and stat of 2,000 files"
 
 CALL_PARTS = (
-    "in units of the floor: strict parsing 0.37 (0.19 of it the parser), validation 0.07, structuring 0.43 (0.24 "
-    "with code generated for this one tool), the function on attrs classes 0.36, the result's size estimate 0.16, "
-    "unstructuring it by class 0.5, its JSON text, validation and wrapping 0.5, locks 0.1, the watchdog for "
-    "blocking tools 0.06, permissions 0.05, the call's objects 0.2, the stages 0.9"
+    "by leaving parts out (the table below): structuring and the function, the result as data and text, strict parsing"
 )
 
 REWRITTEN = (
@@ -332,10 +330,8 @@ LADEN_PARTS = (
 )
 
 SERVED_CALL = (
-    "compared with the SDK's server over HTTP, leaving parts out one by one: 90 us for the checks of Host, rate "
-    "and time and the buffer of events to resend, 180 for resolving this client's tools, the rest is the call: 130 "
-    "us in a loop of calls, three times that between two requests, and little more than in the loop with many "
-    "clients"
+    "on top of the SDK's server: the checks of Host, rate and time and the buffer of events to resend (90 us over "
+    "HTTP); a context, three events and a task for each call"
 )
 SERVED_LIST = "seven tenths are the SDK's, which validates and writes a longer list; building the entries is a seventh"
 SERVED_START = "the command, the configuration, the installed plugins and the registry, on top of the SDK's own imports"
@@ -359,10 +355,10 @@ FIGURES = (
     Figure(
         "a program that imports, defines one tool and calls it",
         against_peer(FIRST_CALL, peer="toolregistry"),
-        "0.7 of toolregistry",
-        0.7,
-        held="asyncio is a third; creating 166 attrs classes (0.44 ms each) another; jsonschema_rs 11 ms, 7 of "
-        "them for importing email",
+        "1.1 of toolregistry",
+        1.1,
+        held="asyncio is a third; creating attrs classes (0.16 ms each) a fifth; jsonschema_rs 11 ms, 7 of them for "
+        "importing email",
     ),
     Figure(
         "`registry --help`",
@@ -384,8 +380,8 @@ FIGURES = (
         command("list --json, 5 plugins, manifests"),
         "8 x bare Python",
         8,
-        held="click, attrs and importlib_metadata alone take 7 x; creating attrs classes is a fifth of it, what `show` "
-        "and `schema` print of each tool a 15th; reading the five manifests is negligible",
+        held="of some 140 ms, inspect, typing and re take 14, click 15 more, attrs 18, importlib_metadata 7, creating "
+        "81 attrs classes 35, signatures and handlers 20; reading the five manifests is negligible",
     ),
     Figure(
         "`list --json`, 5 plugins without manifests, first load",
@@ -426,11 +422,10 @@ FIGURES = (
     Figure(
         "1,000 tools from functions, each",
         against_peer(DEFINE, peer="toolregistry"),
-        "0.25 of toolregistry",
-        0.25,
-        held="of 210 us, the input schema takes 70, mostly for the one annotation that no other tool has, "
-        "registering 55, which validates the derived schemas, the docstring 35, the "
-        "signature 25, 15 of them in inspect",
+        "0.45 of toolregistry",
+        0.45,
+        next=0.25,
+        held="the input schema is a third of it, signature and docstring a third",
     ),
     Figure(
         "memory of a tool before its first call",
@@ -465,16 +460,16 @@ FIGURES = (
     ),
     Figure(
         "one async call, JSON text to JSON text",
-        against_floor("call", ["async"]),
-        "1.9 x bare Python",
-        1.9,
+        against_peer(ASYNC, peer="strands"),
+        "strands'",
+        1.0,
         held=CALL_PARTS,
     ),
     Figure(
         "one call of a plain function, off the loop",
         against_peer(PLAIN, peer="strands", leave_out=BLOCKING),
-        "0.5 of strands",
-        0.5,
+        "1.05 of strands",
+        1.05,
         held="waking a thread and the event loop again: 0.6 to 0.7 of `asyncio.to_thread` for a bare queue without "
         "any checks, where strands takes 1.2",
     ),
@@ -488,15 +483,15 @@ FIGURES = (
     Figure(
         "1,000 async calls at once, each",
         against_floor("flood", []),
-        "1.6 x bare Python",
-        1.6,
+        "2 x bare Python",
+        2,
         held="as the async call; and a timer for the time limit of each call that waits: 0.33",
     ),
     Figure(
         "1,000 async calls as one batch, each",
         against_floor("dispatch", []),
-        "1.6 x bare Python",
-        1.6,
+        "2.3 x bare Python",
+        2.3,
         held="as 1,000 async calls at once; and a task and an entry in the outcome for each",
     ),
     Figure(
@@ -508,6 +503,8 @@ FIGURES = (
     Figure(
         "one async call that waits, without rules or callbacks",
         against_floor("laden", ["nothing"]),
+        "3 x bare Python",
+        3,
         held="as the async call, and its time limit",
     ),
     Figure("the same with everything on", against_floor("laden", ["everything"]), held=LADEN_PARTS),
@@ -542,7 +539,7 @@ FIGURES = (
     Figure("10,000 tools indexed for a search", against_floor("searched", ["index"])),
     Figure("10,000 tools searched by words", against_floor("searched", ["query"])),
     *(
-        Figure(f"`registry serve`: {what}", served(part, *measured), "1.2 x the SDK's bare server", 1.2, held=held)
+        Figure(f"`registry serve`: {what}", served(part, *measured), "1.35 x the SDK's server", 1.35, held=held)
         for what, part, measured, held in (
             ("one call over standard input and output", "stdio", ("cpu_us", "us"), ""),
             ("one call over HTTP", "http", ("cpu_us", "us"), SERVED_CALL),
@@ -556,8 +553,8 @@ FIGURES = (
     Figure(
         "the dearest refusal",
         dearest_refusal,
-        "4.6 x a bare call (50 us where that takes 10.9)",
-        4.6,
-        held="every problem is found in Python, walking schema and value, and reported with its path",
+        "8 x a bare call",
+        8,
+        held="finding every problem with its path takes three quarters, and wording it",
     ),
 )

@@ -115,6 +115,16 @@ def _commands(results: Results) -> str:
     return table(("", "ms", "x bare Python", "wall ms"), rows) if rows else ""
 
 
+def _parts(results: Results) -> str:
+    """What a call takes without each of its parts, and so what the part costs, in units of the floor."""
+    each = results.get("parts", {}).get(OURS, {})
+    rows = [
+        (what, number(one["cpu_us"]), f"{one['x_floor']:.2f}", f"{each['nothing']['x_floor'] - one['x_floor']:.2f}")
+        for what, one in each.items()
+    ]
+    return table(("left out", "us", "x floor", "cheaper by"), rows) if rows else ""
+
+
 def _refusals(results: Results) -> str:
     of_all = results.get("refuse", {})
     names = _ordered(of_all)
@@ -233,6 +243,7 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
             },
         ),
     ),
+    ("One async call after the other, without a part of it", _parts),
     ("Arguments checked and typed", _columns("check", {"us": ("cpu_us",), "in bare calls": ("x_floor",)})),
     ("Many async calls at once, each", _columns("flood", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
     ("Many async calls as one batch, each", _columns("dispatch", {"us": ("cpu_us",), "x floor": ("x_floor",)})),

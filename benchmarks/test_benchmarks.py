@@ -67,6 +67,10 @@ def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
     ("group", "keys"),
     [
         ("laden", {"nothing", "rules", "callbacks", "events", "everything"}),
+        (
+            "parts",
+            {"nothing", "parsing", "validation", "structuring and the function", "the result", "all of these"},
+        ),
         ("check", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
         ("process", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
         ("processed", {"cpu_us", "wall_us", "floor_us", "x_floor"}),

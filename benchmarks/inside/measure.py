@@ -2,9 +2,9 @@
 
     python measure.py ADAPTER.py GROUP SIZE
 
-Prints null where the adapter has no such thing. Groups: define, traced, resident, half, call, refuse; laden, check,
-process (`round_one.py`); flood, dispatch, keyed, lasting (`many.py`); export, processed, searched (`asked.py`). It
-runs in a peer's Python, and so takes the standard library only.
+Prints null where the adapter has no such thing. Groups: define, traced, resident, half, call, refuse; laden, parts,
+check, process (`round_one.py`); flood, dispatch, keyed, lasting (`many.py`); export, processed, searched
+(`asked.py`). It runs in a peer's Python, and so takes the standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asked import export, processed, searched  # noqa: E402
 from clock import batch, duel, ratios  # noqa: E402
 from many import dispatch, flood, keyed, lasting, resident_kib  # noqa: E402
 from opened import FLOOR, bare_call, load, opened, verdict_of, workload_of  # noqa: E402
-from round_one import check, laden, process  # noqa: E402
+from round_one import check, laden, parts, process  # noqa: E402
 from workload import ARGUMENTS_TEXT, MISTAKES, is_even  # noqa: E402
 
 
@@ -165,7 +165,8 @@ async def refuse(adapter, size):
 GROUPS = {
     each.__name__: each
     for each in (
-        *(define, traced, resident, half, call, flood, refuse, laden, check, process, dispatch, keyed, lasting),
+        *(define, traced, resident, half, call, flood, refuse, laden, parts, check, process, dispatch, keyed),
+        lasting,
         *(export, processed, searched),
     )
 }

@@ -1,4 +1,4 @@
-"""Groups about a single call: with callbacks, rules and events; the validation alone; another process."""
+"""Groups about a single call: with callbacks, rules and events; without its parts; validation; another process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 import multiprocessing
 import sys
+import types
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import errand
 from clock import duel
@@ -36,6 +38,34 @@ async def laden(adapter, size):
         found[name] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare_call("yielding"), size, warm=100)
         await host.close()
     return found
+
+
+async def parts(adapter, size):
+    """Async calls with a part left out, and with all of these: what each part costs, and the way through a call."""
+    if not hasattr(adapter, "left_out"):
+        return None
+    host, one = await opened(adapter, "async")
+    stubs = await adapter.left_out(host, workload_of(adapter).function(7).__name__)
+    found = {}
+    for what, left_out in {"nothing": (), **{part: (part,) for part in stubs}, "all of these": stubs}.items():
+        with ExitStack() as stack:
+            for stub in map(stubs.get, left_out):
+                stack.enter_context(replaced(*stub))
+            found[what] = await duel(lambda: one(ARGUMENTS_TEXT), bare_call(), size, warm=100)
+    await host.close()
+    return found
+
+
+@contextmanager
+def replaced(thing, name, stub):
+    """Replaces an attribute of a module or of a value that can't be changed."""
+    change = setattr if isinstance(thing, types.ModuleType) else object.__setattr__
+    before = getattr(thing, name)
+    change(thing, name, stub)
+    try:
+        yield
+    finally:
+        change(thing, name, before)
 
 
 async def check(adapter, size):
