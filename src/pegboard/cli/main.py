@@ -144,12 +144,12 @@ def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
     from pegboard.text import visible
 
     adding = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
-    claims = manager_of(session.registry).claims
+    name_owners = manager_of(session.registry).owners
     owners: dict[str, tuple[FoundPlugin, str]] = {}
     for found in (found for found in session.entries() if found.name in adding):
         for name, text in command_helps(found, session).items():
             # A name with hidden characters could pass for another.
-            if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
+            if name not in OWN and visible(name) == name and name_owners.has("commands", name, found.origin):
                 owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
     return owners
 

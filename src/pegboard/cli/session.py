@@ -142,9 +142,9 @@ def store_names(session: Session, preferred: Iterable[str] = ()) -> None:
     from pegboard.plugins.manager import manager_of
     from pegboard.plugins.names import accept, accepted_names
 
-    claims, discovery = manager_of(session.registry).claims, session.discovery
-    claims.preferred = frozenset(map(normalised, preferred))
-    names = claims.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
+    owners, discovery = manager_of(session.registry).owners, session.discovery
+    owners.preferred = frozenset(map(normalised, preferred))
+    names = owners.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
     if names != accepted_names():
         with suppress(OSError):
             accept(names)

@@ -26,7 +26,7 @@ from pegboard.typing import define
 _DEBUG: Final = 10  # as `logging.DEBUG`, which a listing needn't import
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
-NOT_BEGUN: Final = f"isn't loaded yet: first loads took over {FIRST_LOADS_SECONDS:g} s; the next command continues"
+NOT_STARTED: Final = f"isn't loaded yet: first loads took over {FIRST_LOADS_SECONDS:g} s; the next command continues"
 
 
 def load(
@@ -105,41 +105,41 @@ class _Loading:
         """The plugins to load, in load order; the others are recorded with the reason."""
         self.manager.report(*discovery.problems)
         for distribution in discovery.left_out:
-            self.manager.claims.hold(distribution)
+            self.manager.owners.reserve(distribution)
         enabled = None if enable is None else frozenset(enable)
         chosen: list[FoundPlugin] = []
         for found in discovery.entries:
             if is_named(found.name, found.distribution, blocked):
-                self.manager.note(found, "blocked", "blocked by name (configuration, PEGBOARD_BLOCK or block=)")
+                self.manager.record(found, "blocked", "blocked by name (configuration, PEGBOARD_BLOCK or block=)")
             elif enabled is not None and not is_named(found.name, found.distribution, enabled):
-                self.manager.note(found, "disabled", "not among the configuration's 'enable'")
+                self.manager.record(found, "disabled", "not among the configuration's 'enable'")
             else:
                 chosen.append(found)
         return self._without_conflicts(chosen)
 
     def _without_conflicts(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
         """Those whose names are unique: of several with one name, the accepted one."""
-        claims = self.manager.claims
+        owners = self.manager.owners
         names = {found: (found.name, normalised(found.distribution)) for found in chosen}
         for found in chosen:
-            claims.add("plugins", names[found], found.origin)
-        for conflict in [*claims.conflicts()]:
+            owners.add("plugins", names[found], found.origin)
+        for conflict in [*owners.conflicts()]:
             for problem in map(conflict.problem, conflict.held_back):
                 self.manager.report(problem)
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
-                        self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
-                        known = self.known(found) if conflict.holder is None else None
+                        self.manager.record(found, "disabled", problem.cause, missing=conflict.owner is None)
+                        known = self.known(found) if conflict.owner is None else None
                         if known is not None:
-                            self.manager.claim_all(found, known)  # so that no other gets its names
-        return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
+                            self.manager.reserve_all(found, known)  # so that no other gets its names
+        return [found for found in chosen if all(owners.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
         """Whether an untrusted project blocks a plugin, which it may only if the plugin brings nothing but tools."""
         if not is_named(found.name, found.distribution, self.manager.config.project_block):
             return False
         if manifest is not None and manifest.brings_only_tools:
-            self.manager.note(found, "blocked", "blocked by the project's pegboard.toml")
+            self.manager.record(found, "blocked", "blocked by the project's pegboard.toml")
             return True
         cause = (
             "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools; "
@@ -156,13 +156,13 @@ class _Loading:
         # Others only an import finder of this process finds; and Windows can't poll the pipes of a child process.
         folders = {*map(os.path.abspath, sys.path)} if os.name == "posix" else set[str]()
         probed = [found for found, manifest in known.items() if manifest is None and found.root in folders]
-        known |= {found: PluginManifest(found.name, failure=NOT_BEGUN) for found in probed}
+        known |= {found: PluginManifest(found.name, failure=NOT_STARTED) for found in probed}
         known |= self._first_load(probed)
         listed: list[tuple[FoundPlugin, PluginManifest]] = []
         for found, manifest in known.items():
             if manifest is not None and manifest.failure is None:
                 if self.is_left_out(found, manifest):
-                    self.manager.claim_all(found, manifest)  # so that no other gets its names
+                    self.manager.reserve_all(found, manifest)  # so that no other gets its names
                 else:
                     listed.append((found, manifest))
         self.manager.list_plugins(listed)
@@ -171,7 +171,7 @@ class _Loading:
                 if not self.is_left_out(found, None):
                     self.manager.load(found)
             elif manifest.failure is not None:
-                self.manager.note(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
+                self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
     def known(self, found: FoundPlugin) -> PluginManifest | None:
         """As `known_manifest`, but without failures while tracebacks are logged; reports faults of the manifest."""

@@ -38,8 +38,8 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manifest
-from pegboard.plugins.names import Claims, without
-from pegboard.plugins.side_effects import LOAD_SECONDS, noted, run_in_thread, watch_side_effects
+from pegboard.plugins.names import NameOwners, without
+from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread, side_effect_problem, watch_side_effects
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool
@@ -320,10 +320,10 @@ class PluginManager:
     config: Config = NO_CONFIG
     seconds: float = LOAD_SECONDS
     on_stale: Callable[[str], None] | None = None
-    claims: Claims = field(factory=Claims, init=False)
+    owners: NameOwners = field(factory=NameOwners, init=False)
     _plugins: dict[str, Plugin] = field(factory=dict[str, Plugin], init=False)
 
-    def note(
+    def record(
         self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False, guards: bool = False
     ) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined.
@@ -347,8 +347,8 @@ class PluginManager:
         brought = [self._list(plugin, manifest) for plugin, _, manifest in expected]
         for (plugin, found, manifest), own in zip(expected, brought, strict=True):
             tools += self._own("tools", own, plugin.origin)
-            problems += _problems(plugin, (*manifest.faults, *map(noted, manifest.notes)))
-            offers = frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin))
+            problems += _problems(plugin, (*manifest.faults, *map(side_effect_problem, manifest.notes)))
+            offers = frozenset(offer for offer in manifest.offers if self.owners.has(*offer, plugin.origin))
             record = _record(plugin, "listed", manifest.hooks, own, manifest.faults)
             plugin.record = records[plugin.name] = record.evolve(offers=offers, load=partial(self._load, plugin))
             if listing := manifest.of_toolsets:
@@ -362,23 +362,23 @@ class PluginManager:
 
         self.registry.contributions.change(add_listing)
 
-    def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
-        """Claims all names of a plugin that isn't listed."""
+    def reserve_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
+        """Reserves all names of a plugin that isn't listed."""
         self._list(Plugin(found.origin, found.load, _NOTHING), manifest)
 
-    def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | Plugin) -> None:
-        """Claims the names of what a plugin brings, unless the configuration resolves conflicts in another way."""
+    def reserve(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | Plugin) -> None:
+        """Reserves the names of what a plugin brings, unless the configuration resolves conflicts in another way."""
         if self.config.conflicts is None:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
-                self.claims.add(kind, names, origin)
-            self.claims.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
+                self.owners.add(kind, names, origin)
+            self.owners.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
 
     def _own(self, kind: str, things: Iterable[Any], origin: Origin) -> list[Any]:
         """Those of a plugin's things whose names it gets."""
-        return [thing for thing in things if self.claims.has(kind, thing.name, origin)]
+        return [thing for thing in things if self.owners.has(kind, thing.name, origin)]
 
     def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
-        conflicts = (conflict for conflict in self.claims.conflicts() if conflict.kind != "plugins")
+        conflicts = (conflict for conflict in self.owners.conflicts() if conflict.kind != "plugins")
         return reduce(without, conflicts, catalogue)
 
     def load(self, found: FoundPlugin) -> PluginRecord:
@@ -435,7 +435,7 @@ class PluginManager:
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
-        self.claim(plugin.origin, plugin.listed.values(), manifest)
+        self.reserve(plugin.origin, plugin.listed.values(), manifest)
         return [*plugin.listed.values()]
 
     def _live_tool(self, plugin: Plugin, name: str) -> Tool:
@@ -469,7 +469,7 @@ class PluginManager:
                 plugin.failure.__cause__ = error
             else:
                 self._register(plugin)
-            self.report(*_problems(plugin, map(noted, notes)))
+            self.report(*_problems(plugin, map(side_effect_problem, notes)))
 
     def _exclude(self, plugin: Plugin, status: Status, cause: str) -> None:
         """Records why a plugin isn't loaded, and denies all calls if it should guard them."""
@@ -500,7 +500,7 @@ class PluginManager:
             faults.append(f"its listing differs: {', '.join(changed.values())}; {_REFRESH}")
             if self.on_stale is not None:
                 self.on_stale(plugin.name)
-        self.claim(origin, plugin.live.values(), plugin)
+        self.reserve(origin, plugin.live.values(), plugin)
         tools = plugin.live if listed is None else listed
         plugin.record = _record(plugin, "loaded", plugin.hooks, tools.values(), faults)
         plugin.is_loaded = True
@@ -516,7 +516,7 @@ class PluginManager:
             catalogue = catalogue.with_toolsets(self._own("toolsets", plugin.toolsets, origin))
             causes = list(faults)
             for kind, things in plugin.extras.items():
-                for name in (name for name in things if self.claims.has(kind, name, origin)):
+                for name in (name for name in things if self.owners.has(kind, name, origin)):
                     try:
                         catalogue = catalogue.with_extra(kind, name, things[name], origin)
                     except ValueError as error:

@@ -59,18 +59,18 @@ class NameConflict:
     name: str  # the name
     origins: tuple[Origin, ...]  # what brings it, one origin a distribution
     # the distribution that gets it, as it is spelt there; `None` where it was accepted for none of them
-    holder: str | None
+    owner: str | None
 
     @property
     def held_back(self) -> tuple[Origin, ...]:
         """Those that don't get the name."""
-        return tuple(origin for origin in self.origins if origin.distribution != self.holder)
+        return tuple(origin for origin in self.origins if origin.distribution != self.owner)
 
     def problem(self, origin: Origin) -> Problem:
         """The problem of one that doesn't get it, with the line of configuration that resolves it."""
         others = [each.distribution or "?" for each in self.origins if each != origin]
-        if self.holder is not None:
-            why = f"{self.holder} has the name, and not {origin.distribution}"
+        if self.owner is not None:
+            why = f"{self.owner} has the name, and not {origin.distribution}"
         else:
             why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
         fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] resolves it"
@@ -82,8 +82,8 @@ class NameConflict:
 
 
 @define(eq=False)
-class Claims:
-    """Claims of distributions to names, as far as they are known; only installed plugins have claims."""
+class NameOwners:
+    """Which distribution has a name, as far as they are known; only installed plugins reserve names."""
 
     preferred: frozenset[str] = frozenset()  # distributions that get all their names, whatever was accepted
     _origins: dict[tuple[str, str], dict[str, Origin]] = field(factory=dict[tuple[str, str], dict[str, Origin]])
@@ -95,7 +95,7 @@ class Claims:
             for name in names:
                 self._origins.setdefault((kind, name), {}).setdefault(normalised(origin.distribution), origin)
 
-    def hold(self, distribution: str) -> None:
+    def reserve(self, distribution: str) -> None:
         """Reserves what was accepted for a distribution that is left out, so that no other gets it."""
         for kind, of_kind in accepted_names().items():
             names = [name for name, owner in of_kind.items() if owner == normalised(distribution)]
@@ -106,17 +106,17 @@ class Claims:
         origins = self._origins.get((kind, name), {})
         if origin.distribution is None or len(origins) < 2:
             return True
-        return self._holder(kind, name, origins) == normalised(origin.distribution)
+        return self._owner(kind, name, origins) == normalised(origin.distribution)
 
     def conflicts(self) -> Iterator[NameConflict]:
         """The names that several distributions bring."""
         for (kind, name), origins in self._origins.items():
             if len(origins) > 1:
-                holder = self._holder(kind, name, origins)
-                written = None if holder is None else origins[holder].distribution
+                owner = self._owner(kind, name, origins)
+                written = None if owner is None else origins[owner].distribution
                 yield NameConflict(kind, name, tuple(origins.values()), written)
 
-    def _holder(self, kind: str, name: str, origins: Mapping[str, Origin]) -> str | None:
+    def _owner(self, kind: str, name: str, origins: Mapping[str, Origin]) -> str | None:
         preferred = self.preferred & origins.keys()
         if preferred:
             return next(iter(preferred)) if len(preferred) == 1 else None
@@ -132,9 +132,9 @@ class Claims:
             kind: {name: owner for name, owner in of_kind.items() if owner in here} for kind, of_kind in before.items()
         }
         for (kind, name), origins in self._origins.items():
-            holder = self._holder(kind, name, origins) if len(origins) > 1 else next(iter(origins))
-            if holder is not None and (len(origins) > 1 or name not in names.get(kind, {})):
-                names.setdefault(kind, {})[name] = holder
+            owner = self._owner(kind, name, origins) if len(origins) > 1 else next(iter(origins))
+            if owner is not None and (len(origins) > 1 or name not in names.get(kind, {})):
+                names.setdefault(kind, {})[name] = owner
         return names
 
 

@@ -99,7 +99,7 @@ def watch_side_effects(notes: list[str]) -> Generator[None]:
         _lock.release()
 
 
-def noted(note: str) -> str:
+def side_effect_problem(note: str) -> str:
     """The problem of a plugin that has changed something in the process."""
     return f"while it was loaded, it {note}"
 

@@ -321,7 +321,7 @@ def resolve_names(
             tools[name] = later
         elif earlier is later:
             continue
-        elif _are_rivals(earlier, later):
+        elif _are_conflicting(earlier, later):
             taken[name] = tools.pop(name)
             held += [(earlier, later), (later, earlier)]
         elif earlier.origin.plugin is not None and not is_plugins:
@@ -368,7 +368,7 @@ def _passed(
 _listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
 
-def _are_rivals(one: Tool, other: Tool) -> bool:
+def _are_conflicting(one: Tool, other: Tool) -> bool:
     """Whether they come from toolsets of two distributions' plugins."""
     distributions = {one.origin.distribution, other.origin.distribution}
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)

@@ -47,7 +47,7 @@ from pegboard.config import lacks_secrets
 from pegboard.errors import ExportError, UnknownToolError, did_you_mean, first_party, suggest
 from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
-from pegboard.plugins.load import NOT_BEGUN
+from pegboard.plugins.load import NOT_STARTED
 from pegboard.plugins.snapshot import MOST_SECONDS, environment
 from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
@@ -78,7 +78,7 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
         plugins = session.registry.plugins()
         if place is None or stamps is None or has_changed or any(map(lacks_secrets, session.config.plugins.values())):
             return
-        if any(plugin.cause == NOT_BEGUN for plugin in plugins):
+        if any(plugin.cause == NOT_STARTED for plugin in plugins):
             return
         for published in session.registry.contributions.catalogue.published.values():
             stamps.add_published(published)

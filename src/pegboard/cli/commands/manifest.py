@@ -17,7 +17,7 @@ from pegboard.json import count_text
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe_plugins
-from pegboard.plugins.side_effects import noted
+from pegboard.plugins.side_effects import side_effect_problem
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -116,7 +116,7 @@ def manifest_differences(
         current = [loaded[found] for found in plugins] if loaded.keys() >= {*plugins} else current_manifests(plugins)
     except ManifestError as error:
         return [str(error)]
-    notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in current for note in one.notes]
+    notes += [f"plugin {one.plugin!r}: {side_effect_problem(note)}" for one in current for note in one.notes]
     extra = sorted({*file["plugins"]} - {found.name for found in plugins})
     differences = [f"plugin {name!r} is listed, but the package has no such plugin" for name in extra]
     for (found, old), new in zip(listed, current, strict=True):
