@@ -25,7 +25,7 @@ OURS = "pegboard"
 SERVERS = "servers"
 """The section of all servers of the Model Context Protocol, which are no peers: they are called from outside."""
 
-_MEASURED = ("anthropic", "bedrock", "google", "ollama", "openai", "processes")
+_MEASURED = ("anthropic", "bedrock", "clients", "google", "ollama", "openai", "processes")
 CHECKOUTS = {
     OURS: {OURS: ROOT} | {f"pegboard-{name}": ROOT / "plugins" / f"pegboard-{name}" for name in _MEASURED},
     SERVERS: {OURS: ROOT, **{name: ROOT / "plugins" / name for name in ("pegboard-clients", "pegboard-mcp")}},

@@ -13,7 +13,6 @@ FORMATS = (
     "gemini-schema",
     "bedrock",
     "ollama",
-    "mcp",
 )
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 
