@@ -357,7 +357,7 @@ class Batch:
             await self._all_done
 
     async def _run_here(self, state: CallState) -> None:
-        """Runs the only call in the current task: one of its own would double the time of a short call.
+        """Runs the only call in the current task, without one of its own and the turns of the loop that this takes.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled.
