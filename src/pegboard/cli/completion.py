@@ -90,7 +90,7 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
     """Completes names of tools."""
     from pegboard.cli.tool_texts import listing_rows
 
-    tools = [tool for tool in _session(context).known_tools() if tool.name.startswith(incomplete)]
+    tools = [tool for tool in _session(context).static_tools() if tool.name.startswith(incomplete)]
     return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
 
 
@@ -116,7 +116,7 @@ def complete_where(context: click.Context, _parameter: click.Parameter, incomple
     before, space, last = incomplete.rpartition(" ")
     key, colon, _ = last.partition(":")
     if colon:
-        tools = _session(context).known_tools() if key in OF_TOOL else ()
+        tools = _session(context).static_tools() if key in OF_TOOL else ()
         names = sorted({f"{key}:{value}" for tool in tools for value in OF_TOOL[key](tool) if " " not in value})
     else:
         names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]

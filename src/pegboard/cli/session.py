@@ -255,7 +255,7 @@ class Session:
         """Suspicious rules, such as those that match no tool, as far as the tools are known."""
         from pegboard.dispatch.permissions.rules_file import rule_problems
 
-        return rule_problems(permissions, self.known_tools(), complete=not self.unqueried())
+        return rule_problems(permissions, self.static_tools(), complete=not self.unqueried())
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """The conjunction of these predicates and `-T`; `None` if there are none.
@@ -322,7 +322,7 @@ class Session:
         """The tools that toolsets have published."""
         return [tool for of_plugin in self._catalogue.published.values() for tool in of_plugin.tools]
 
-    def known_tools(self) -> Sequence[Tool]:
+    def static_tools(self) -> Sequence[Tool]:
         """All tools known without querying toolsets."""
         return self._static().tools
 
@@ -338,9 +338,9 @@ class Session:
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """The plugin's manifest, its own or cached; `None` if there is neither."""
         from pegboard.plugins.cache import CachedManifests
-        from pegboard.plugins.load import known_manifest
+        from pegboard.plugins.load import lookup_manifest
 
-        known = known_manifest(found, self.settings(found), CachedManifests(), [])
+        known = lookup_manifest(found, self.settings(found), CachedManifests(), [])
         return known if known is not None and known.failure is None else None
 
     def _bringing(self, hook: str) -> set[str]:

@@ -82,7 +82,7 @@ def load(
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
         for found in wanted:
-            if not loading.is_left_out(found, loading.known(found)):
+            if not loading.is_left_out(found, loading.manifest(found)):
                 manager.load(found)
     else:
         loading.list_all(wanted)
@@ -129,7 +129,7 @@ class _Loading:
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.record(found, "disabled", problem.cause, missing=conflict.owner is None)
-                        known = self.known(found) if conflict.owner is None else None
+                        known = self.manifest(found) if conflict.owner is None else None
                         if known is not None:
                             self.manager.reserve_all(found, known)  # so that no other gets its names
         return [found for found in chosen if all(owners.has("plugins", name, found.origin) for name in names[found])]
@@ -152,7 +152,7 @@ class _Loading:
         """Registers all plugins by their manifests, the cache, or else a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
-        known = {found: self.known(found) for found in wanted}
+        known = {found: self.manifest(found) for found in wanted}
         # Others only an import finder of this process finds; and Windows can't poll the pipes of a child process.
         folders = {*map(os.path.abspath, sys.path)} if os.name == "posix" else set[str]()
         probed = [found for found, manifest in known.items() if manifest is None and found.root in folders]
@@ -173,12 +173,12 @@ class _Loading:
             elif manifest.failure is not None:
                 self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
-    def known(self, found: FoundPlugin) -> PluginManifest | None:
-        """As `known_manifest`, but without failures while tracebacks are logged; reports faults of the manifest."""
+    def manifest(self, found: FoundPlugin) -> PluginManifest | None:
+        """As `lookup_manifest`, but without failures while tracebacks are logged; reports faults of the manifest."""
         if self.refresh:
             return None
         faults: list[str] = []
-        manifest = known_manifest(found, self.settings.get(found.name, {}), self.cache, faults)
+        manifest = lookup_manifest(found, self.settings.get(found.name, {}), self.cache, faults)
         self.manager.report(*(Problem.of(found.origin, fault) for fault in faults))
         has_failed = manifest is not None and manifest.failure is not None
         return None if has_failed and operator_log().isEnabledFor(_DEBUG) else manifest
@@ -199,7 +199,7 @@ class _Loading:
         return brought
 
 
-def known_manifest(
+def lookup_manifest(
     found: FoundPlugin, settings: Mapping[str, Any], cache: CachedManifests, faults: list[str]
 ) -> PluginManifest | None:
     """The manifest of a plugin, its own or cached, perhaps with a `failure` of a short time ago; `None` without either.

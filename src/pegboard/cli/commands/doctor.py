@@ -97,7 +97,7 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
         if not isinstance(error.__cause__, DuplicateToolError):
             return
         session = open_session(options, hold_back=True)  # to report each conflict and other problems
-    check(count_text(len(session.known_tools()), "tool"))
+    check(count_text(len(session.static_tools()), "tool"))
     yield from _of_configuration(session)
     yield from _of_names(session)
     check(count_text(len(session.entries()), "plugin"))
