@@ -55,6 +55,14 @@ NEWEST = OTHERS[-1] if OTHERS else None
 MONITORED = {"COVERAGE_CORE": "sysmon"} if OTHERS else {}
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+# The programs of others, by name: what is in each `neighbours/peers.toml`, and the folder of the package that has it.
+PEERS = {
+    name: (peer, path.parents[2])
+    for path in sorted(ROOT.glob("plugins/*/tests/neighbours/peers.toml"))
+    for name, peer in nox.project.load_toml(path).items()
+}
+# Of what peers' direct requirements bring along, nothing newer is installed.
+PEERS_BEFORE = "2026-11-29"
 CONSTRAINTS = ROOT / "constraints.txt"
 # So that no release of a dependency fails a session: by these, both uv and pip install the versions of that file, for
 # building, too.
@@ -223,6 +231,58 @@ def interop(session: nox.Session) -> None:
     """Programs of others that speak the Model Context Protocol, with the server and the client of pegboard-mcp."""
     install_checkout(session, "test", "interop")
     session.run("pytest", *(session.posargs or ["plugins/pegboard-mcp/tests/interop"]))
+
+
+@nox.session
+def neighbours(session: nox.Session) -> None:
+    """Packages that work with programs of others, each with its newest and its oldest supported release.
+
+    `-- NAME` runs one peer, `-- NAME oldest` one release, and `-- --ci` the newest releases of those that CI runs;
+    options behind them are pytest's. A file `plugins/PACKAGE/tests/neighbours/peers.toml` has a table for each peer:
+
+        [langchain]
+        extra = "langchain"  # of the package, if there is one
+        test = "test_langchain.py"  # beside this file
+        newest = ["langchain==1.5.2"]
+        oldest = ["langchain==1.0.0"]
+        ci = true
+    """
+    named, options = list(session.posargs), []
+    if first := next((word for word in named if word.startswith("-") and word != "--ci"), None):
+        named, options = named[: named.index(first)], named[named.index(first) :]
+    releases = [each for each in ("newest", "oldest") if each in named]
+    releases = releases or (["newest"] if "--ci" in named else ["newest", "oldest"])
+    asked = [word for word in named if word not in ("newest", "oldest", "--ci")]
+    if unknown := [name for name in asked if name not in PEERS]:
+        session.error(f"no such peer: {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    if not (peers := asked or [name for name, (peer, _) in PEERS.items() if peer.get("ci") or "--ci" not in named]):
+        session.error("no peers.toml names a peer for this")
+    install(session, "uv>=0.8")
+    failed: list[str] = []
+    for name, release in [(name, release) for name in peers for release in releases]:
+        try:
+            run_peer(session, name, release, options)
+        except nox.command.CommandFailed:
+            failed.append(f"{name} {release}")
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
+
+
+def run_peer(session: nox.Session, name: str, release: str, options: Sequence[str]) -> None:
+    """Runs the tests of a package with one release of a peer, in a new environment."""
+    peer, plugin = PEERS[name]
+    folder = ROOT / ".nox" / "peers" / f"{name}-{release}"
+    extra = f"[{peer['extra']}]" if "extra" in peer else ""
+    tests = nox.project.dependency_groups(nox.project.load_toml(plugin / "pyproject.toml"), "test")
+    local = [str(path) for path in PLUGINS if path.name in tests]
+    others = [each for each in tests if not (ROOT / "plugins" / each).exists()]
+    wanted = [part for path in (".", f"{plugin}{extra}", *local) for part in ("-e", path)]
+    session.run("uv", "venv", "-q", "--clear", "--python", Path(session.bin, "python"), folder)
+    command = "uv", "pip", "install", "-q", "--python", folder, "--exclude-newer", PEERS_BEFORE
+    session.run(*command, *wanted, *others, *peer[release])
+    # `default`: other programs warn.
+    test = plugin / "tests" / "neighbours" / peer["test"]
+    session.run(folder / "bin" / "pytest", test, "-o", "filterwarnings=default", *options, external=True)
 
 
 @nox.session
