@@ -98,7 +98,7 @@ def test_rules_and_settings_that_others_can_replace_are_refused(tmp_path, monkey
         'block = "guard"',
         "autoload = true",
         '[selections]\nread_file = "*"',
-        '[plugins.hooks]\nfolders = ["/evil"]',
+        '[plugins.commands]\nfolders = ["/evil"]',
         "plugins.guard.doom_loop = 0",
         '[plugins.mcp.servers.evil]\ncommand = "evil"',
         '[[plugins]]\nname = "guard"',

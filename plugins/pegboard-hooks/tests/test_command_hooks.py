@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import select
 
 import pytest
 
@@ -304,10 +306,13 @@ def test_invalid_settings_of_a_hook_are_refused(table, wrong):
     assert wrong.lower() in str(raised.value).lower()
 
 
-def test_a_hook_is_ended_with_its_call(lifeline):
+def test_a_hook_is_ended_with_its_call(tmp_path):
+    os.mkfifo(tmp_path / "held")
+    ended = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)  # readable once no process holds it open
     registry = ToolRegistry(limits=Limits(callback_timeout=0.3, grace=60))
     registry.register(greet)
-    hooks = CommandHooks([hook(f"{lifeline.hold} sleep 600", timeout=600.0)])
+    hooks = CommandHooks([hook(f"exec 9>{tmp_path}/held; sleep 600", timeout=600.0)])
     register_plugin(registry, hooks, "hooks")
     assert registry.call_sync("greet", {"name": "bob"}).kind == "callback_failure"
-    lifeline.wait()
+    assert select.select([ended], [], [], 60)[0]
+    os.close(ended)

@@ -1,24 +1,23 @@
-"""The plugin with its settings, and installed as a wheel."""
+"""The plugin with its settings, and settings that have moved to pegboard-commands."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
+import pegboard_commands
+import pegboard_hooks
 from pegboard import ToolRegistry, register_plugin, tool
 from pegboard.config import trust
+from pegboard_commands.plugin import Commands
 from pegboard_hooks.plugin import Hooks
 
 DENY = {"command": ["sh", "-c", "echo no >&2; exit 2"], "timeout": 30.0}
-PATTERN = {"a": {"type": "string", "pattern": 1}}
 TRUE = {"description": "Runs.", "command": ["true"], "read_only": True}
 
 
@@ -43,7 +42,11 @@ def test_without_hooks_there_are_no_callbacks():
         )
 
 
-def test_hooks_and_tools_come_from_the_settings(tmp_path):
+def problems_of(registry):
+    return [problem.cause for problem in asyncio.run(registry.resolve()).problems]
+
+
+def test_moved_settings_work_with_a_warning_that_names_their_new_place(tmp_path):
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
     settings = {"before": [{**DENY, "where": "name:run"}], "tools": {"run": TRUE}, "folders": [str(tmp_path)]}
@@ -51,6 +54,31 @@ def test_hooks_and_tools_come_from_the_settings(tmp_path):
     assert record.status == "loaded"
     assert registry.call_sync("run").text == "run was denied: no"
     assert registry.call_sync("dice").text == "one"
+    tools, folders = problems_of(registry)
+    assert tools.startswith("plugins.hooks.tools is plugins.commands.tools now: move it there")
+    assert folders.startswith("plugins.hooks.folders is plugins.commands.folders now")
+    new, _ = registry_with({"before": [{**DENY, "where": "name:run"}]})
+    register_plugin(new, Commands, "commands", settings={"tools": {"run": TRUE}, "folders": [str(tmp_path)]})
+    assert (new.call_sync("run").text, new.call_sync("dice").text) == ("run was denied: no", "one")
+    assert problems_of(new) == []
+
+
+def test_both_places_may_have_tools(tmp_path):
+    registry, _ = registry_with({"tools": {"run": TRUE, "old": {**TRUE, "command": ["nosuch_old"]}}})
+    new = {"tools": {"go": TRUE, "new": {**TRUE, "command": ["nosuch_new"]}}}
+    assert register_plugin(registry, Commands, "commands", settings=new).status == "loaded"
+    assert {registry.call_sync(name).text for name in ("run", "go")} == {"(no output)"}
+    found = "\n".join(problems_of(registry))
+    assert "plugins.hooks.tools.old: there is no program 'nosuch_old'" in found
+    assert "plugins.commands.tools.new: there is no program 'nosuch_new'" in found
+
+
+def test_moved_names_are_found_with_a_warning():
+    for name in ("FileToolset", "ToolSettings", "command_tool"):
+        with pytest.warns(DeprecationWarning, match=rf"pegboard_hooks\.{name} is pegboard_commands\.{name} now"):
+            assert getattr(pegboard_hooks, name) is getattr(pegboard_commands, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
+        pegboard_hooks.nosuch  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -74,10 +102,6 @@ def test_with_invalid_hooks_before_calls_no_call_runs(settings, wrong):
     [
         ({"after": [{"command": []}]}, "plugins.hooks.after[0]: command"),
         ({"tools": {"bad": {"description": "x"}}}, "plugins.hooks.tools.bad: command"),
-        ({"tools": {"a b": TRUE}}, "plugins.hooks.tools.a b: 'a b' can't be a tool's name"),
-        ({"tools": {"bad": {**TRUE, "command": ["x", "{a}"], "arguments": PATTERN}}}, "plugins.hooks.tools.bad: "),
-        ({"folders": ["tools"]}, "isn't an absolute path"),
-        ({"folders": "/x"}, "has to be a list of absolute paths"),
         ({"watch": "yes"}, "plugins.hooks.watch: has to be true or false"),
     ],
 )
@@ -91,37 +115,26 @@ def test_other_invalid_settings_are_left_out(settings, wrong):
 
 def test_a_missing_program_is_a_problem_until_it_is_installed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    tools = {"run": TRUE, "missing": {**TRUE, "command": ["nosuch_program"]}}
-    registry, record = registry_with({"tools": tools, "after": [{"command": ["nosuch_hook"]}]})
+    registry, record = registry_with({"after": [{"command": ["nosuch_hook"]}]})
     assert record.status == "loaded"
-
-    def causes():
-        return [problem.cause for problem in asyncio.run(registry.resolve()).problems]
-
-    first, second = causes()
-    assert "plugins.hooks.after[0]: there is no program 'nosuch_hook'" in first
-    assert "plugins.hooks.tools.missing: there is no program 'nosuch_program'" in second
-    for name in ("nosuch_hook", "nosuch_program"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
-        (tmp_path / name).chmod(0o755)
-    assert causes() == []
+    (cause,) = problems_of(registry)
+    assert "plugins.hooks.after[0]: there is no program 'nosuch_hook'" in cause
+    (tmp_path / "nosuch_hook").write_text("#!/bin/sh\n")
+    (tmp_path / "nosuch_hook").chmod(0o755)
+    assert problems_of(registry) == []
 
 
-@pytest.mark.parametrize("kind", ["before", "tools"])
-def test_an_untrusted_script_of_a_project_isnt_run(tmp_path, monkeypatch, kind):
+def test_an_untrusted_script_of_a_project_isnt_run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / ".git").mkdir()
     script = tmp_path / "script"
     script.write_text("touch was_run")
-    command = {"command": ["sh", str(script)], "cwd": str(tmp_path)}
-    settings = {"before": [command]} if kind == "before" else {"tools": {"run": {**TRUE, **command}}}
-    registry, _ = registry_with(settings)
-    result = registry.call_sync("greet" if kind == "before" else "run")
-    assert "isn't trusted as it is" in (result.detail or "") + result.text
-    assert result.kind == ("callback_failure" if kind == "before" else "tool_failure")
+    registry, _ = registry_with({"before": [{"command": ["sh", str(script)], "cwd": str(tmp_path)}]})
+    result = registry.call_sync("greet")
+    assert (result.kind, "isn't trusted as it is" in (result.detail or "")) == ("callback_failure", True)
     assert not (tmp_path / "was_run").exists()
     trust(script)
-    assert not registry.call_sync("greet" if kind == "before" else "run").is_error
+    assert not registry.call_sync("greet").is_error
     assert (tmp_path / "was_run").exists()
 
 
@@ -137,7 +150,7 @@ def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
     project, run = tmp_path / "project", {"cwd": tmp_path / "project", "env": environment(tmp_path), "text": True}
     project.mkdir()
     (project / "pegboard.toml").write_text(
-        '[plugins.hooks.tools.evil]\ndescription = "x"\nread_only = true\ncommand = ["touch", "was_run"]\n'
+        '[plugins.commands.tools.evil]\ndescription = "x"\nread_only = true\ncommand = ["touch", "was_run"]\n'
         '[[plugins.hooks.before]]\ncommand = ["touch", "was_asked"]\n'
     )
 
@@ -166,73 +179,3 @@ def test_hooks_still_run_if_a_file_ends_the_process(tmp_path):
     done = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert (done.returncode, "run was denied: no" in done.stderr) == (1, True), done.stderr
     assert not (tmp_path / "was_run").exists()
-
-
-@pytest.mark.slow
-def test_a_listing_reports_an_endless_file_and_has_the_other_tools(tmp_path):
-    folder = tmp_path / "mine" / "tools"
-    folder.mkdir(parents=True)
-    (folder / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
-    (folder / "endless.py").write_text("import threading\nthreading.Event().wait()\n")
-    words = ["list", "--plugin", "hooks", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pegboard", *words],
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["dice"]
-    assert f"{folder}/endless.py: it is still loading" in done.stderr
-
-
-def put(path, source):
-    """Writes a file atomically, so that the watcher never sees an incomplete one."""
-    whole = path.parents[1] / "whole"
-    whole.write_text(source)
-    whole.replace(path)
-
-
-@pytest.mark.slow
-def test_watch_shows_added_changed_broken_and_removed_tools(tmp_path):
-    folder = tmp_path / "mine" / "tools"
-    folder.mkdir(parents=True)
-    words = ["-m", "pegboard", "watch", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
-    with subprocess.Popen(
-        [sys.executable, *words], cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
-    ) as running:
-        source = 'def default() -> str:\n    """Rolls."""\n    return "one"\n'
-        put(folder / "dice.py", source)
-        assert running.stdout.readline() == "added    dice  Rolls.\n"
-        put(folder / "dice.py", source.replace("one", "two"))
-        assert running.stdout.readline() == "changed  dice  Rolls.\n"
-        put(folder / "broken.py", "def (")
-        assert running.stdout.readline().startswith(f"broken   {folder}/broken.py: SyntaxError")
-        (folder / "dice.py").unlink()
-        assert running.stdout.readline() == "removed  dice\n"
-        (folder / "broken.py").unlink()
-        assert running.stdout.readline() == f"removed  {folder}/broken.py\n"
-        running.terminate()
-        assert running.wait(60) == 0
-
-
-@pytest.mark.slow
-def test_the_plugin_works_installed_as_a_wheel(tmp_path):
-    """Installed as by an installer, without the checkout; `nox -s wheels` builds the wheel itself."""
-    source, site = Path(__file__).parents[1], tmp_path / "site"
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    shutil.copytree(source / "src" / "pegboard_hooks", site / "pegboard_hooks")
-    info = site / f"pegboard_hooks-{project['version']}.dist-info"
-    info.mkdir()
-    (name, thing), *_ = project["entry-points"]["pegboard"].items()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    (info / "entry_points.txt").write_text(f"[pegboard]\n{name} = {thing}\n")
-    (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
-    code = (
-        "import pegboard, pegboard_hooks, sys; assert pegboard_hooks.__file__.startswith(sys.argv[1]);"
-        "r = pegboard.load(block=['mcp'], settings={'hooks': {'tools': {'run': {'description': 'x', 'read_only': True,"
-        "'command': ['echo', 'hello']}}}}); print(r.call_sync('run').text)"
-    )
-    env = {**environment(tmp_path), "PYTHONPATH": str(site)}
-    done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == "hello\n", done.stderr

@@ -33,7 +33,7 @@ from pegboard.errors import ExpressionError, operator_log
 from pegboard.json import digest_of, strict_json
 from pegboard.schema.converter import json_key, read_table
 from pegboard.text import visible
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_commands.program import Finished, ProgramSettings, check_program, run_program
 
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"

@@ -1,4 +1,4 @@
-"""The plugin: hooks, files as tools, and programs as tools, configured by `[plugins.hooks]`."""
+"""The plugin: programs as hooks of calls, configured by `[plugins.hooks]`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard import Limits, hookimpl
 
 if TYPE_CHECKING:
-    import click
-
-    from pegboard_hooks.program import ProgramSettings
+    from pegboard_commands.plugin import Commands
+    from pegboard_commands.program import ProgramSettings
 
 _LIMITS: Final = Limits()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
-_KEYS: Final = ("before", "after", "tools", "folders", "watch")
+MOVED: Final = ("tools", "folders", "watch")
+_KEYS: Final = ("before", "after", *MOVED)
+_HAS_MOVED: Final = "plugins.hooks.{0} is plugins.commands.{0} now: move it there; it works here until 0.4"
 _CALL_HOOKS: Final = ("pegboard_before_tool", "pegboard_approve_call", "pegboard_after_tool")
 
 
@@ -25,8 +26,7 @@ class Hooks:
     which may be a misspelt one, no call runs.
 
     Args:
-        settings: `before` and `after`, lists of tables (see `HookSettings`); `tools`, tables by name (see
-            `ToolSettings`); `folders` and `watch` (see `FileToolset`).
+        settings: `before` and `after`, lists of tables (see `HookSettings`); until 0.4 also those of pegboard-commands.
 
     Raises:
         ValueError: A hook before calls is invalid, or a key is unknown.
@@ -36,7 +36,12 @@ class Hooks:
         self._settings = settings
         self._faults: list[str] = []
         self._programs: dict[str, tuple[Sequence[str], ProgramSettings]] = {}
-        if not settings.keys() <= {"tools", "folders", "watch"}:
+        self._moved: Commands | None = None
+        if moved := {key: settings[key] for key in MOVED if key in settings}:
+            from pegboard_commands.plugin import Commands
+
+            self._moved = Commands(moved, place="plugins.hooks")
+        if settings.keys() - moved:
             self._guard_calls()
 
     def _guard_calls(self) -> None:
@@ -75,65 +80,35 @@ class Hooks:
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Registers the programs of the settings as tools.
+        """Registers the tools of moved settings.
 
         Raises:
             ValueError: The settings of hooks or of a tool are invalid; the others are registered.
         """
-        tables: Any = self._settings.get("tools", {})
-        if tables:
-            from pegboard import PegboardError
-            from pegboard.schema.converter import read_table
-            from pegboard_hooks.command_tools import ToolSettings, command_tool
-
-            if not isinstance(tables, Mapping):
-                self._faults.append("plugins.hooks.tools: has to be a table of tools: [plugins.hooks.tools.NAME]")
-                tables = {}
-            for name, table in cast("Mapping[str, Any]", tables).items():
-                place = f"plugins.hooks.tools.{name}"
-                try:
-                    tool = read_table(ToolSettings, table, place)
-                    register(command_tool(name, tool))
-                    self._programs[place] = tool.with_holes, tool
-                except PegboardError as error:
-                    self._faults.append(f"{place}: {error}")
-                except ValueError as error:
-                    text = str(error)
-                    self._faults.append(text if text.startswith(place) else f"{place}: {text}")
+        if self._moved is not None:
+            try:
+                self._moved.pegboard_register_tools(register)
+            except ValueError as error:
+                self._faults.append(str(error))
         if self._faults:
             raise ValueError("; ".join(self._faults))
 
     @hookimpl
     def pegboard_register_toolsets(self, register: Callable[[Any], None]) -> None:
-        """Registers the toolset of the folders in the settings, and one that reports programs that can't be run.
+        """Registers a toolset that reports programs that can't be run and moved settings, and the moved toolsets.
 
         Raises:
-            ValueError: `folders` aren't absolute paths, or `watch` is not a boolean.
+            ValueError: A moved setting is invalid.
         """
         if not self._settings:
             return
-        from pegboard_hooks.program import Programs
+        from pegboard_commands.program import Programs
 
-        register(Programs(self._programs))
-        folders: Any = self._settings.get("folders", ())
-        watches = self._settings.get("watch", False)
-        if not isinstance(watches, bool):
-            raise ValueError("plugins.hooks.watch: has to be true or false")  # noqa: TRY004  the one error of settings
-        if not folders:
-            return
-        from pegboard_hooks.file_tools import FileToolset
-
-        if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
-            raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
-        register(FileToolset(cast("list[str]", folders), watches=watches))
+        moved = [_HAS_MOVED.format(key) for key in MOVED if key in self._settings]
+        register(Programs(self._programs, "hook_programs", moved))
+        if self._moved is not None:
+            self._moved.pegboard_register_toolsets(register)
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:
         """Declares that no call may run if the plugin has settings and isn't loaded."""
-
-    @hookimpl
-    def pegboard_register_commands(self, group: click.Group) -> None:
-        """Adds `registry watch`."""
-        from pegboard_hooks.watch import watch_command
-
-        group.add_command(watch_command)

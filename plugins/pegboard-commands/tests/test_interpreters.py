@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.schema.converter import read_table
-from pegboard_hooks import ToolSettings
+from pegboard_commands import ToolSettings
 
 RUN_BY_WRAPPERS = """
 uv run {a}

@@ -20,8 +20,8 @@ from attrs import field, frozen
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools import is_valid_name
-from pegboard_hooks.interpreters import HOLE, OPERAND, interpreters, open_programs, options_that_run
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_commands.interpreters import HOLE, OPERAND, interpreters, open_programs, options_that_run
+from pegboard_commands.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
 _PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}

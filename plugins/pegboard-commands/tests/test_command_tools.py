@@ -13,7 +13,7 @@ import pytest
 from pegboard import Once, PegboardError, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard.schema.converter import read_table
 from pegboard.testing import ScriptedApprover
-from pegboard_hooks import ToolSettings, command_tool
+from pegboard_commands import ToolSettings, command_tool
 
 TEXT = {"type": "string"}
 
@@ -145,7 +145,7 @@ def test_nothing_of_a_tool_works_on_after_the_time_limit(lifeline, script):
     lifeline.wait()
     frames = sys._current_frames()
     working = {each: traceback.extract_stack(frames[each.ident]) for each in {*threading.enumerate()} - threads}
-    assert not [frame for stack in working.values() for frame in stack if "pegboard_hooks" in frame.filename]
+    assert not [frame for stack in working.values() for frame in stack if "pegboard_commands" in frame.filename]
 
 
 def test_a_missing_program_is_an_error_result():

@@ -8,7 +8,7 @@ import time
 import pytest
 from attrs import frozen
 
-from pegboard_hooks import file_tools
+from pegboard_commands import file_tools
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from pegboard import ReadonlyContext, ToolRegistry
-from pegboard_hooks import FileToolset, file_tools
+from pegboard_commands import FileToolset, file_tools
 
 DICE = '''
 def default(sides: int = 6) -> str:
@@ -109,14 +109,14 @@ def test_a_broken_file_is_left_out_and_reported_with_the_line(folder, toolset, s
 @pytest.fixture
 def gate():
     """A module by which files report that they run, and wait."""
-    sys.modules["hooks_test_gate"] = gate = type(sys)("hooks_test_gate")
+    sys.modules["commands_test_gate"] = gate = type(sys)("commands_test_gate")
     gate.runs, gate.event, gate.both = [], threading.Event(), threading.Barrier(2)
     yield gate
     gate.event.set()
-    del sys.modules["hooks_test_gate"]
+    del sys.modules["commands_test_gate"]
 
 
-SLOW = f"import hooks_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n{DICE}"
+SLOW = f"import commands_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n{DICE}"
 
 
 def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, gate, monkeypatch):
@@ -137,7 +137,7 @@ def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, g
 
 def test_files_are_run_in_parallel(folder, toolset, gate):
     for name in ("a.py", "b.py"):
-        put(folder, name, f"import hooks_test_gate as gate\ngate.both.wait(60)\n{DICE}")
+        put(folder, name, f"import commands_test_gate as gate\ngate.both.wait(60)\n{DICE}")
     assert (sorted(offered(toolset)[0]), offered(toolset)[1]) == (["a", "b"], [])
 
 
@@ -152,7 +152,7 @@ def test_the_module_of_a_removed_file_is_removed(folder, toolset):
     path = put(folder, "passing.py", DICE)
     for is_there in (True, False):
         offered(toolset)
-        assert any(name.startswith("pegboard_hooks_file_passing_") for name in sys.modules) is is_there
+        assert any(name.startswith("pegboard_commands_file_passing_") for name in sys.modules) is is_there
         path.unlink(missing_ok=True)
 
 

@@ -19,7 +19,7 @@ from pegboard.cli import (
     write_note,
     write_unbuffered,
 )
-from pegboard_hooks.file_tools import NAME, FileToolset
+from pegboard_commands.file_tools import NAME, FileToolset
 
 if TYPE_CHECKING:
     from pegboard import Tool
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def watch_command(options: Options) -> int:
     """Show the tools that files define, and report changes until Ctrl-C.
 
-    Reads the files in `tool` and `tools` of each folder in the settings (folders = ["~/my"] in [plugins.hooks]). A
+    Reads the files in `tool` and `tools` of each folder in the settings (folders = ["~/my"] in [plugins.commands]). A
     broken file is reported with its line; its tools are added once it is fixed.
     """
     session = open_session(options)
@@ -51,7 +51,7 @@ async def _watched(session: Session) -> None:
     await registry.resolve(where=f"toolset:{NAME}")  # imports the plugin of the toolset
     toolsets = [each for each in _all_of(registry.contributions.catalogue.toolsets) if isinstance(each, FileToolset)]
     if not toolsets:
-        raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.hooks] of pegboard.toml')
+        raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.commands] of pegboard.toml')
     shown: Mapping[str, Tool] = {}
     problems: frozenset[str] = frozenset()
     broken: frozenset[Path] = frozenset()
@@ -65,7 +65,8 @@ async def _watched(session: Session) -> None:
             changed.clear()
             resolved = await registry.resolve(where=f"toolset:{NAME}")
             now = {tool.name: tool for tool in resolved}
-            wrong = frozenset(one_line(str(problem.cause)) for problem in resolved.problems)
+            own = (problem for problem in resolved.problems if problem.subject == f"toolset {NAME!r}")
+            wrong = frozenset(one_line(str(problem.cause)) for problem in own)
             gone = (path for path in sorted(broken) if not path.exists())
             lines = [*_lines(shown, now), *(f"broken   {each}" for each in sorted(wrong - problems))]
             lines += (f"removed  {one_line(str(path))}" for path in gone)

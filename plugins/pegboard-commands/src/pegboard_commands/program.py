@@ -16,7 +16,7 @@ from pegboard import Problem, ReadonlyContext, ToolsetBase
 from pegboard.config import may_bind, trust_file
 from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
 from pegboard.toolsets import ToolsetResult
-from pegboard_hooks.interpreters import HOLE, PYTHONS, code_files, interpreters
+from pegboard_commands.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 _MOST_BYTES: Final = 1_000_000  # that a program may write to each of its outputs before it is ended
 _DRAIN_SECONDS: Final = 0.5  # how long its processes may hold its output open once it has exited
@@ -193,12 +193,16 @@ class Programs(ToolsetBase):
 
     Args:
         programs: By the place in the settings, a program's words, with holes, and its settings.
+        name: The toolset's name.
+        problems: More problems to report.
     """
 
-    name = "programs"
-
-    def __init__(self, programs: Mapping[str, tuple[Sequence[str], ProgramSettings]]) -> None:
+    def __init__(
+        self, programs: Mapping[str, tuple[Sequence[str], ProgramSettings]], name: str, problems: Sequence[str] = ()
+    ) -> None:
+        self.name = name
         self._programs = programs
+        self._causes = problems
 
     @property
     def publishes(self) -> list[str]:
@@ -209,7 +213,7 @@ class Programs(ToolsetBase):
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """No tools, and a problem for each program that can't be run."""
         del context
-        return ToolsetResult((), [*self._problems()])
+        return ToolsetResult((), [*map(Problem, self._causes), *self._problems()])
 
     def _problems(self) -> Iterator[Problem]:
         for place, (words, settings) in self._programs.items():

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pegboard.config import trust
-from pegboard_hooks.program import ProgramSettings, check_program, program_path
+from pegboard_commands.program import ProgramSettings, check_program, program_path
 
 
 def test_a_program_is_never_found_in_the_working_folder(tmp_path, monkeypatch):

@@ -230,7 +230,7 @@ def _line_in(path: Path, error: BaseException) -> str:
 def _loaded(path: Path, stamp: tuple[int, ...]) -> _File:
     source = read_bounded(str(path), _MOST_BYTES)
     digest = hashlib.sha256(os.fsencode(path) + b"\0" + source).hexdigest()[:16]
-    module = ModuleType(f"pegboard_hooks_file_{path.stem}_{digest}")
+    module = ModuleType(f"pegboard_commands_file_{path.stem}_{digest}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # annotations are looked up in it
     try:
