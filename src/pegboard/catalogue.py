@@ -54,6 +54,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "wrap_tool": ("context", "tool", "arguments", "call_next"),
     "repair_call": ("request",),
     "approve_call": ("request", "context"),
+    "wrap_call": ("call", "context", "call_next"),
     "before_model": ("context", "request"),
     "after_model": ("context", "request", "response", "error"),
     "on_model_error": ("context", "request", "error"),
@@ -77,7 +78,7 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
     return as_predicate(where, custom)
 
 
-TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:6], "observe")
+TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:7], "observe")
 """The stages of tool calls."""
 
 EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models", "services")

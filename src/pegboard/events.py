@@ -7,6 +7,7 @@ from pegboard.dispatch.arguments import (
     Partial as Partial,
     parse_partial as parse_partial,
 )
+from pegboard.dispatch.callbacks import WrappedCall as WrappedCall
 from pegboard.dispatch.events import (
     AnyCallEvent as AnyCallEvent,
     ApprovalAnswered as ApprovalAnswered,

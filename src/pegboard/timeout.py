@@ -234,6 +234,8 @@ class Deadline:
     _cancelled: int = 0  # by the limit, or by the end of the grace period
     _pauses: int = 0
     _paused_at: float = 0.0
+    _holds_grace: bool = False  # while it runs what ends in its own time when it is cancelled
+    _before: int = 0  # cancellations of the task before it started
     _context_due: float | None = None
     _alarm: _Alarm | None = None
     _task: asyncio.Task[Any]
@@ -267,7 +269,8 @@ class Deadline:
             LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
         """
         task, watchdog, name = running_task(), self.watchdog, self.name
-        self._task, self.loop, self._cancelled, before = task, task.get_loop(), 0, task.cancelling()
+        self._task, self.loop, self._cancelled = task, task.get_loop(), 0
+        self._before = before = task.cancelling()
         self._alarm = _alarm_of(self.loop)
         if self.seconds is not None:
             self._due = (self._paused_at if self._pauses else self.loop.time()) + self.seconds
@@ -304,9 +307,15 @@ class Deadline:
                 raise LimitExpiredError from error
             raise
 
-    def pause(self) -> None:
-        """Stops the limit until `resume`; one that has expired stays expired."""
+    def pause(self, *, holds_grace: bool = False) -> None:
+        """Stops the limit until `resume`; one that has expired stays expired.
+
+        With `holds_grace`, the grace period stops, too: a cancellation ends what runs now, which has limits of its own.
+        """
         self._pauses += 1
+        self._holds_grace = holds_grace or self._holds_grace
+        if holds_grace and self._grace_end > -inf:
+            self._grace_end = inf
         if self._pauses == 1:
             self._paused_at = self.loop.time()
             if self.context is not None:
@@ -317,6 +326,9 @@ class Deadline:
         """Continues with the rest of the limit, once every pause has ended."""
         self._pauses -= 1
         if not self._pauses:
+            was_held, self._holds_grace = self._holds_grace, False
+            if was_held and self._alarm is not None and self._task.cancelling() > self._before:
+                self._is_over()
             length = self.loop.time() - self._paused_at
             self._due += length
             if self._context_due is not None:
@@ -335,6 +347,8 @@ class Deadline:
 
     def _is_over(self) -> bool:
         """Whether the grace period has ended; it begins at the first cancellation."""
+        if self._holds_grace:
+            return False
         if self._grace_end == inf:
             self._grace_end = self.loop.time() + self.grace
             self._set_alarm()

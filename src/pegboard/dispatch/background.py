@@ -19,7 +19,7 @@ from attrs import field
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
-from pegboard.dispatch.stages import conclude, finish
+from pegboard.dispatch.stages import answer, conclude, finish
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
@@ -112,7 +112,7 @@ async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     state.run_elsewhere(tool)
     with suppress(CallError):
         state.change(parse(state.raw, state.settings.limits))
-    await finish(state, await state.runtime.threads.run(later_result, state, value))
+    await answer(state, await state.runtime.threads.run(later_result, state, value))
 
 
 async def _completed(operation: Operation, state: CallState, result: ToolResult) -> Completion:
@@ -178,7 +178,7 @@ class Operations:
             known = self._pending.get(id_)
             ended = self._completed.pop(id_, None)
         if ended is not None:
-            state.is_seen = True
+            state.mark_seen()
             state.end_turn(error=ended.fatal)
             conclude(state, ended.result)
             return None

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from attrs import converters, field
 
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import failure_result, hold_to_limits
-from pegboard.dispatch.state import CallbackState, CallState, Runtime, plain, read_only
+from pegboard.dispatch.state import NO_ARGUMENTS, CallbackState, CallState, Runtime, plain, read_only
 from pegboard.errors import (
     CallbackError,
     FatalToolError,
@@ -28,6 +28,7 @@ from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, runn
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
 from pegboard.tools.spec import Limits
+from pegboard.tools.tool import Tool
 from pegboard.typing import define, frozen
 
 _MOST_RUNS: Final = 100  # `call_next()` per wrapper
@@ -48,6 +49,7 @@ class _CallNext:
 
     _run_inner: Callable[[], Awaitable[Any]]
     _deadline: Deadline
+    _holds_grace: bool = False  # whether what it runs ends in its own time when it is cancelled
     _is_open: bool = True
     _task: asyncio.Task[Any] | None = None
     _runs: int = 0
@@ -62,7 +64,7 @@ class _CallNext:
             raise RuntimeError(f"call_next() was called more than {_MOST_RUNS} times")
         self._task = running_task()
         self._runs += 1
-        self._deadline.pause()
+        self._deadline.pause(holds_grace=self._holds_grace)
         try:
             return await self._run_inner()
         except BaseException as error:
@@ -88,7 +90,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
     """The error of a failed callback; its detail for the operator has the callback and the error it handled."""
     if isinstance(error, CallError | ToolError):
         return error  # an error for the model, or a denied request of the callback
-    log_failure(_title_of(link), error)
+    log_failure(title_of(link), error)
     if isinstance(state.error, FatalToolError):
         state.end_turn(error=state.error)
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
@@ -168,7 +170,7 @@ class Chain:
             try:
                 await self.ask(link, *facts)
             except Exception as error:  # noqa: BLE001  of any kind that `failure` makes
-                log_failure(_title_of(link), error.__cause__ or error)
+                log_failure(title_of(link), error.__cause__ or error)
 
     async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
         """Runs the callbacks as middleware; the first is the outermost, `run` the innermost.
@@ -178,12 +180,18 @@ class Chain:
                 let it through.
         """
         for link in reversed(self.links):
-            run = partial(self._wrap, link, run, facts)
+            run = partial(self.wrap, link, run, facts)
         return await run()
 
-    async def _wrap(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+    async def wrap(
+        self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...], *, holds_grace: bool = False
+    ) -> Any:
+        """Runs one callback as middleware around `run`; see `around_all`.
+
+        With `holds_grace`, a cancellation ends `run` in its own time, however long that takes.
+        """
         deadline = self._limit_of(link)
-        call_next = _CallNext(run, deadline)
+        call_next = _CallNext(run, deadline, holds_grace)
         try:
             answer = await self._call_within(link, deadline, (*facts, call_next), call_next.has_raised)
         finally:
@@ -198,7 +206,7 @@ class Chain:
 
     def _limit_of(self, link: Callback) -> Deadline:
         limits = self.limits
-        return Deadline(limits.callback_timeout, limits.grace, self.runtime.watchdog, _title_of(link))
+        return Deadline(limits.callback_timeout, limits.grace, self.runtime.watchdog, title_of(link))
 
     async def _call_within(
         self,
@@ -228,11 +236,12 @@ class Chain:
                 record.deadline = enclosing
 
 
-def _title_of(link: Callback) -> str:
+def title_of(link: Callback) -> str:
+    """The name of a callback in logs."""
     return f"callback of {link.owner}"
 
 
-def _chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
+def chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
     """The callbacks of a hook that apply to this call's tool, and the types of their answers."""
     links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if _applies(state, link))
     return Chain(links, state.runtime, state.settings.limits, kinds, state, partial(_failure, state))
@@ -255,9 +264,58 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
         CallError: `callback_failure`: a wrapper itself failed or timed out.
         BaseException: The tool's exception, if the wrappers let it through.
     """
-    return await _chain_of(state, "wrap_tool", object).around_all(
+    return await chain_of(state, "wrap_tool", object).around_all(
         run_inner, state.context, state.tool, arguments_of(state)
     )
+
+
+@frozen(eq=False)
+class WrappedCall:
+    """A call for its wrappers: what is known of it so far.
+
+    Before `call_next()`, that is what the model wrote; after it, what ran.
+    """
+
+    _state: CallState
+
+    @property
+    def name(self) -> str:
+        """The tool's name as it was called; after a repair, that of the repaired call."""
+        return self._state.name
+
+    @property
+    def id(self) -> str:
+        """The call's id; `""` if it has none."""
+        made = self._state.made_context
+        return self._state.id or ("" if made is None else made.call_id)
+
+    @property
+    def tool(self) -> Tool | None:
+        """The tool, `None` if no offered one has the name; its `spec` has the description."""
+        state = self._state
+        if state.tool is not None or type(state.name) is not str:
+            return state.tool
+        named, tools = state.snapshot.named, state.snapshot.tools
+        return named.get(state.name) or next((tool for tool in tools if tool.name == state.name), None)
+
+    @property
+    def arguments(self) -> Mapping[str, Any] | str | bytes:
+        """The arguments, read-only: as the tool gets them, or, until they are parsed, as they were given."""
+        state, raw = self._state, self._state.raw
+        if state.arguments is NO_ARGUMENTS:
+            return read_only(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else raw
+        return arguments_of(state)
+
+    @property
+    def depth(self) -> int:
+        """The number of calls that enclose this one."""
+        return self._state.depth
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The trace context that the call passes on, to be filled; see `ToolContext.trace`."""
+        made = self._state.made_context
+        return _record_of(self._state).trace if made is None else made.trace
 
 
 @frozen
@@ -355,7 +413,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
     Raises:
         CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
     """
-    chain = _chain_of(state, "before_tool", ToolResult, ChangeArguments, Ask, Deny, Abort)
+    chain = chain_of(state, "before_tool", ToolResult, ChangeArguments, Ask, Deny, Abort)
     demands: list[Ask] = []
     for link in chain:
         answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
@@ -386,7 +444,7 @@ async def on_error(state: CallState) -> ToolResult | None:
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool returned an error result
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
-    chain = _chain_of(state, "on_tool_error", ToolResult, Abort)
+    chain = chain_of(state, "on_tool_error", ToolResult, Abort)
     answer = await chain.first_answer(state.context, state.tool, arguments_of(state), error)
     return None if answer is None else await _apply(state, answer)
 
@@ -396,7 +454,7 @@ async def after(state: CallState) -> ToolResult | None:
 
     A failure of one becomes the result, which the others see.
     """
-    chain, result = _chain_of(state, "after_tool", ToolResult, Abort), state.result
+    chain, result = chain_of(state, "after_tool", ToolResult, Abort), state.result
     for link in chain:
         try:
             answer = await chain.ask(link, state.context, state.tool, arguments_of(state), result)

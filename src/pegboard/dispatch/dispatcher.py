@@ -114,7 +114,7 @@ class Dispatcher:
             approver: Asks the user.
         """
         tools = tuple(tool for tool in tools if tool.offered)
-        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
+        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call", "wrap_call")
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
         watching = callbacks("observe")
         if watching and self.observers is None:

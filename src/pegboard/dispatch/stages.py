@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import attrs
+from attrs import field
 
+from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
-from pegboard.dispatch.callbacks import Ask, after, before, on_error
+from pegboard.dispatch.callbacks import Ask, Chain, WrappedCall, after, before, chain_of, on_error, title_of
 from pegboard.dispatch.find import find, repair
-from pegboard.dispatch.results import failure_result, quick_result, shape
+from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
-from pegboard.errors import CallStoppedError
-from pegboard.timeout import cancels_the_call
+from pegboard.errors import CallStoppedError, log_failure
+from pegboard.timeout import cancels_the_call, running_task
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
-from pegboard.tools.content import ToolResult
+from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.typing import define
@@ -74,8 +77,7 @@ def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> C
     context = outer.context
     call_id = f"{context.call_id}/{count_nested(outer)}"
     own = _completed(context, name, call_id, host=outer.settings.host, offered=outer.snapshot.tools)
-    own.depth = outer.depth + 1
-    own.confirmation = None
+    own.depth, own.confirmation = outer.depth + 1, None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
     state = CallState(name, raw, call_id, own, outer.snapshot, outer.settings)
@@ -86,14 +88,14 @@ def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> C
 
 def _completed(context: ToolContext, name: str, call_id: str, **facts: Any) -> ToolContext:
     """A context of a call's own."""
-    call_id = call_id or context.call_id
-    return attrs.evolve(context, call_id=call_id, tool=name, cancelled=False, deadline=None, **facts)
+    facts |= {"call_id": call_id or context.call_id, "trace": dict(context.trace)}
+    return attrs.evolve(context, tool=name, cancelled=False, deadline=None, **facts)
 
 
 _LATE_HOOKS: Final = frozenset({"on_tool_error", "after_tool"})
 
 
-async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  in one frame: each further one costs every call
+async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  in one frame: each further one costs every call
     """One way through a call: the stages by name, in order; afterwards, `state.result` is set.
 
     A stage is left out where a quick test says that this call doesn't need it. A call whose name or arguments are
@@ -103,6 +105,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
     Args:
         state: The call.
         is_alone: Whether it has no batch: then the last callbacks run and services are closed on cancellation.
+        is_wrapped: Whether its wrappers (`wrap_call`) run already.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
@@ -121,6 +124,9 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
             emit_pending(state)
     try:
         if is_alone and state.depth and is_too_deep(state):
+            return
+        if callbacks and not is_wrapped and "wrap_call" in callbacks:
+            await _WholeCall(state, partial(run_call, state, is_wrapped=True)).run()
             return
         try:
             while True:
@@ -198,7 +204,7 @@ async def run_call(state: CallState, *, is_alone: bool = False) -> None:  # noqa
         if made is not None or state.made_context is not None or state.asking is not None:
             _close(state)
     except asyncio.CancelledError:
-        if is_alone:
+        if is_alone and not state.is_seen:
             await finish(state, error=CallError("aborted", f"{state.name} was aborted."))
         raise
     finally:
@@ -247,6 +253,73 @@ async def finish(state: CallState, result: ToolResult | None = None, error: Base
     _close(state)
 
 
+async def answer(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
+    """`finish` for a call whose other stages don't run here, inside its wrappers. Raises as `finish`."""
+    run = partial(finish, state, result, error)
+    await (_WholeCall(state, run).run() if "wrap_call" in state.snapshot.callbacks else run())
+
+
+@define(eq=False)
+class _WholeCall:
+    """A call inside its wrappers: its stages run once, and no wrapper can lose their result."""
+
+    state: CallState
+    stages: Callable[[], Awaitable[None]]
+    task: asyncio.Task[Any] | None = field(default=None, init=False)  # in which the stages run, once they have begun
+    was_cancelled: bool = field(default=False, init=False)
+
+    async def run(self) -> None:
+        """Runs the wrappers, the first outermost, and the stages inside them; raises as `finish`."""
+        task, chain, run = running_task(), chain_of(self.state, "wrap_call", ToolResult), self._run_stages
+        before = task.cancelling()
+        for link in reversed(chain.links):
+            run = partial(self._run_inside, chain, link, run)
+        await run()
+        if self.was_cancelled and task.cancelling() > before:  # a wrapper caught it
+            raise asyncio.CancelledError
+
+    async def _run_stages(self) -> ToolResult:
+        if self.task is not None:
+            raise RuntimeError("call_next() runs a call once, and was called twice; wrap_tool may run its tool again")
+        self.task = running_task()
+        try:
+            await self.stages()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        self.state.mark_seen()
+        return self._result
+
+    async def _run_inside(self, chain: Chain, link: Callback, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Runs one wrapper around the stages, or around the wrappers further in; returns the result after it."""
+        state, answer, failure = self.state, None, None
+        try:
+            answer = await chain.wrap(link, run, (WrappedCall(state), state.request), holds_grace=True)
+            if answer is not state.result:
+                answer = await hold_to_limits(state, answer)
+        except BaseException as error:  # SystemExit, too
+            if cancels_the_call(error):
+                raise
+            failure = error
+        if self.task not in (None, running_task()):
+            await asyncio.wait([self.task])  # the wrapper has left it, and it was cancelled
+        if not state.is_seen:  # the wrapper failed, or answered, instead of running the call
+            await finish(state, answer, failure)
+            state.mark_seen()
+        elif answer is not None and not _waits(state, self._result.kind):
+            state.result = answer
+        elif answer is not state.result:
+            failure = failure or ValueError("a call that waits keeps its result")
+            if not isinstance(failure, CallError) or failure.kind != "callback_failure":  # that is logged already
+                log_failure(title_of(link), failure)
+        return self._result
+
+    @property
+    def _result(self) -> ToolResult:
+        assert self.state.result is not None
+        return self.state.result
+
+
 async def _end(state: CallState) -> None:
     running, result, operations = state.running, state.result, state.runtime.operations
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
@@ -254,8 +327,7 @@ async def _end(state: CallState) -> None:
         operations.begin(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
-    waits = isinstance(failure, CallError) and failure.kind == "confirmation_required" and state.pending is not None
-    waits = waits or (running is not None and running.runs_on_host)
+    waits = _waits(state, failure.kind if isinstance(failure, CallError) else None)
     callbacks = () if state.is_seen or waits else state.snapshot.callbacks
     gave_error = state.started_at is not None and state.result is not None and state.result.is_error
     has_failed = (failure is not None or gave_error) and not state.call.provider_executed
@@ -273,6 +345,12 @@ async def _end(state: CallState) -> None:
     _settle_error(state)
     if (made := state.made_context) is not None:
         await made.internals.close_services(failure)
+
+
+def _waits(state: CallState, kind: ErrorKind | None) -> bool:
+    """Whether a call with an error of this kind waits for a person's answer, or for its host."""
+    is_suspended = kind == "confirmation_required" and state.pending is not None
+    return is_suspended or (state.running is not None and state.running.runs_on_host)
 
 
 def _show(state: CallState, pending: PendingActions) -> None:

@@ -203,12 +203,13 @@ class Running:
 class CallbackState:
     """What the callbacks of a call have: arguments, their read-only view, and the time limit of the running callback.
 
-    Written by `callbacks.py`.
+    Written by `callbacks.py`; wrappers of calls fill `trace`, see `ToolContext.trace`.
     """
 
     arguments: Mapping[str, Any] | None = None
     view: Mapping[str, Any] = NO_ARGUMENTS
     deadline: Deadline | None = None
+    trace: dict[str, str] = field(factory=dict[str, str])
 
 
 @frozen(eq=False)
@@ -252,7 +253,7 @@ class CallState:
         asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
         running: `None` for a tool that runs without a lock of its own and never waits (`running.py`).
         callbacks: `None` without callbacks (`callbacks.py`).
-        is_seen: Whether the last callbacks have seen the result (`background.py`).
+        is_seen: Whether the last callbacks have seen the result, so that it stays (`mark_seen`).
         ending: What ends the turn (`end_turn`).
     """
 
@@ -320,6 +321,10 @@ class CallState:
         """Sets the tool of a call that the host has run."""
         self.tool = tool
 
+    def mark_seen(self) -> None:
+        """Marks the result as seen by the last callbacks: whatever comes later doesn't lose it."""
+        self.is_seen = True
+
     def end_turn(self, reason: str | None = None, error: BaseException | None = None) -> None:
         """Ends the turn once every call has its result: for a reason, or by an error."""
         self.ending = Ending(reason or self.ending.reason, error or self.ending.fatal)
@@ -352,6 +357,8 @@ class CallState:
                 host=self.settings.host,
             )
             made.depth, made.internals.frame = self.depth, self
+            if self.callbacks is not None:
+                made.trace = self.callbacks.trace
             started_at, tool = self.started_at, self.tool
             if started_at is not None and tool is not None and (limit := time_limit(self, tool)) is not None:
                 made.deadline = started_at + limit

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import click
 
     from pegboard.dispatch.approval.request import Answer, ApprovalRequest
-    from pegboard.dispatch.callbacks import Abort, BeforeAnswer
+    from pegboard.dispatch.callbacks import Abort, BeforeAnswer, WrappedCall
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.find import RepairRequest
     from pegboard.messages import Message, ModelResponse
@@ -271,6 +271,28 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
     Returns:
         `None` to leave it to the next, and finally to the user; or the answer: `Once`, `Always`, `Reject` or `Later`.
         Anything else, and whatever is raised, denies the call.
+    """
+
+
+@hookspec
+def pegboard_wrap_call(
+    call: WrappedCall, context: ReadonlyContext, call_next: Callable[[], Awaitable[ToolResult]]
+) -> ToolResult | Awaitable[ToolResult] | None:
+    """Wraps a whole call, from its lookup to the last callback; the first in order is the outermost. Since 0.2.
+
+    Called for every call of models, hosts and tools, also unknown, invalid and denied ones; for a suspended call each
+    time it runs, and for a call that the host runs also with its host's result.
+
+    It runs in the task and the context variables of the call, unless it is plain and runs in a thread.
+
+    Args:
+        call: What is known of the call so far; its `trace` goes along to where the tool runs.
+        context: The user and session of the call.
+        call_next: Runs the call, once, and returns its result; raises only `asyncio.CancelledError`.
+
+    Returns:
+        What `call_next()` returned, or another `ToolResult` instead. Anything else, and whatever is raised, fails the
+        call as `callback_failure` if it hasn't run; if it has, it keeps its result, and the failure is logged.
     """
 
 

@@ -200,7 +200,8 @@ def _find_implementations(plugin: Plugin) -> None:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 plugin.faults.append(f"there is no hook {name!r}.{did_you_mean(suggest(name, known))}")
         elif implementation.wrapper or implementation.hookwrapper:
-            plugin.faults.append(f"{name} can't be a wrapper; implement pegboard_wrap_tool or pegboard_wrap_model")
+            wrappers = "pegboard_wrap_call, pegboard_wrap_tool or pegboard_wrap_model"
+            plugin.faults.append(f"{name} can't be a wrapper; implement {wrappers}")
         else:
             plugin.implementations[name] = implementation
             if (stage := name.removeprefix("pegboard_")) in CALLBACK_STAGES:

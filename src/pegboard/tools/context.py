@@ -146,6 +146,8 @@ class ToolContext:
         deadline: The end of the call's time limit, in seconds of `time.monotonic()`, or `None`.
         confirmation: A person's answer before the call was run again, or `None`; in a test, the answer to give.
         depth: The number of calls that enclose this one: 0 for a call by the model.
+        trace: The call's trace context for what it calls, such as child processes and MCP servers: `traceparent`,
+            `tracestate` and `baggage`, as the W3C defines them; set by a tracing plugin.
         internals: Internal state of the host; not for tools.
     """
 
@@ -163,6 +165,7 @@ class ToolContext:
     deadline: float | None = None
     confirmation: Confirmation | None = None
     depth: int = 0
+    trace: dict[str, str] = field(factory=dict[str, str], repr=False)
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
     user: ClassVar[str | None] = _of_request("user")

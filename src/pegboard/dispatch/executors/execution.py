@@ -78,6 +78,7 @@ class ExecutionRequest(SayableRecord):
         confirmation: The user's answer to an earlier run of the call, or `None`.
         approvals: The approvals that were granted, each a `PermissionRequired.approval`.
         depth: How many calls this one is nested in.
+        trace: The trace context of the call: `traceparent`, `tracestate`, `baggage`.
     """
 
     tool: str
@@ -102,6 +103,7 @@ class ExecutionRequest(SayableRecord):
     confirmation: Mapping[str, Any] | None = None
     approvals: tuple[str, ...] = field(default=(), converter=tuple_of("approvals", str))
     depth: int = 0
+    trace: Mapping[str, str] = field(factory=dict[str, str], repr=False)
 
     @classmethod
     def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
@@ -123,6 +125,7 @@ class ExecutionRequest(SayableRecord):
             values=_json_part(context.values),
             confirmation=None if confirmation is None else confirmation.to_data(),
             depth=context.depth,
+            trace=dict(context.trace),
             **{name: getattr(request, name) for name in _TEXTS},
             **facts,
         )
@@ -151,6 +154,7 @@ class ExecutionRequest(SayableRecord):
             values=dict(self.values),
             confirmation=None if self.confirmation is None else Confirmation.from_data(self.confirmation),
             depth=self.depth,
+            trace=dict(self.trace),
             **facts,
         )
 
