@@ -24,8 +24,8 @@ from pegboard_commands.interpreters import HOLE, OPERAND, interpreters, open_pro
 from pegboard_commands.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
-_PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
-_LATER_SECONDS: Final = 10.0  # of the tool's limit, so that the program's passes first, whose error says more
+PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+LATER_SECONDS: Final = 10.0  # of the tool's limit, so that the program's passes first, whose error says more
 
 
 @frozen
@@ -292,11 +292,11 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
                 given=settings.given(given),
                 seconds=settings.timeout,
                 cwd=settings.folder(context.work_dir),
-                env=settings.environment(settings.with_holes, **_PLAIN_OUTPUT),
+                env=settings.environment(settings.with_holes, **PLAIN_OUTPUT),
             )
         except OSError as error:
             raise ToolError(f"{name} can't run: {error}. Continue without this tool, or tell the user.") from error
-        return _result(settings, words, finished)
+        return tool_result(settings.program, words, finished, settings.success)
 
     return Tool.from_schema(
         name,
@@ -315,20 +315,21 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
         permission_values=lambda arguments, _context: {"command": words_of(arguments)},
         preview=preview,
         check=settings.problems,
-        timeout=settings.timeout + _LATER_SECONDS,
+        timeout=settings.timeout + LATER_SECONDS,
     )
 
 
-def _result(settings: ToolSettings, words: Sequence[str], finished: Finished) -> ToolResult:
+def tool_result(program: str, words: Sequence[str], finished: Finished, success: Sequence[int] = (0,)) -> ToolResult:
+    """The result of a call that has run a program: its output, or how it failed."""
     stdout, stderr = (each.decode(errors="replace").rstrip("\n") for each in (finished.stdout, finished.stderr))
     parts = [stdout, f"[stderr]\n{stderr}" if stderr else ""]
     facts = {"command": list(words), "exit_code": finished.code}
-    if finished.ended is None and finished.code in settings.success:
+    if finished.ended is None and finished.code in success:
         return ToolResult("\n".join(filter(None, parts)) or "(no output)", metadata=facts)
     if finished.ended is not None:
         kind: Any = "timeout" if finished.ended.startswith("took") else "limit"
-        what = f"{settings.program} {finished.ended} and was killed. Try a smaller request. Output so far:"
+        what = f"{program} {finished.ended} and was killed. Try a smaller request. Output so far:"
     else:
-        kind, what = "tool_failure", f"{settings.program} failed with exit code {finished.code}:"
+        kind, what = "tool_failure", f"{program} failed with exit code {finished.code}:"
     text = "\n".join(filter(None, [what, *parts]))
     return ToolResult(text, is_error=True, kind=kind, metadata=facts)

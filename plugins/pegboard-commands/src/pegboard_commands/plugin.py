@@ -1,8 +1,8 @@
-"""The plugin: programs and files as tools, configured by `[plugins.commands]`."""
+"""The plugin: programs, click and typer programs, and files as tools, configured by `[plugins.commands]`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard import hookimpl
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pegboard_commands.program import ProgramSettings
 
-KEYS: Final = ("tools", "folders", "watch")
+KEYS: Final = ("tools", "click", "folders", "watch")
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
@@ -20,7 +20,8 @@ class Commands:
     """The plugin for one registry. An invalid tool or setting is left out.
 
     Args:
-        settings: `tools`, tables by name (see `ToolSettings`); `folders` and `watch` (see `FileToolset`).
+        settings: `tools`, tables by name (see `ToolSettings`); `click`, a list of programs (see `ClickSettings`);
+            `folders` and `watch` (see `FileToolset`).
         place: The table of the settings, for messages.
     """
 
@@ -65,15 +66,24 @@ class Commands:
 
     @hookimpl
     def pegboard_register_toolsets(self, register: Callable[[Any], None]) -> None:
-        """Registers the toolset of the folders in the settings, and one that reports programs that can't be run.
+        """Registers the toolsets of click programs and of folders, and one that reports programs that can't be run.
 
         Raises:
-            ValueError: `folders` aren't absolute paths, or `watch` is not a boolean.
+            ValueError: `click` has invalid items, `folders` aren't absolute paths, or `watch` is not a boolean.
         """
         if self._programs:
             from pegboard_commands.program import Programs
 
             register(Programs(self._programs, f"programs_of_{self._place.rpartition('.')[2]}"))
+        faults = [*self._register_click(register)]
+        try:
+            self._register_files(register)
+        except ValueError as error:
+            faults.append(str(error))
+        if faults:
+            raise ValueError("; ".join(faults))
+
+    def _register_files(self, register: Callable[[Any], None]) -> None:
         folders: Any = self._settings.get("folders", ())
         watches = self._settings.get("watch", False)
         if not isinstance(watches, bool):
@@ -85,6 +95,24 @@ class Commands:
         if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
             raise ValueError(f"{self._place}.folders: has to be a list of absolute paths")
         register(FileToolset(cast("list[str]", folders), watches=watches))
+
+    def _register_click(self, register: Callable[[Any], None]) -> Iterator[str]:
+        """Registers the toolset of click programs; yields the faults of the settings."""
+        items: Any = self._settings.get("click", ())
+        if not items:
+            return
+        if not isinstance(items, list):
+            yield f'{self._place}.click: has to be a list of programs: ["module:group"]'
+            return
+        from pegboard_commands.click_programs import ClickSettings, ClickToolset, read_click_settings
+
+        programs: list[ClickSettings] = []
+        for index, item in enumerate(cast("list[Any]", items)):
+            try:
+                programs.append(read_click_settings(item, f"{self._place}.click[{index}]"))
+            except ValueError as error:
+                yield str(error)
+        register(ClickToolset(programs))
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:

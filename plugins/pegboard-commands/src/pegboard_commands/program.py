@@ -8,7 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from attrs import field, frozen
 
@@ -73,6 +73,10 @@ class ProgramSettings:
         `find -exec` or `make -f`, and also one that is only read.
         """
         program_path(words[0])
+        self.check_files(words, of_call)
+
+    def check_files(self, words: Sequence[str], of_call: str | None = None) -> None:
+        """As `check_runs`, for a program that is known to exist."""
         for file in sorted(self.files(words, of_call)):
             os.stat(file)  # noqa: PTH116  a text
             if not may_bind(file):
@@ -143,15 +147,15 @@ class Finished:
     ended: str | None = None
 
 
-async def run_program(
+def start_program(
     words: Sequence[str],
     *,
     given: bytes | None = None,
     seconds: float,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
-) -> Finished:
-    """Runs a program to its end, with its process group, which ends with it; processes that leave the group survive.
+) -> RunningProgram[OutputBuffer]:
+    """Starts a program, with its process group, which ends with it; processes that leave the group survive.
 
     Args:
         words: The program and its arguments.
@@ -161,8 +165,7 @@ async def run_program(
         env: Its environment.
 
     Raises:
-        OSError: It can't be started.
-        ValueError: An argument has a NUL character.
+        OSError: There is no such program.
     """
     output, errors = OutputBuffer(_MOST_BYTES, _MOST_BYTES), OutputBuffer(_MOST_BYTES, _MOST_BYTES)
     program = RunningProgram(
@@ -179,13 +182,29 @@ async def run_program(
         tree=ProcessTree(finds_daemons=False),
     )
     program.start()
-    await program.wait()
+    return program
+
+
+def result_of(program: RunningProgram[OutputBuffer]) -> Finished:
+    """The result of a program that has ended, or couldn't be ended.
+
+    Raises:
+        OSError: It couldn't be started.
+        ValueError: An argument has a NUL character.
+    """
     if program.pid is None and program.failure is not None:
         raise program.failure
-    ended = None if program.is_over and not program.timed_out else f"took more than {seconds:g} s"
+    ended = None if program.is_over and not program.timed_out else f"took more than {program.limit:g} s"
     if program.flooded:
         ended = f"wrote more than {_MOST_BYTES:,} bytes"
-    return Finished(program.code, bytes(output.head), bytes(errors.head), ended)
+    return Finished(program.code, bytes(program.output.head), bytes((program.errors or program.output).head), ended)
+
+
+async def run_program(words: Sequence[str], **options: Any) -> Finished:
+    """Runs a program to its end; takes what `start_program` does, and raises what `result_of` does."""
+    program = start_program(words, **options)
+    await program.wait()
+    return result_of(program)
 
 
 class Programs(ToolsetBase):
