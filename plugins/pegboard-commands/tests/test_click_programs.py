@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import os
+import select
 import shlex
 import subprocess
 import sys
@@ -217,6 +218,20 @@ def test_a_program_that_hangs_is_reported_until_it_has_loaded_or_was_ended(folde
         {},
         ["hangs:cli: reading its commands took more than 0.5 s, and was ended"],
     )
+
+
+def test_closing_ends_the_processes_that_read_programs(folder, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "held")
+    ended = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)  # readable once no process holds it open
+    source = f"import threading\nheld = open({str(tmp_path / 'held')!r}, 'w')\nthreading.Event().wait()\n"
+    put(folder, "hangs", source)
+    toolset = toolset_of("hangs:cli")
+    monkeypatch.setattr(click_programs, "READ_SECONDS", 0.5)
+    assert offered(toolset)[0] == {}
+    toolset.close()
+    assert select.select([ended], [], [], 60)[0]
+    os.close(ended)
+    toolset_of("hangs:cli").close()
 
 
 def test_a_program_is_read_again_only_once_its_files_have_changed(folder):

@@ -17,7 +17,17 @@ from typing import Any, Final, Literal, cast
 
 from attrs import frozen
 
-from pegboard import PegboardError, Preview, Problem, ReadonlyContext, Tool, ToolContext, ToolError, ToolResult
+from pegboard import (
+    PegboardError,
+    Preview,
+    Problem,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    ToolsetBase,
+)
 from pegboard.json import strict_json
 from pegboard.programs import OutputBuffer, RunningProgram
 from pegboard.schema.converter import read_record
@@ -268,6 +278,11 @@ class _Program:
             self._offer = self._read(reader)
         return self._offer
 
+    def close(self) -> None:
+        """Ends the process that reads it."""
+        if self._reader is not None:
+            self._reader.end(now=True)
+
     def _read(self, reader: RunningProgram[OutputBuffer]) -> tuple[Sequence[Tool], Sequence[str]]:
         finished = result_of(reader)
         if finished.ended is not None:
@@ -301,7 +316,7 @@ def _stamp(path: str) -> tuple[int, ...] | None:
     return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
 
 
-class ClickToolset:
+class ClickToolset(ToolsetBase):
     """The commands of click and typer programs as tools: read in a child process, and run as processes.
 
     A program that fails, exits or hangs while it is imported is reported, and the others are offered. The commands of
@@ -335,6 +350,11 @@ class ClickToolset:
                 tools += offer[0]
                 problems += [Problem(f"{name}: {text}") for text in offer[1]]
         return ToolsetResult(tools, problems)
+
+    def close(self) -> None:
+        """Ends the processes that still read commands."""
+        for program in self._programs.values():
+            program.close()
 
 
 def read_click_settings(item: Any, place: str) -> ClickSettings:
