@@ -1,0 +1,490 @@
+"""The operations of an OpenAPI document: their names, arguments and bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urljoin
+
+from attrs import define, field, frozen
+
+from pegboard.json import digest_of, is_array, is_object
+from pegboard.tools import is_text_type, is_valid_name, plain_type
+from pegboard.typing import JsonObject, JsonSchema
+from pegboard_openapi.document import Document, DocumentError, Source, is_url
+from pegboard_openapi.schemas import Definitions
+
+Place: TypeAlias = Literal["path", "query", "header", "cookie", "querystring"]
+BodyKind: TypeAlias = Literal["json", "form", "multipart", "text", "file"]
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "TRACE"})
+"""Methods that change nothing, by RFC 9110 and OpenAPI 3.2."""
+
+_STYLES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": ""}
+_KNOWN_STYLES: Final = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form", "cookie"),
+    "querystring": ("",),
+}
+_OWN_HEADERS: Final = frozenset(
+    {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host", "te"}
+    | {"proxy-authorization", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that no argument sets: OpenAPI ignores the first, and others belong to the connection."""
+
+_ARGUMENT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_MOST_ARGUMENT: Final = 64
+_MOST_NAME: Final = 64
+_DIGEST: Final = 8
+_MOST_DESCRIPTION: Final = 8_000
+_MOST_COMPOSED: Final = 8  # levels of allOf and the like that are searched for files
+_BODY_KINDS: Final = ("json", "form", "multipart", "text", "file")  # the earlier, the better for a model
+
+
+@frozen(eq=False, kw_only=True)
+class Parameter:
+    """A parameter of an operation.
+
+    Attributes:
+        name: Its name in the request.
+        argument: The tool's argument.
+        place: Where it is in the request.
+        style: How a list or an object is written there.
+        explode: Whether each item is written by itself.
+        reserved: Whether reserved characters aren't encoded.
+        media: The media type that its value is written in, instead of a style.
+    """
+
+    name: str
+    argument: str
+    place: Place
+    style: str
+    explode: bool
+    reserved: bool = False
+    media: str | None = None
+
+
+@frozen(eq=False, kw_only=True)
+class Body:
+    """The body of an operation's request.
+
+    Attributes:
+        argument: The tool's argument.
+        media: Its media type.
+        kind: How it is written.
+        files: The properties of a multipart body that are paths of files.
+        encoding: How single properties of a form are written, as in the document.
+    """
+
+    argument: str
+    media: str
+    kind: BodyKind
+    files: frozenset[str] = frozenset()
+    encoding: Mapping[str, JsonObject] = field(factory=dict[str, JsonObject])
+
+
+@frozen(eq=False, kw_only=True)
+class Operation:
+    """An operation: what its request needs.
+
+    Attributes:
+        name: The tool's name.
+        method: In upper case.
+        path: The path template.
+        server: The address that the path is appended to; `""` if the document has none.
+        parameters: Its parameters.
+        body: Its body, or `None`.
+        security: What it needs: one of several groups of schemes, each with its scopes.
+        media: The media types of its answers.
+    """
+
+    name: str
+    method: str
+    path: str
+    server: str
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    security: tuple[Mapping[str, tuple[str, ...]], ...]
+    media: tuple[str, ...]
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether arguments of it are paths of local files."""
+        return self.body is not None and (self.body.kind == "file" or bool(self.body.files))
+
+
+@frozen(eq=False)
+class Listing:
+    """What a model and people read of an operation.
+
+    Attributes:
+        own_name: The document's name for it, or its method and path.
+        schema: The schema of the tool's arguments.
+        title: A short text for people, or `None`.
+        description: For the model.
+        tags: The document's.
+    """
+
+    own_name: str
+    schema: JsonSchema
+    title: str | None
+    description: str
+    tags: tuple[str, ...]
+
+
+@define(eq=False)
+class Reader:
+    """Reader of a document's operations.
+
+    Attributes:
+        document: The document.
+        base_url: Replaces all of the document's servers, if given.
+        prefix: Begins the names of all tools.
+        hidden: Parameters that credentials set, as (place, name), which models don't see.
+        problems: What is wrong with operations that are left out, each with its name.
+        notes: What the operator should know.
+    """
+
+    document: Document
+    base_url: str | None = None
+    prefix: str = ""
+    hidden: frozenset[tuple[str, str]] = frozenset()
+    problems: list[tuple[str, str]] = field(factory=list[tuple[str, str]], init=False)
+    notes: list[str] = field(factory=list[str], init=False)
+    definitions: Definitions = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.definitions = Definitions(self.document)
+
+    def operations(self) -> Iterator[tuple[Operation, Listing]]:
+        """The operations that can be used; problems of others are collected.
+
+        Raises:
+            DocumentError: `paths` isn't an object.
+        """
+        found = list(self._found())
+        names = self._names([(each, f"{method} {path}") for method, path, each, *_ in found])
+        for (method, path, operation, item, source), (name, own_name) in zip(found, names, strict=True):
+            try:
+                read = self._operation(name, own_name, method, path, operation, item, source)
+            except (DocumentError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+                self.problems.append((name, f"{method} {path} is left out: {error}"))
+            else:
+                yield read
+
+    def _found(self) -> Iterator[tuple[str, str, JsonObject, JsonObject, Source]]:
+        """Method, path, operation, path item, and the file that these are in."""
+        main = self.document.main
+        paths: Any = main.root.get("paths") or {}
+        if not is_object(paths):
+            raise DocumentError(f"{main.location or 'the document'}: 'paths' isn't an object")
+        for path, written in paths.items():
+            if path.startswith("x-"):
+                continue
+            try:
+                item, source = self.document.follow(written, main, f"the path {path!r:.100}")
+                methods = {key.upper(): item[key] for key in METHODS if key in item}
+                if self.document.minor >= 2:
+                    methods |= {"QUERY": item["query"]} if "query" in item else {}
+                    methods |= item.get("additionalOperations") or {}
+            except (DocumentError, TypeError) as error:
+                self.problems.append(("", f"{path:.200} is left out: {error}"))
+                continue
+            for method, operation in methods.items():
+                if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,30}", method) or not is_object(operation):
+                    self.problems.append(("", f"{method!s:.40} {path:.200} is left out: it isn't an operation"))
+                else:
+                    yield method, path, operation, item, source
+
+    # Names ------------------------------------------------------------------------------------------------------
+
+    def _names(self, operations: Sequence[tuple[JsonObject, str]]) -> list[tuple[str, str]]:
+        """A name for each operation, and the document's own.
+
+        A name depends on the operation alone, unless two would have the same: then all of these but one that needed no
+        change end with a digest.
+        """
+        own: list[tuple[str, str]] = []  # the document's name, and what is unique
+        seen: dict[str, str] = {}
+        for operation, place in operations:
+            name: Any = operation.get("operationId")
+            if not isinstance(name, str) or not name.strip():
+                own.append((place, place))
+            elif name in seen:
+                self.notes.append(f"{place} and {seen[name]} have the same operationId, {name!r:.100}")
+                own.append((name, f"{name} {place}"))
+            else:
+                seen[name] = place
+                own.append((name, name))
+        plain = [self._plain(name) for name, _ in own]
+        users: dict[str, int] = {}
+        for name in plain:
+            users[name.lower()] = users.get(name.lower(), 0) + 1
+        names: list[tuple[str, str]] = []
+        for (name, unique), simple in zip(own, plain, strict=True):
+            exact = self.prefix + unique == simple
+            names.append((simple if exact or users[simple.lower()] == 1 else self._digested(simple, unique), name))
+        return names
+
+    def _plain(self, name: str) -> str:
+        words = name
+        if re.match(r"[A-Z]+ /", name):  # a method and a path
+            words = name.lower().replace("{", "").replace("}", "")
+        simple = self.prefix + re.sub(r"[^A-Za-z0-9_-]+", "_", words).strip("_")
+        if not re.match("[A-Za-z_]", simple):
+            simple = f"_{simple}"
+        return simple if is_valid_name(simple) else self._digested(simple, name)
+
+    @staticmethod
+    def _digested(simple: str, unique: str) -> str:
+        digest = digest_of(unique).rpartition(":")[2][:_DIGEST]
+        stem = f"_{simple}" if simple.lower().startswith("pegboard_") else simple
+        return f"{stem[: _MOST_NAME - _DIGEST - 1]}_{digest}"
+
+    # Parts ------------------------------------------------------------------------------------------------------
+
+    def _operation(  # noqa: PLR0913, PLR0917  the parts of one operation
+        self, name: str, own_name: str, method: str, path: str, operation: JsonObject, item: JsonObject, source: Source
+    ) -> tuple[Operation, Listing]:
+        arguments = _Arguments(self.definitions, f"{method} {path}")
+        parameters = [
+            parameter
+            for each, where in self._parameters(operation, item, source)
+            if (parameter := self._parameter(each, where, arguments)) is not None
+        ]
+        written = {parameter.name for parameter in parameters if parameter.place == "path"}
+        if missing := sorted({*re.findall(r"\{([^{}]*)\}", path)} - written):
+            raise DocumentError(f"its path has {', '.join(missing)}, which no parameter describes")
+        body = self._body(operation, source, arguments)
+        summary, description = (_text(operation.get(key)) for key in ("summary", "description"))
+        texts = dict.fromkeys(filter(None, (summary, description)))
+        text = "\n\n".join(texts) or f"{method} {path}"
+        deprecated = "Deprecated. " if operation.get("deprecated") is True else ""
+        tags = tuple(each for each in operation.get("tags") or () if isinstance(each, str))
+        listing = Listing(own_name, arguments.schema(), summary or None, deprecated + text[:_MOST_DESCRIPTION], tags)
+        read = Operation(
+            name=name,
+            method=method,
+            path=path,
+            server=self.base_url or self._server(operation, item),
+            parameters=tuple(parameters),
+            body=body,
+            security=self._security(operation),
+            media=self._media(operation, source),
+        )
+        return read, listing
+
+    def _parameters(
+        self, operation: JsonObject, item: JsonObject, source: Source
+    ) -> Iterator[tuple[JsonObject, Source]]:
+        """The path's parameters and the operation's, of which the latter replace the former of the same name."""
+        found: dict[tuple[Any, Any], tuple[JsonObject, Source]] = {}
+        for owner in (item, operation):
+            for each in owner.get("parameters") or ():
+                parameter, where = self.document.follow(each, source, "a parameter")
+                found[parameter.get("in"), parameter.get("name")] = parameter, where
+        return iter(found.values())
+
+    def _parameter(self, parameter: JsonObject, source: Source, arguments: _Arguments) -> Parameter | None:
+        name, place = parameter.get("name"), parameter.get("in")
+        if not isinstance(name, str) or place not in _STYLES:
+            raise DocumentError(f"a parameter has no name or no known place: {name!r:.80} in {place!r:.40}")
+        if place == "header" and name.lower() in _OWN_HEADERS:
+            return None
+        if (place, name.lower() if place == "header" else name) in self.hidden:
+            return None
+        media, schema = None, parameter.get("schema", {})
+        if is_object(content := parameter.get("content")) and content:
+            media, first = next(iter(content.items()))
+            entry, source = self.document.follow(first, source, f"the content of {name!r}")
+            schema = entry.get("schema", {})
+        style = _STYLES[place] if place == "querystring" else parameter.get("style", _STYLES[place])
+        if style not in _KNOWN_STYLES[place]:
+            raise DocumentError(f"the parameter {name!r:.80} has the unknown style {style!r:.40} in a {place}")
+        explode: Any = parameter.get("explode", style in ("form", "cookie", "deepObject"))
+        description = _text(parameter.get("description"))
+        required = parameter.get("required") is True or place == "path"
+        argument = arguments.add(name, place, schema, source, description, required=required)
+        reserved = parameter.get("allowReserved") is True
+        return Parameter(
+            name=name, argument=argument, place=place, style=style, explode=explode, reserved=reserved, media=media
+        )
+
+    def _body(self, operation: JsonObject, source: Source, arguments: _Arguments) -> Body | None:
+        if operation.get("requestBody") is None:
+            return None
+        written, source = self.document.follow(operation["requestBody"], source, "its body")
+        content: JsonObject = written.get("content") or {}
+        if not content:
+            return None
+        kinds = {media: _body_kind(media, each) for media, each in content.items()}
+        known = [media for media in content if kinds[media] is not None]
+        if not known:
+            raise DocumentError(f"its body has the media type {next(iter(content))!r:.80}, which isn't supported")
+        media = min(known, key=lambda each: _BODY_KINDS.index(cast("str", kinds[each])))
+        entry, source = self.document.follow(content[media], source, f"its body, as {media}")
+        kind, schema = cast("BodyKind", kinds[media]), entry.get("schema", {})
+        if kind in ("json", "form", "multipart") and "*" in media:
+            media = "application/json"
+        encoding: JsonObject = entry.get("encoding") or {}
+        files: dict[str, None] = {}
+        if kind == "multipart":
+            schema, source = self._with_files(schema, source, encoding, files)
+        elif kind == "file":
+            schema = {"type": "string", "description": f"Path of a local file, which is sent as {media}."}
+        elif kind == "text":
+            schema = {"type": "string", "description": f"Text, which is sent as {media}."}
+        description = _text(written.get("description"))
+        required = written.get("required") is True
+        argument = arguments.add("body", "request", schema, source, description, required=required)
+        return Body(argument=argument, media=media, kind=kind, files=frozenset(files), encoding=encoding)
+
+    def _with_files(
+        self, schema: Any, source: Source, encoding: JsonObject, files: dict[str, None], level: int = 0
+    ) -> tuple[Any, Source]:
+        """The schema of a multipart body, whose files are replaced by paths; their names are collected."""
+        if level > _MOST_COMPOSED:
+            return schema, source
+        schema, source = self.document.follow(schema, source, "the schema of its body")
+        new = dict(schema)
+        for word in ("allOf", "anyOf", "oneOf"):
+            if is_array(new.get(word)):
+                # Parts that are in another file would need it as their base; such bodies are rare.
+                parts = [self._with_files(part, source, encoding, files, level + 1) for part in new[word]]
+                if any(where is not source for _, where in parts):
+                    raise DocumentError(f"the schema of its body has parts in another file ({word})")
+                new[word] = [part for part, _ in parts]
+        if is_object(properties := new.get("properties")):
+            new["properties"] = {
+                name: self._file_or(part, name, source, encoding, files) for name, part in properties.items()
+            }
+        return new, source
+
+    def _file_or(self, part: Any, name: str, source: Source, encoding: JsonObject, files: dict[str, None]) -> Any:
+        """The schema of a path, or of a list of paths, if a property is a file or a list of files; else itself."""
+        if not is_object(part):
+            return part
+        target, where = self.document.follow(part, source, f"the property {name!r}")
+        media = encoding.get(name, {}).get("contentType", "")
+        is_list = target.get("type") == "array" and is_object(target.get("items"))
+        item = self.document.follow(target["items"], where, f"the items of {name!r}")[0] if is_list else target
+        if not _is_file(item, media):
+            if not is_list and is_array(options := item.get("oneOf", item.get("anyOf"))):
+                kinds = [self._file_or(each, name, source, encoding, files) for each in options]
+                return {"anyOf": kinds, **({"description": item["description"]} if "description" in item else {})}
+            return part
+        files[name] = None
+        text = _text(target.get("description", item.get("description")))
+        schema: JsonObject = {"type": "string", "description": "Path of a local file."}
+        if is_list:
+            schema = {"type": "array", "items": schema}
+        return {**schema, "description": f"{text}\nPath of a local file.".strip()}
+
+    def _server(self, operation: JsonObject, item: JsonObject) -> str:
+        main = self.document.main
+        owners = (operation, item, main.root)
+        servers: Any = next((owner["servers"] for owner in owners if owner.get("servers")), [{"url": "/"}])
+        if not is_array(servers) or not is_object(servers[0]) or not isinstance(servers[0].get("url"), str):
+            raise DocumentError("its server has no URL")
+        url: str = servers[0]["url"]
+        variables: JsonObject = servers[0].get("variables") or {}
+        for name, variable in variables.items():
+            url = url.replace("{" + name + "}", str(variable.get("default", "")))
+        if is_url(main.location):
+            url = urljoin(main.location, url)
+        return url if is_url(url) else ""
+
+    def _security(self, operation: JsonObject) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+        written: Any = operation.get("security", self.document.main.root.get("security"))
+        if not is_array(written):
+            return ()
+        return tuple(
+            {str(name): tuple(map(str, scopes or ())) for name, scopes in group.items()}
+            for group in written
+            if is_object(group)
+        )
+
+    def _media(self, operation: JsonObject, source: Source) -> tuple[str, ...]:
+        """The media types of its answers."""
+        found: dict[str, None] = {}
+        responses = operation.get("responses")
+        for status, response in (responses if is_object(responses) else {}).items():
+            if str(status)[:1] in "2d" and is_object(response):
+                try:
+                    entry, _ = self.document.follow(response, source, "an answer")
+                    found |= dict.fromkeys(entry.get("content") or ())
+                except DocumentError:  # the request doesn't need it
+                    continue
+        return tuple(found)
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _body_kind(media: str, entry: Any) -> BodyKind | None:
+    kind = plain_type(media)
+    if kind.endswith(("/json", "+json")):
+        return "json"
+    if kind == "application/x-www-form-urlencoded":
+        return "form"
+    if kind.startswith("multipart/"):
+        return "multipart" if kind in ("multipart/form-data", "multipart/*") else None
+    if "*" in kind:
+        schema = entry.get("schema") if is_object(entry) else None
+        return "file" if not is_object(schema) or _is_file(schema, "") else "json"
+    return "text" if is_text_type(kind) else "file"
+
+
+def _is_file(schema: JsonObject, media: str) -> bool:
+    """Whether a property of a form is a file, by 3.0 (`format: binary`) or later (`contentMediaType`, or no type)."""
+    kind = schema.get("type")
+    if "string" not in (kind if is_array(kind) else (kind or "string",)) or "contentEncoding" in schema:
+        return False
+    declared = plain_type(str(schema.get("contentMediaType") or media).partition(",")[0])
+    is_binary = bool(declared) and not is_text_type(declared)
+    return schema.get("format") == "binary" or (is_binary and "enum" not in schema)
+
+
+@define(eq=False)
+class _Arguments:
+    """The arguments of one tool: their schema, and distinct names."""
+
+    definitions: Definitions
+    owner: str
+    _properties: JsonObject = field(factory=dict[str, Any], init=False)
+    _required: list[str] = field(factory=list[str], init=False)
+    _names: set[str] = field(factory=set[str], init=False)
+
+    def add(  # noqa: PLR0913  the facts of one argument
+        self, name: str, place: str, schema: Any, source: Source, description: str, *, required: bool
+    ) -> str:
+        """Adds an argument; returns its name, which providers accept."""
+        plain = _ARGUMENT.sub("_", name).strip("_")[:_MOST_ARGUMENT] or "argument"
+        number, argument = 2, plain if plain not in self._properties else f"{plain}_{place}"[:_MOST_ARGUMENT]
+        while argument in self._properties:
+            ending = f"_{number}"
+            argument, number = f"{plain[: _MOST_ARGUMENT - len(ending)]}{ending}", number + 1
+        made = self.definitions.convert(schema, source, self.owner)
+        self._names |= made.names
+        converted: Any = made.schema
+        if is_object(converted) and description and "description" not in converted:
+            converted = {**converted, "description": description[:_MOST_DESCRIPTION]}
+        self._properties[argument] = converted
+        if required:
+            self._required.append(argument)
+        return argument
+
+    def schema(self) -> JsonSchema:
+        """The schema of all arguments."""
+        schema: JsonSchema = {"type": "object", "properties": self._properties}
+        if self._required:
+            schema["required"] = self._required
+        schema["additionalProperties"] = False
+        if definitions := self.definitions.collect(self._names):
+            schema["$defs"] = definitions
+        return schema

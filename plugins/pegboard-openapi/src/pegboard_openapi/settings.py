@@ -1,0 +1,159 @@
+"""The plugin's settings: documents by name, read from `pegboard.toml`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from attrs import field, frozen
+
+from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
+from pegboard.config import may_bind
+from pegboard.errors import PegboardError, check_keys
+from pegboard.files import user_folder
+from pegboard.json import digest_of, is_object
+from pegboard.schema.converter import read_table
+from pegboard.toolsets import ToolsetResult
+from pegboard_openapi.toolset import OpenAPIToolset
+
+_PLACE: Final = "plugins.openapi"
+_KEYS: Final = ("documents", "trust")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+
+@frozen(kw_only=True)
+class DocumentSettings:
+    """Settings of one document, which has a `file` or a `url`.
+
+    Attributes:
+        file: Its path; relative to the settings' file if it begins with `./`.
+        url: Its URL.
+        base_url: The server's address, in place of the document's servers.
+        auth: The credentials, by the name of the security scheme.
+        timeout: Seconds for one call.
+        prefix: Begins the names of its tools.
+        where: Which of its tools are offered, as a predicate: `"tag:repos and read_only"`.
+        references: Folders, and beginnings of URLs, that references out of the document may lead to.
+        follow: Addresses of other servers that redirects may lead to, without credentials.
+        most_bytes: The maximum size of an answer.
+        max_age: Seconds after which the document of a URL is fetched again.
+    """
+
+    file: str | None = None
+    url: str | None = None
+    base_url: str | None = None
+    auth: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
+    timeout: float = 30.0
+    prefix: str = ""
+    where: str | None = None
+    references: tuple[str, ...] = ()
+    follow: tuple[str, ...] = ()
+    most_bytes: int = 10_000_000
+    max_age: float = 86_400.0
+
+
+def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
+    """The toolsets of the documents in the settings; what is wrong with some is reported by one more."""
+    faults: list[str] = []
+    toolsets: list[ToolsetBase] = []
+    try:
+        check_keys(settings, _KEYS, _PLACE)
+        tables, trust = settings.get("documents", {}), settings.get("trust", [])
+        if not is_object(tables):
+            raise ValueError(f"{_PLACE}.documents: expected a table of documents")  # noqa: TRY301  as check_keys does
+        for name, table in tables.items():
+            try:
+                toolsets.append(_toolset(name, table, list(_trusted(name, trust))))
+            except (PegboardError, ValueError, TypeError) as error:
+                text = str(error)
+                faults.append(text if text.startswith(_PLACE) else f"{_PLACE}.documents.{name}: {text}")
+        faults += _unknown(trust, tables)
+    except (ValueError, TypeError) as error:
+        faults.append(str(error))
+    return [*toolsets, *([_Faults(faults)] if faults else [])]
+
+
+def _trusted(name: str, trust: Any) -> Iterator[str]:
+    """The patterns of a document's tools that are trusted."""
+    if not isinstance(trust, Sequence) or isinstance(trust, str):
+        raise TypeError(f"{_PLACE}.trust: expected a list, such as ['github', 'shop:list_*']")
+    for each in cast("Sequence[Any]", trust):
+        document, colon, pattern = str(each).partition(":")
+        if document == name:
+            yield pattern if colon else "*"
+
+
+def _unknown(trust: Sequence[Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    for each in trust:
+        if str(each).partition(":")[0] not in tables:
+            yield f"{_PLACE}.trust: {each!r:.80} names no document; write 'DOCUMENT' or 'DOCUMENT:TOOL'"
+
+
+def _toolset(name: str, table: Any, trust: Sequence[str]) -> ToolsetBase:
+    """The toolset of one document.
+
+    Raises:
+        ValueError: A setting is wrong.
+        PegboardError: Likewise.
+    """
+    place = f"{_PLACE}.documents.{name}"
+    if not _NAME.fullmatch(name):
+        raise ValueError("a document's name is up to 40 letters, digits, '-' and '_', a letter first")
+    read = read_table(DocumentSettings, table, place)
+    if (read.file is None) == (read.url is None):
+        raise ValueError("it needs a file or a url, and not both")
+    if read.file is not None and not (Path(read.file).expanduser().is_absolute()):
+        raise ValueError(f"file: {read.file}: begin it with './' if it is next to this file")
+    location = read.file or read.url or ""
+    if read.url is not None and not read.url.startswith(("http://", "https://")):
+        raise ValueError("url: must be an address such as https://example.com/openapi.json")
+    if read.auth and read.base_url is None and read.file is not None and not _binds(read.file):
+        hint = f"set base_url, or trust the file as it is (registry config trust {read.file})"
+        raise ValueError(f"auth: a file in a project could send the credentials anywhere: {hint}")
+    toolset = OpenAPIToolset(
+        location,
+        name=name,
+        base_url=read.base_url,
+        auth=read.auth,
+        timeout=read.timeout,
+        prefix=read.prefix,
+        trust=trust,
+        references=read.references,
+        follow=read.follow,
+        most_bytes=read.most_bytes,
+        store=None if read.url is None else _store(name, read.url),
+        max_age=read.max_age,
+    )
+    return toolset if read.where is None else cast("ToolsetBase", toolset.filtered(read.where))
+
+
+def _binds(file: str) -> bool:
+    """Whether a file may decide where credentials are sent; one that can't be read decides nothing."""
+    try:
+        return may_bind(Path(file).expanduser())
+    except OSError:
+        return True
+
+
+def _store(name: str, url: str) -> str:
+    """The file in which the document of a URL is kept."""
+    digest = digest_of(url).rpartition(":")[2][:16]
+    return os.path.join(user_folder("cache"), "openapi", f"{name}-{digest}")  # noqa: PTH118  a text is wanted
+
+
+class _Faults(ToolsetBase):
+    """Toolset without tools that reports what is wrong with the settings."""
+
+    name = "openapi"
+    publishes: Sequence[str] = ()
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self._offer = ToolsetResult((), [Problem(fault) for fault in faults])
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        """No tools, and the faults as problems."""
+        del context
+        return self._offer

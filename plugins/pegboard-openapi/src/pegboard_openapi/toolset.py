@@ -1,0 +1,328 @@
+"""Toolset with the operations of one OpenAPI document."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, evolve
+
+from pegboard import (
+    Origin,
+    Policy,
+    Preview,
+    Problem,
+    ReadonlyContext,
+    Tool,
+    ToolAnnotations,
+    ToolContext,
+    ToolError,
+    ToolsetBase,
+    ToolSpec,
+)
+from pegboard.callbacks import CallableKind
+from pegboard.errors import PegboardError
+from pegboard.files import os_error_text, read_private, write_private
+from pegboard.json import count_text
+from pegboard.text import visible
+from pegboard.threads import run_in_thread
+from pegboard.tools import HOST, Handler
+from pegboard.toolsets import ToolsetResult, check_tool_schemas, error_text
+from pegboard_openapi.auth import Authenticator, read_schemes
+from pegboard_openapi.calls import Caller
+from pegboard_openapi.document import (
+    MOST_DOCUMENT,
+    Document,
+    DocumentError,
+    Source,
+    fetch,
+    is_url,
+    origin_of,
+    parse_document,
+    read_file,
+)
+from pegboard_openapi.operations import SAFE, Listing, Operation, Reader
+from pegboard_openapi.requests import draft_of, file_paths
+from pegboard_openapi.schemas import repair_texts
+
+MOST_TOOLS: Final = 10_000
+_MOST_SCHEMAS: Final = 64 << 20  # characters of the schemas of all tools
+_MOST_PROBLEMS: Final = 20
+_MOST_FETCH: Final = 20.0  # seconds, so that a resolution, which has 30, reads why
+_AGAIN: Final = 60.0  # seconds after which a document that failed is tried again
+_GRACE: Final = 5.0  # seconds that the registry waits longer, so that the result says what happened
+_MOST_PREVIEW: Final = 2_000
+_UNTRUSTED: Final = Origin(trusted=False)
+
+
+@define(eq=False)
+class _Loaded:
+    """A document's tools.
+
+    Attributes:
+        stamp: What its file was like: modification time and size.
+        offer: The tools, and the problems.
+        caller: Calls its operations.
+    """
+
+    stamp: Any
+    offer: ToolsetResult
+    caller: Caller
+
+
+class OpenAPIToolset(ToolsetBase):
+    """Toolset with a tool for each operation of an OpenAPI document.
+
+    Args:
+        document: The path or URL of the document, or its content.
+        name: The toolset's name.
+        base_url: The server's address, in place of the document's servers.
+        auth: The credentials: by the name of the security scheme, `"env:NAME"`, `"keyring:NAME"` or a table.
+        timeout: Seconds for one call.
+        prefix: Begins the names of its tools.
+        trust: The tools whose annotations are trusted, so that reading runs without an approval: names with wildcards.
+        references: Folders, and beginnings of URLs, that references out of the document may lead to.
+        follow: Addresses of other servers that redirects of GET may lead to; they get no credentials.
+        most_bytes: The maximum size of an answer.
+        store: A file in which the document of a URL is kept, so that listing its tools needs no network.
+        max_age: Seconds after which a stored document is fetched again.
+
+    Raises:
+        DocumentError: An address isn't one.
+    """
+
+    def __init__(  # noqa: PLR0913  facts, all by name
+        self,
+        document: str | Path | Mapping[str, Any],
+        *,
+        name: str,
+        base_url: str | None = None,
+        auth: Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+        prefix: str = "",
+        trust: Iterable[str] = (),
+        references: Sequence[str] = (),
+        follow: Sequence[str] = (),
+        most_bytes: int = 10_000_000,
+        store: str | None = None,
+        max_age: float = 86_400.0,
+    ) -> None:
+        self.name = name
+        self.name_prefix = prefix
+        self._location = "" if isinstance(document, Mapping) else str(document)
+        self._content = dict(document) if isinstance(document, Mapping) else None
+        if self._location and not is_url(self._location):
+            self._location = os.path.realpath(os.path.expanduser(self._location))  # noqa: PTH111
+        self._is_remote = is_url(self._location)
+        for each in (*follow, *((base_url,) if base_url else ())):
+            origin_of(each)
+        self._base_url = base_url
+        self._auth = dict(auth or {})
+        self._timeout = timeout
+        self._trust = tuple(trust)
+        self._references = tuple(references)
+        self._follow = tuple(follow)
+        self._most_bytes = most_bytes
+        self._store = store if self._is_remote else None
+        self._max_age = max_age
+        self._loaded: _Loaded | None = None
+        self._failed: tuple[float, DocumentError] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def publishes(self) -> list[str] | None:
+        """The file of the document, or of the stored one; `None` if there is none, or it refers to others."""
+        file = self._store if self._is_remote else self._location
+        return [file] if file and not self._references else None
+
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
+        """The tools of the document, which is read at first use, and again once its file has changed.
+
+        Raises:
+            DocumentError: It can't be used.
+        """
+        del context
+        loaded = await run_in_thread(self._load)
+        return loaded.offer
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._loaded is not None:
+            await self._loaded.caller.close()
+
+    # Loading ----------------------------------------------------------------------------------------------------
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._failed is not None and time.monotonic() - self._failed[0] < _AGAIN:
+                raise self._failed[1]
+            stamp = self._stamp()
+            if self._loaded is None or self._loaded.stamp != stamp:
+                try:
+                    self._loaded = self._read(stamp)
+                    self._failed = None
+                except DocumentError as error:
+                    if self._is_remote:  # a file is looked at again each time
+                        self._failed = time.monotonic(), error
+                    raise
+            return self._loaded
+
+    def _stamp(self) -> Any:
+        file = self._store if self._is_remote else self._location
+        if not file:
+            return None
+        try:
+            facts = os.stat(file)  # noqa: PTH116
+        except OSError:
+            return None
+        is_old = self._is_remote and time.time() - facts.st_mtime > self._max_age
+        return None if is_old else (facts.st_mtime_ns, facts.st_size)
+
+    def _read(self, stamp: Any) -> _Loaded:
+        problems: list[Problem] = []
+        root, content = self._content, b""
+        if root is None:
+            content = self._bytes(stamp, problems)
+            root = parse_document(content, self._location)
+        document = Document(Source(self._location, root), self._references, min(self._timeout, _MOST_FETCH))
+        if self._store is not None and stamp is None and not problems:
+            self._keep(content, problems)
+        schemes, faults = read_schemes(document, self._auth)
+        problems += [Problem(fault) for fault in faults]
+        hidden = {(each.place, each.key.lower() if each.place == "header" else each.key) for each in schemes.values()}
+        reader = Reader(document, self._base_url, self.name_prefix, frozenset(hidden))
+        authenticator = Authenticator(schemes)
+        caller = Caller(self._location, self._base_url, self._timeout, self._most_bytes, self._follow, authenticator)
+        tools = self._tools(reader, caller, problems)
+        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems), caller)
+
+    def _bytes(self, stamp: Any, problems: list[Problem]) -> bytes:
+        """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
+        if not self._is_remote:
+            return read_file(self._location)
+        if self._store is None:
+            return fetch(self._location, min(self._timeout, _MOST_FETCH))
+        if stamp is not None:
+            with suppress(OSError):
+                return read_private(self._store, MOST_DOCUMENT)
+        try:
+            return fetch(self._location, min(self._timeout, _MOST_FETCH))
+        except DocumentError as error:
+            try:
+                old = read_private(self._store, MOST_DOCUMENT)
+            except OSError:
+                raise error from None
+            problems.append(Problem(f"an earlier document is used: {error}", note=True))
+            return old
+
+    def _keep(self, content: bytes, problems: list[Problem]) -> None:
+        assert self._store is not None
+        try:
+            write_private(self._store, content)
+        except OSError as error:
+            problems.append(Problem(f"{self._store} can't be written: {os_error_text(error)}", note=True))
+
+    # Tools ------------------------------------------------------------------------------------------------------
+
+    def _tools(self, reader: Reader, caller: Caller, problems: list[Problem]) -> list[Tool]:
+        """A tool for each operation that can be used; the problems of others, and notes, are added."""
+        tools: dict[str, Tool] = {}
+        faults: list[Problem] = []
+        lacking: dict[str, int] = {}
+        size = 0
+        for operation, listing in reader.operations():
+            place = f"{operation.method} {operation.path}"
+            try:
+                tool = self._tool(operation, listing, caller)
+                check_tool_schemas(tool)
+            except (PegboardError, ValueError, TypeError, RecursionError) as error:
+                faults.append(Problem(f"{place} is left out: {error_text(error)}", operation.name, error=error))
+                continue
+            size += len(tool.spec.input_schema_text)
+            if len(tools) == MOST_TOOLS or size > _MOST_SCHEMAS:
+                what = f"{MOST_TOOLS:,} operations, or {_MOST_SCHEMAS:,} characters of schemas"
+                faults.append(Problem(f"it has more than {what}; the others are left out"))
+                break
+            if tools.setdefault(tool.name, tool) is not tool:
+                faults.append(Problem(f"{place} is left out: another operation has the name {tool.name!r}", tool.name))
+            elif (
+                operation.security
+                and {} not in operation.security
+                and not caller.authenticator.choose(operation.security)
+            ):
+                for name in sorted({name for group in operation.security for name in group}):
+                    lacking[name] = lacking.get(name, 0) + 1
+        faults += [Problem(text, name or None) for name, text in reader.problems]
+        notes = [*reader.notes, *repair_texts(reader.definitions.repairs)]
+        notes += [
+            f"{count_text(number, 'operation')} may need credentials for {name!r}, which 'auth' doesn't have"
+            for name, number in lacking.items()
+        ]
+        problems += _some(faults)
+        problems += _some([Problem(text, note=True) for text in notes])
+        return list(tools.values())
+
+    def _tool(self, operation: Operation, listing: Listing, caller: Caller) -> Tool:
+        method, repeatable = operation.method, operation.method in SAFE or operation.method in ("PUT", "DELETE")
+        is_trusted = any(fnmatchcase(operation.name, each) for each in self._trust)
+        spec = ToolSpec(
+            operation.name,
+            listing.description,
+            listing.schema,
+            title=listing.title,
+            tags=listing.tags,
+            annotations=ToolAnnotations(
+                read_only_hint=True if method in SAFE else None,
+                destructive_hint=True if method == "DELETE" else None,
+                idempotent_hint=True if repeatable else None,
+                open_world_hint=True,
+            ),
+            permission="upload" if operation.takes_files else None,
+            permission_arguments={"files": "path"} if operation.takes_files else {},
+            original_name=None if listing.own_name == operation.name else listing.own_name,
+            meta={"openapi": {"method": method, "path": operation.path}},
+        )
+        return Tool(
+            spec,
+            Handler(partial(caller.call, operation), lambda: _bind, CallableKind.ASYNC),
+            HOST if is_trusted else _UNTRUSTED,
+            Policy(timeout=self._timeout + _GRACE),
+            preview=partial(_preview, operation),
+            permission_values=partial(_files, operation) if operation.takes_files else None,
+        )
+
+
+def _bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (arguments, context), {}
+
+
+def _preview(operation: Operation, arguments: Mapping[str, Any]) -> Preview:
+    """The method and the address of a call, and the files that it sends."""
+    try:
+        address = draft_of(operation, arguments).url
+    except ToolError:  # which the call raises, too
+        address = f"{operation.server}{operation.path}"
+    files = "\n".join(f"sends the file {path}" for path in file_paths(operation, arguments))
+    return Preview(visible(f"{operation.method} {address}")[:_MOST_PREVIEW], visible(files, newlines=True))
+
+
+def _files(operation: Operation, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
+    """The files that a call sends, for rules."""
+    del context
+    return {"files": file_paths(operation, arguments)}
+
+
+def _some(problems: list[Problem]) -> list[Problem]:
+    """At most 20 problems, and how many more there are."""
+    more = len(problems) - _MOST_PROBLEMS
+    if more <= 0:
+        return problems
+    rest = evolve(problems[0], cause=f"and {count_text(more, 'more problem')} of this kind", tool=None, error=None)
+    return [*problems[:_MOST_PROBLEMS], rest]
