@@ -613,6 +613,15 @@ def test_plain_data_of_ascii_needs_no_second_way(value, in_class):
     assert (quick_result(tool, value, Limits()) is not None) == (text.isascii() and '"mime_type"' not in text)
 
 
+@pytest.mark.parametrize("value", [[0] * (MOST_AT_ONCE + 1), "a" * 64 * (MOST_AT_ONCE + 1)])
+@pytest.mark.parametrize("wrap", [lambda it: Pair(it, 0), lambda it: Pair(0, Pair(0, it)), lambda it: [Pair(it, it)]])
+def test_large_data_in_a_class_is_no_quick_result(value, wrap):
+    tool = Tool(ToolSpec("probe", input_schema={"type": "object"}), Handler(print, lambda: None))
+    limits = Limits(results=ResultLimits(lines=None, bytes=None))
+    assert quick_result(tool, wrap(value[:10]), limits) is not None
+    assert quick_result(tool, wrap(value), limits) is None
+
+
 @pytest.mark.parametrize(("own", "of_batch"), [(0.01, None), (60, 0.01)])
 def test_reading_a_result_has_a_time_limit(make, own, of_batch):
     let_go = threading.Event()

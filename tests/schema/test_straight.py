@@ -9,8 +9,9 @@ import pytest
 from attrs import field as attrs_field, frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from pegboard import Tool
 from pegboard.json import StructureError
-from pegboard.schema.conversion import _STRUCTURE, as_structure_error, structure_hook
+from pegboard.schema.conversion import _STRUCTURE, as_structure_error, straight_binder, structure_hook
 from pegboard.schema.types import adapter_of
 from pegboard.tools import json_or_text
 from strategies import EACH_KIND, TypeCase, mutated, type_cases
@@ -39,6 +40,30 @@ def test_straight_structuring_gives_what_the_usual_hook_gives(data, case):
     value = json_or_text(data.draw(case.values))
     check_is_the_usual(case, value)
     check_is_the_usual(case, data.draw(mutated(value)))
+
+
+DECLINED = object()
+
+
+@wide
+@given(st.data(), st.lists(st.sampled_from(EACH_KIND) | type_cases(), min_size=1, max_size=3))
+def test_a_straight_binder_gives_what_the_hooks_give_or_declines(data, cases):
+    adapters = {f"p{number}": adapter_of(case.annotation) for number, case in enumerate(cases)}
+    bind = straight_binder(adapters, lambda *_: DECLINED, data.draw(st.sampled_from([None, "context"])))
+    for change in (lambda value: value, lambda value: data.draw(mutated(value))):
+        given = {key: change(json_or_text(data.draw(case.values))) for key, case in zip(adapters, cases, strict=True)}
+        given = {key: value for key, value in given.items() if data.draw(st.booleans())}
+        outcomes = {key: outcome(structure_hook(adapters[key]), value) for key, value in given.items()}
+        if bind is None:  # making a value runs its author's code
+            return
+        bound = bind("the context", given)
+        if any(kind is StructureError for kind, _ in outcomes.values()):
+            assert bound is DECLINED
+        else:
+            args, values = bound
+            assert args == ()
+            assert values.pop("context", "the context") == "the context"
+            assert {key: (type(value), value) for key, value in values.items()} == outcomes
 
 
 @dataclass
@@ -122,6 +147,20 @@ def test_no_author_sees_a_value_made_twice_where_another_is_refused(item, wrap, 
     with pytest.raises(StructureError, match="negative"):
         hook(value(lambda number: number if item is OwnNumber else {"number": number}))
     assert made == expected
+
+
+@pytest.mark.parametrize("item", [Noted, NotedData, OwnConstructor, Validated, OwnNumber])
+def test_no_author_sees_an_argument_made_twice_where_another_is_refused(item):
+    def probe(first: item, last: item) -> None:
+        """Does nothing."""
+
+    probe.__annotations__ = {"first": item, "last": item}
+    made.clear()
+    arguments = {
+        key: number if item is OwnNumber else {"number": number} for key, number in (("first", 1), ("last", -1))
+    }
+    assert "negative" in Tool.from_function(probe, flatten=False).check(arguments)[0]
+    assert made == [1]
 
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():

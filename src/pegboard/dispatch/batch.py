@@ -184,9 +184,6 @@ class Batch:
     _early: tuple[BatchScheduler, asyncio.Event] | None = field(default=None, init=False)
     _steering_task: asyncio.Task[None] | None = field(default=None, init=False)
     _has_run: bool = field(default=False, init=False)
-    _own_task: asyncio.Task[Any] | None = field(default=None, init=False)
-    _cancelling: int = field(default=0, init=False)
-    _interrupts: int = field(default=0, init=False)
     _ended: str | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
     _fatal: BaseException | None = field(default=None, init=False)
@@ -331,7 +328,6 @@ class Batch:
         for state, task in list(self._tasks.items()):
             # A task cancelled before its first step would never run `_run_one`, which otherwise sees `_stopped`.
             if state in self._started and state.result is None and (how == "abort" or state.started_at is None):
-                self._interrupts += task is self._own_task
                 task.cancel()
 
     def _start(self, state: CallState) -> asyncio.Task[None]:
@@ -341,9 +337,6 @@ class Batch:
         return task
 
     async def _run_all(self, new: Sequence[CallState]) -> None:
-        if len(self.states) == len(new) == 1:
-            await self._run_here(new[0])
-            return
         for state in new:
             task = self._start(state)
             if self.sequential:
@@ -356,36 +349,6 @@ class Batch:
             self._all_done = asyncio.get_running_loop().create_future()
             await self._all_done
 
-    async def _run_here(self, state: CallState) -> None:
-        """Runs the only call in the current task, without one of its own and the turns of the loop that this takes.
-
-        Raises:
-            asyncio.CancelledError: The caller was cancelled.
-        """
-        outer, self._own_task = enclosing_call.get(), running_task()
-        self._tasks[state], self._cancelling = self._own_task, self._own_task.cancelling()
-        try:
-            await self._run_one(state)
-            if self._interrupts:  # in its last step, so that the cancellation is still to come
-                await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if self._is_cancelled():
-                raise
-        finally:
-            enclosing_call.set(outer)
-
-    def _is_cancelled(self) -> bool:
-        """Takes back what `interrupt` has done to the running task; whether it was cancelled by its caller, too."""
-        task = running_task()
-        if task is not self._own_task:
-            while task.cancelling():
-                task.uncancel()
-            return False
-        by_interrupt, self._interrupts = self._interrupts, 0
-        for _ in range(by_interrupt):
-            task.uncancel()
-        return not by_interrupt or task.cancelling() > self._cancelling
-
     async def _run_one(self, state: CallState) -> None:
         self._started.add(state)
         try:
@@ -394,11 +357,11 @@ class Batch:
                 refused = self._refusal_of(state)
                 await (run_call(state) if refused is None else answer(state, error=refused))
         except asyncio.CancelledError:
-            is_cancelled = self._is_cancelled()
+            task = running_task()
+            while task.cancelling():
+                task.uncancel()
             if not state.is_seen:
                 await finish(state, error=self._interrupted(state))
-            if is_cancelled:
-                raise
         finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from keyword import iskeyword
 from threading import RLock
@@ -172,6 +172,30 @@ def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
     return structure_straight
 
 
+def straight_binder(
+    adapters: Mapping[str, TypeAdapter], usual: Callable[[Any, Mapping[str, Any]], Any], context: str | None
+) -> Callable[[Any, Mapping[str, Any]], Any] | None:
+    """The binder of a function that takes all by name, as straight code; where it raises, `usual` binds anew.
+
+    `adapters` has those of the parameters by key; no part may run code of its author, as for `_straight_hook`.
+    """
+    names: dict[str, Any] = {"__name__": __name__, "usual": usual}
+    if any(map(_may_act, chain.from_iterable(map(reach, adapters.values())))):
+        return None
+    code = ["def bind(context, arguments):", " try:", "  v = dict(arguments)"]
+    for key, adapter in adapters.items():
+        place = f"v[{key!r}]"
+        if (text := _expression(adapter, place, names)) != place:
+            code.append(f"  if {key!r} in v: {place} = {text}")
+    code += [
+        " except Exception: return usual(context, arguments)",
+        *([f" v[{context!r}] = context"] if context else ()),
+    ]
+    exec(_compiled("\n".join((*code, " return (), v"))), names)  # noqa: S102  made of names and quoted keys only
+    return names["bind"]
+
+
+_compiled: Final = lru_cache(_MOST_HOOKS)(partial(compile, filename="<binder>", mode="exec"))  # tools alike share code
 _AUTHORS_HOOKS: Final = ("__attrs_pre_init__", "__attrs_post_init__", "__post_init__")
 _GENERATED: Final = ("<attrs", "<string>")  # the files of constructors by attrs, and by dataclasses and named tuples
 

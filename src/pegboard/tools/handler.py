@@ -20,6 +20,7 @@ from pegboard.tools.spec import Concurrency, schema_text
 from pegboard.typing import JsonSchema, frozen
 
 if TYPE_CHECKING:
+    from pegboard.schema.adapters import TypeAdapter
     from pegboard.schema.conversion import StructureHook
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
@@ -222,20 +223,25 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
     `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: see `takes_fields`.
     """
-    from pegboard.schema.conversion import same, structure_hook  # loaded at the first call
+    from pegboard.schema.conversion import same, straight_binder, structure_hook  # loaded at the first call
     from pegboard.schema.structure import strict_structurer
     from pegboard.schema.types import adapter_of
 
     structures: dict[str, StructureHook] = {}
+    adapters: dict[str, TypeAdapter] = {}
     rest: StructureHook | None = None
     for each in signature.visible:
         annotation = list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation
-        structure = strict_structurer(annotation) if strict else structure_hook(adapter_of(annotation))
+        if not strict:
+            adapters[each.key] = adapter_of(annotation)
+        structure = strict_structurer(annotation) if strict else structure_hook(adapters[each.key])
         if structure is not same and each.kind is Kind.VAR_KEYWORD:
             rest = structure
         elif structure is not same:
             structures[each.key] = structure
     bind = _binder(signature, structures, rest)
+    if structures and not strict and all(map(_is_by_name, signature.parameters)):
+        bind = straight_binder(adapters, bind, _context_of(signature)) or bind
     if not of_fields:
         return bind
     key = signature.visible[0].key
@@ -268,7 +274,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
     names = {each.key: each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
     takes_rest = len(names) < len(signature.visible)
     reserved = signature.taken.union(names.values())  # bound, hidden and renamed ones
-    its_context = next((each.name for each in signature.parameters if each.annotation is ToolContext), None)
+    its_context = _context_of(signature)
     takes = [each for each in signature.parameters if each.kind in (*POSITIONAL, Kind.VAR_POSITIONAL)]
     positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
     renamed = {key: name for key, name in names.items() if key != name}
@@ -298,6 +304,16 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
         return (_positional_args(positional, values) if positional else ()), values
 
     return bind
+
+
+def _context_of(signature: Signature) -> str | None:
+    return next((each.name for each in signature.parameters if each.annotation is ToolContext), None)
+
+
+def _is_by_name(each: Parameter) -> bool:
+    """Whether a parameter gets the argument of its name, or the context."""
+    is_other = each.kind in (Kind.POSITIONAL_ONLY, *STARRED) or each.service is not None or each.make_default
+    return each.key == each.name and not is_other
 
 
 def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
