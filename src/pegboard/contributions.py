@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, limit_of
-from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     PluginError,
     RegistrationError,
@@ -95,6 +94,8 @@ class Contributions:
         if tool is None or not tool.offered:
             is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
             among = static.ordered if resolved is None else resolved
+            from pegboard.dispatch.find import refusal  # only for refusals
+
             raise refusal(name, among, exists=tool is not None or is_left_out)
         return tool
 

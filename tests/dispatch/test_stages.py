@@ -25,11 +25,12 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.dispatch import stages
+from pegboard.dispatch import callbacks, find, stages
 from pegboard.timeout import BLOCKS
 
 IN_ORDER = ["find", "parse_arguments", "parse", "parse_again", "validate", "repair"]
 IN_ORDER += ["before", "asking_of", "start", "run_locked", "quick_result", "shape"]
+OF_STAGE = {"find": find, "before": callbacks, "on_error": callbacks, "after": callbacks}  # imported when needed
 
 
 def names_in(function):
@@ -79,7 +80,7 @@ def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepa
         after=[lambda context, tool, arguments, result: seen.append(result.kind)],
         on_error=[lambda *_: None],
     )
-    monkeypatch.setattr(stages, stage, function)
+    monkeypatch.setattr(OF_STAGE.get(stage, stages), stage, function)
     asyncio.run(stages.run_call(state))
     assert (state.result is not None, state.error, len(seen)) == (True, None, stage != "after")
     assert stage == "on_error" or state.result.kind == "tool_failure"
@@ -88,7 +89,7 @@ def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepa
 def test_a_hook_without_implementations_costs_nothing(make, send, monkeypatch):
     """Its stage isn't entered at all."""
     for stage in ("before", "on_error", "after", "_end"):
-        monkeypatch.setattr(stages, stage, lambda *_: pytest.fail("it was entered"))
+        monkeypatch.setattr(OF_STAGE.get(stage, stages), stage, lambda *_: pytest.fail("it was entered"))
     assert not send(make(lambda: "done")).result.is_error
     assert send(make(fail)).result.kind == "tool_failure"
 

@@ -72,7 +72,8 @@ registry = ToolRegistry()
 registry.register(tool(add))
 assert not asyncio.run(registry.call("add", '{"a": 1, "b": 2}')).is_error
 """
-LATE = "approval approve batch events executors permissions"  # parts of dispatch that only some calls need
+LATE = "approval approve background batch callbacks events executors find permissions truncate"
+"""Parts of dispatch that only some calls need."""
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
+from attrs import field
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.background import Operations
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -23,7 +23,6 @@ from pegboard.dispatch.locks import (
 )
 from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
-from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -36,9 +35,11 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall
     from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.background import Operations
     from pegboard.dispatch.batch import Batch, BatchOptions
-    from pegboard.dispatch.events import Observers
+    from pegboard.dispatch.events import CallEvent, Observers
     from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.dispatch.truncate import ResultStore, ResultTexts
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -67,10 +68,9 @@ class Dispatcher:
     new: ClassVar = CallState
     begin: ClassVar = staticmethod(state_for)
     run: ClassVar = staticmethod(run_call)
-    runtime: Runtime  # what its calls share
     settings: Settings  # what its host has set, without approver and observers, which may change
-    store: ResultStore  # the full texts of truncated results
-    operations: Operations  # its long-running operations
+    runtime: Runtime = field(init=False)  # what its calls share
+    emit: Callable[[Any], None] | None = None  # sends an event to the observers
     observers: Observers | None = None  # delivers events to observers, once there are some
 
     @classmethod
@@ -84,19 +84,41 @@ class Dispatcher:
         """A dispatcher for one registry."""
 
         def texts() -> ResultTexts | None:
+            from pegboard.dispatch.truncate import ResultTexts
+
             return provided.use_now(ResultTexts, ToolContext()) if ResultTexts in provided else None
 
-        store, operations = ResultStore(texts=texts), Operations()
-        runtime = Runtime(
+        dispatcher = cls(Settings(limits, host=DispatchHost()))
+        dispatcher.runtime = Runtime(
             locks=LockManager(limits.max_concurrency),
             grants=grants or None,
-            store=store,
-            operations=operations,
+            texts=texts,
+            new_operations=dispatcher.new_operations,
             executor=executor,
             provided=provided,
         )
-        provided.run_in_thread = runtime.threads.run
-        return cls(runtime, Settings(limits, host=DispatchHost()), store, operations)
+        provided.run_in_thread = dispatcher.runtime.threads.run
+        return dispatcher
+
+    @property
+    def store(self) -> ResultStore:
+        """The full texts of truncated results."""
+        return cast("ResultStore", self.runtime.store)
+
+    @property
+    def operations(self) -> Operations:
+        """The long-running operations."""
+        return cast("Operations", self.runtime.operations)
+
+    def new_operations(self) -> Operations:
+        """Creates the registry of long-running operations, when something asks for it."""
+        from pegboard.dispatch.background import Operations
+
+        def emit(event: CallEvent) -> None:
+            if self.emit is not None:
+                self.emit(event)
+
+        return Operations(emit=emit)
 
     def prepare(
         self,
@@ -122,7 +144,7 @@ class Dispatcher:
 
             self.observers = Observers()
         emit = self.observers.sender(watching) if watching and self.observers is not None else None
-        self.operations.emit = emit
+        self.emit = emit
         snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
         return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 
@@ -138,14 +160,17 @@ class Dispatcher:
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
         """Closes background work first, then observers, then executors and threads."""
-        await self.operations.aclose()
+        made = vars(self.runtime)
+        if "operations" in made:
+            await self.operations.aclose()
         if self.observers is not None:
             await self.observers.aclose()
         if executors:
             from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
-        self.store.close()
+        if "store" in made:
+            self.store.close()
         self.runtime.threads.close()
         self.runtime.tool_threads.close()
 

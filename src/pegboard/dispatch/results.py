@@ -20,12 +20,11 @@ from functools import lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 
 from pegboard.dispatch.state import CallState, time_limit
-from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.json import MAX_DEPTH, json_problems
 from pegboard.schema.converter import foreign_writer
@@ -38,6 +37,9 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.truncate import ResultStore
 
 MOST_AT_ONCE: Final = 5_000
 """Values that are converted on the event loop: some milliseconds. 64 characters count as one value."""
@@ -191,6 +193,8 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolR
 
 
 def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
+    from pegboard.dispatch.truncate import truncated  # loaded with the first long result, as below
+
     value = read_out(tool, value)
     number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
     if number > MOST_VALUES:
@@ -469,6 +473,8 @@ def limits_of(state: CallState) -> ResultLimits:
 
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     """The result, truncated if it is too long; in a thread, as that writes a file."""
+    from pegboard.dispatch.truncate import is_within, truncated
+
     limits = limits_of(state)
     if is_within(result, limits):
         return result
@@ -477,6 +483,8 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
 
 def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
     """The call's result store, key of its user and session there, and name of the tool that reads it."""
+    from pegboard.dispatch.truncate import READER, reader_of
+
     made, store = state.made_context, state.runtime.store
     offered = {tool.name for tool in (state.snapshot.tools if made is None else made.offered)}
     reader = None if store is None else store.reader
@@ -514,7 +522,11 @@ def error_result(
     try:
         result = _worded(name, error, expose)
         text = result.text
-        return result if len(text) <= limits.small else attrs.evolve(result, content=cut_short(text, limits))
+        if len(text) <= limits.small:
+            return result
+        from pegboard.dispatch.truncate import cut_short
+
+        return attrs.evolve(result, content=cut_short(text, limits))
     except Exception as failed:  # noqa: BLE001  such as of a ToolError whose `__init__` never ran
         return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.arguments import refused
-from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.results import drain, drain_async
 from pegboard.dispatch.running import (
     acquire,
@@ -60,6 +59,8 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
     await acquire(state, tool)
     try:
         if state.snapshot.callbacks.get("wrap_tool"):
+            from pegboard.dispatch.callbacks import wrapped  # loaded with the first callback
+
             return await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         return await _attempts(state, tool)
     finally:

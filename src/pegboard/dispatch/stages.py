@@ -14,8 +14,6 @@ from attrs import field
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
-from pegboard.dispatch.callbacks import Ask, Chain, WrappedCall, after, before, chain_of, on_error, title_of
-from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
@@ -30,6 +28,7 @@ from pegboard.typing import define
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approve import Asking
+    from pegboard.dispatch.callbacks import Chain
 
 enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
 """The call that encloses the current code, in its tool or in a callback."""
@@ -135,6 +134,8 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                     is_usual = type(name) is str and (call is None or not (call.error or call.provider_executed))
                     tool = snapshot.named.get(name) if is_usual else None
                     if tool is None or tool.handler.__class__ is not Handler:
+                        from pegboard.dispatch.find import find  # loaded when a call needs it
+
                         tool = await find(state)
                     state.tool = tool
                     try:
@@ -150,12 +151,16 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                         state.arguments = await validate(state, tool, state.arguments)
                     break
                 except CallError as error:
+                    from pegboard.dispatch.find import repair
+
                     await repair(state, error)
                     state.tool, state.arguments = None, NO_ARGUMENTS
             position = state.position
             if position.scheduler is not None:
                 lock_request_of(state, tool)  # known to the scheduler before later calls ask
             if callbacks and "before_tool" in callbacks:
+                from pegboard.dispatch.callbacks import before  # loaded with the first callback, as below
+
                 given = state.arguments
                 state.result, demands = await before(state)
                 if demands:
@@ -270,6 +275,8 @@ class _WholeCall:
 
     async def run(self) -> None:
         """Runs the wrappers, the first outermost, and the stages inside them; raises as `finish`."""
+        from pegboard.dispatch.callbacks import chain_of
+
         task, chain, run = running_task(), chain_of(self.state, "wrap_call", ToolResult), self._run_stages
         before = task.cancelling()
         for link in reversed(chain.links):
@@ -292,6 +299,8 @@ class _WholeCall:
 
     async def _run_inside(self, chain: Chain, link: Callback, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Runs one wrapper around the stages, or around the wrappers further in; returns the result after it."""
+        from pegboard.dispatch.callbacks import WrappedCall, title_of
+
         state, answer, failure = self.state, None, None
         try:
             answer = await chain.wrap(link, run, (WrappedCall(state), state.request), holds_grace=True)
@@ -332,12 +341,17 @@ async def _end(state: CallState) -> None:
     gave_error = state.started_at is not None and state.result is not None and state.result.is_error
     has_failed = (failure is not None or gave_error) and not state.call.provider_executed
     try:
-        if has_failed and "on_tool_error" in callbacks and (result := await on_error(state)) is not None:
-            state.result, state.error = result, None
+        if has_failed and "on_tool_error" in callbacks:
+            from pegboard.dispatch.callbacks import on_error
+
+            if (result := await on_error(state)) is not None:
+                state.result, state.error = result, None
     except BaseException as error:  # noqa: BLE001  of a callback, as above
         _fail(state, error)
     try:
         if "after_tool" in callbacks:
+            from pegboard.dispatch.callbacks import after
+
             _settle_error(state)
             state.result = await after(state)
     except BaseException as error:  # noqa: BLE001  likewise
@@ -413,6 +427,8 @@ class DispatchHost:
         metadata: Mapping[str, Any],
     ) -> None:
         """Returns if the rules or the user allow it."""
+        from pegboard.dispatch.callbacks import Ask
+
         await _asking_of(context).ask("permission", Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import Asked, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.dispatch.truncate import ResultStore
+    from pegboard.dispatch.truncate import ResultStore, ResultTexts
     from pegboard.timeout import Deadline
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -132,10 +132,22 @@ class Runtime:
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
-    store: ResultStore | None = None  # the full texts of truncated results, or `None`
-    operations: LongRunning | None = None  # the long-running operations; `None` if there can't be any
+    texts: Callable[[], ResultTexts | None] | None = None  # persistent store of results; `None`: nothing is stored
+    new_operations: Callable[[], LongRunning] | None = None  # `None`: nothing goes on after its call
     executor: Callable[[str], Awaitable[Any]] | None = None  # by name, loading its plugin; `None`: tools run here only
     provided: Services | None = None  # the services that the host provides to tools, by type
+
+    @cached_property
+    def store(self) -> ResultStore | None:
+        """The full texts of truncated results."""
+        from pegboard.dispatch.truncate import ResultStore  # loaded with the first long result
+
+        return vars(self).setdefault("store", None if self.texts is None else ResultStore(texts=self.texts))
+
+    @cached_property
+    def operations(self) -> LongRunning | None:
+        """The long-running operations."""
+        return vars(self).setdefault("operations", self.new_operations and self.new_operations())
 
     @cached_property
     def grants(self) -> Grants:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote, unquote
 
 from pegboard.json import JsonText, is_array, is_object, json_text
 from pegboard.typing import JsonMapping, JsonSchema, define
@@ -185,6 +184,8 @@ def compiled(
 
 def _respelled(text: str) -> str:
     """A schema with its JSON pointers percent-encoded, as RFC 3986 requires."""
+    from urllib.parse import quote  # only for references, as below
+
     root: Any = json.loads(text)
     for schema in schemas(root) if is_object(root) else ():
         for keyword in REFERENCES:
@@ -272,6 +273,8 @@ class References:
 
     def spelled(self, fragment: str) -> str | None:
         """A JSON pointer with percent-encoding removed, or unchanged if only that leads to something; else `None`."""
+        from urllib.parse import unquote
+
         return next((each for each in (unquote(fragment), fragment) if self._at(each) is not None), None)
 
     def _at(self, pointer: str) -> Any:  # RFC 6901
