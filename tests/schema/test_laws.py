@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import schema_of
 from pegboard.json import StructureError, json_text
-from pegboard.schema import compiled
+from pegboard.schema import compiled, schemas
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import Property, object_schema
 from pegboard.tools import json_or_text
@@ -63,6 +63,21 @@ def check_same_taken(case: TypeCase, value: Any) -> None:
         for step in found.path[:-1]:  # the last may be a key that is missing
             at_fault = at_fault[step]
         assert found.reason
+
+
+@given(st.lists(type_cases(leaves=3), min_size=1, max_size=4))
+@settings(few)
+def test_a_schema_depends_neither_on_those_written_before_nor_on_what_became_of_them(cases):
+    beside = object_schema([Property(f"p{at}", case.annotation) for at, case in enumerate(cases)])
+    backwards = object_schema([Property(f"p{at}", case.annotation) for at, case in enumerate(reversed(cases))])
+    alone = [schema_of(case.annotation) for case in cases]
+
+    for schema in (beside, backwards, *alone):
+        assert compiled(json_text(schema))  # every reference has a target
+    texts = [json_text(schema) for schema in alone]
+    for part in [part for schema in alone for part in schemas(schema)]:
+        part.clear()
+    assert [json_text(schema_of(case.annotation)) for case in cases] == texts
 
 
 @pytest.mark.parametrize("case", EACH_KIND, ids=str)

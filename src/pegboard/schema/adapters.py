@@ -69,9 +69,17 @@ class SchemaWriter:
     _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
-        """The schema of `adapter`, or a reference where it is recursive: a new object."""
-        if not adapter.name or not any(adapter in reach(part) for part in adapter.parts()):
+        """The schema of `adapter`, or a reference where it is recursive: shared, not to be changed."""
+        if not adapter.name:
             return adapter.schema(self)
+        known = None if self.exact or not isinstance(adapter, RecordAdapter) else adapter.schemas
+        if known and self.written in known:
+            return known[self.written]
+        if not any(adapter in reach(part) for part in adapter.parts()):
+            schema = adapter.schema(self)
+            if known is not None and not self._names:  # it refers to nothing
+                known[self.written] = schema
+            return schema
         is_new = (adapter, adapter.name) not in self._names
         name = self.reserve(adapter.name, adapter)  # before those of its parts
         if is_new:
@@ -104,7 +112,7 @@ def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapt
 
 
 def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
-    """The schema of an adapter with its definitions; the root is written out, as an input schema must be an object."""
+    """The schema of an adapter with its definitions, the root written out; its parts are shared, not to be changed."""
     writer = writer or SchemaWriter()
     schema = dict(writer.write(adapter))
     if reference := schema.pop("$ref", None):
@@ -331,6 +339,8 @@ class RecordAdapter(TypeAdapter):
     cls: type[Any]  # `dict` for a `TypedDict`
     notes: JsonMapping
     members: tuple[Member, ...] = field(init=False)  # set once they are read
+    # its schema by `SchemaWriter.written`, if that refers to no definition
+    schemas: dict[bool, JsonSchema] = field(factory=dict[bool, JsonSchema], init=False)
 
     KINDS = OBJECTS
 

@@ -59,7 +59,7 @@ class Constraint:
     accepts: Callable[[Any], object]  # whether a Python value meets it; may raise for one that it doesn't apply to
     # the constraint as a check of a type's values, or `None` where it doesn't apply to them
     check: Callable[[TypeAdapter], Check | None]
-    # whether null in a union passes, as with `Annotated` and `optional`; validators of attrs apply to it, too
+    # whether null in a union passes, as with `optional`; other validators of attrs apply to it, too
     skips_null: bool = field(default=False, kw_only=True)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
@@ -91,31 +91,31 @@ def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:
     return adapter
 
 
-def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
+def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool = False) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it doesn't apply to them.
 
-    A constraint on a union is applied to each member that it applies to; the others stay as they are.
+    A constraint on a union is applied to each member that it applies to; the others, and null if skipped, stay.
 
     Raises:
         NothingLeftError: No value meets it.
     """
     if isinstance(adapter, NotedAdapter):
-        inner = constrained(adapter.inner, constraint)
+        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, ReaderAdapter):  # of which the schema has to meet it, and then the value that is read
         text = "must meet the constraints of its type"
         check = constraint.check(bare(adapter.inner)) or Check(text, constraint.is_met, {})
-        inner = constrained(adapter.inner, constraint)
+        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
         return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, check))
     if isinstance(adapter, AliasAdapter):
-        return constrained(adapter.inner, constraint) if adapter.is_read() else None
+        return constrained(adapter.inner, constraint, skips_null=skips_null) if adapter.is_read() else None
     if not isinstance(adapter, UnionAdapter):
         return constraint.on(adapter)
     members: list[TypeAdapter] = []
     for member in adapter.members:
         with suppress(NothingLeftError):
-            passes = constraint.skips_null and member is NULL
-            members.append(member if passes else constrained(member, constraint) or member)
+            passes = member is NULL and (skips_null or constraint.skips_null)
+            members.append(member if passes else constrained(member, constraint, skips_null=skips_null) or member)
     if not members:
         raise NothingLeftError
     if members == list(adapter.members):
@@ -322,6 +322,7 @@ _NOTES: Final[Mapping[str, tuple[Any, Callable[[Any], Any]]]] = {  # keyword -> 
     "deprecated": ((bool, str), bool),
 }
 _SCHEMAS: Final = ("json_schema", "extra_json_schema", "json_schema_extra")
+_NO_MARKERS: Final = (str, type, Mapping)
 
 
 def expand_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
@@ -415,7 +416,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
         ValueError: A pattern that Python can't compile.
     """
     for each in metadata:
-        if isinstance(each, Mapping | str | type):
+        if isinstance(each, _NO_MARKERS):
             continue
         if type(each).__module__.startswith("attr."):
             found = [[*validator_constraints(each), _passes(each)]] if callable(each) else [()]
@@ -425,7 +426,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
             if is_unknown or (callable(each) and not found and not needs_pydantic(each)):
                 found = [()]
         for several in found:
-            yield each, [attrs.evolve(constraint, skips_null=True) for constraint in several]
+            yield each, several
 
 
 def _marked(marker: object) -> Iterator[Constraint]:

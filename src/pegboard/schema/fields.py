@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import NoneType
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
@@ -16,6 +16,7 @@ from pegboard.typing import frozen
 MISSING: Final = object()
 """Marks a missing default."""
 
+ANNOTATED: Final[Any] = type(Annotated[int, ""])
 _CONTAINERS: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> the function that is called
     ("pydantic.v1", "FieldInfo"): "pydantic.v1.Field",
@@ -31,10 +32,18 @@ _DECLARATIONS: Final[Mapping[tuple[str, str], str]] = {  # package and class -> 
 
 def declaration_of(default: object) -> str:
     """The function that made a default which only declares one, such as `"dataclasses.field"`; else `""`."""
-    if type(default).__module__ == "builtins":
-        return ""
-    places = ((each.__module__.rpartition(".")[0] or each.__module__, each.__name__) for each in type(default).__mro__)
+    return _declaration_by(type(default))
+
+
+@lru_cache(maxsize=256)
+def _declaration_by(cls: type) -> str:
+    places = ((each.__module__.rpartition(".")[0] or each.__module__, each.__name__) for each in cls.__mro__)
     return next(filter(None, map(_DECLARATIONS.get, places)), "")
+
+
+def metadata_of(annotation: Any) -> tuple[Any, ...]:
+    """The metadata of an `Annotated`, none of another type: asking one of `typing` for the attribute is slow."""
+    return annotation.__metadata__ if type(annotation) is ANNOTATED else ()
 
 
 def is_dataclass(cls: Any) -> bool:
@@ -54,7 +63,7 @@ def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
         ValueError: The declaration says something that isn't applied to a parameter.
     """
     default, make = MISSING, None
-    fields: list[Any] = [each for each in getattr(annotation, "__metadata__", ()) if is_field(each)]
+    fields: list[Any] = [each for each in metadata_of(annotation) if is_field(each)]
     for each in fields:
         if type(each.validation_alias) not in (str, NoneType):
             raise ValueError("its validation_alias must be a string")

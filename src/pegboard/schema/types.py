@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
 import math
@@ -71,6 +72,7 @@ from pegboard.schema.converter import (
 )
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
+    ANNOTATED,
     MISSING,
     Binding,
     ClassField,
@@ -139,13 +141,13 @@ def schema_of(annotation: object, *, tool: str = "", path: str = "", written: bo
         DefinitionError: The type has no JSON Schema; names the tool, the path of the part at fault, its annotation and
             what to do instead.
     """
-    return root_schema(adapter_of(annotation, tool=tool, path=path), SchemaWriter(written=written))
+    return copy.deepcopy(root_schema(adapter_of(annotation, tool=tool, path=path), SchemaWriter(written=written)))
 
 
 def object_schema(
     properties: Sequence[Property], *, tool: str = "", additional: object = MISSING, written: bool = False
 ) -> JsonSchema:
-    """The schema of an object with these properties, in their order.
+    """The schema of an object with these properties, in their order; its parts are shared, and not to be changed.
 
     A default is written if its JSON has at most 10,000 characters and the type accepts it; otherwise, the property is
     still optional. `additional` is the type of other keys' values (`**kwargs`), if they are allowed.
@@ -215,7 +217,6 @@ def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
 
 # Annotations as keys and as text --------------------------------------------------------------------------------------
 
-_ANNOTATED: Final[Any] = type(typing.Annotated[int, ""])
 _LITERAL: Final[Any] = typing.Literal
 _ODD: Final = re.compile(r"[^A-Za-z0-9_]+")
 _MODULE: Final = re.compile(r"\b(?:[A-Za-z_]\w*\.)+")
@@ -237,9 +238,9 @@ def annotation_key(annotation: Any) -> Hashable:
     if type(annotation) is types.UnionType:
         return (typing.Union, *map(annotation_key, arguments))
     origin = annotation.__origin__
-    if type(annotation) is _ANNOTATED:
+    if type(annotation) is ANNOTATED:
         notes = [each if type(each) is str else id(each) for each in annotation.__metadata__]
-        return (_ANNOTATED, annotation_key(origin), *notes)
+        return (ANNOTATED, annotation_key(origin), *notes)
     if origin is _LITERAL:
         return (origin, *[(type(each).__name__, each) for each in arguments])
     return (origin, *map(annotation_key, arguments))
@@ -416,19 +417,18 @@ class _Reader:
         except ValueError as error:
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
         for marker, several in constraints:
-            text = getattr(marker, "__qualname__", None) or repr(marker)
-            text = type(marker).__name__ if " object at 0x" in text else text
             found: TypeAdapter | None = None
             try:
                 for each in several:
-                    found = constrained(found or adapter, each) or found
+                    found = constrained(found or adapter, each, skips_null=True) or found
             except NothingLeftError:
-                self.refuse(annotation, path, f"{text} leaves no value", "Remove it, or relax it.")
+                self.refuse(annotation, path, f"{_marker_text(marker)} leaves no value", "Remove it, or relax it.")
             if not several:
                 hint = "Use annotated_types, pydantic's AfterValidator(...), or check the value in the function."
-                self.refuse(annotation, path, f"{text} looks like a constraint, and can't be applied", hint)
+                why = f"{_marker_text(marker)} looks like a constraint, and can't be applied"
+                self.refuse(annotation, path, why, hint)
             if found is None:
-                why = f"{text} doesn't apply to {_annotation_text(annotation.__origin__)}"
+                why = f"{_marker_text(marker)} doesn't apply to {_annotation_text(annotation.__origin__)}"
                 self.refuse(annotation, path, why, "Remove it, or correct the type.")
             adapter = found
         return adapter
@@ -592,6 +592,11 @@ class _Reader:
             return adapter
         del self._aliases[key]
         return adapter.inner
+
+
+def _marker_text(marker: object) -> str:
+    text = getattr(marker, "__qualname__", None) or repr(marker)
+    return type(marker).__name__ if " object at 0x" in text else text
 
 
 def _is_read_alike(adapter: TypeAdapter) -> bool:

@@ -147,11 +147,12 @@ def input_schema_of(
     """
     given = options.get("input_schema")
     if given is None:
-        from pegboard.schema.types import schema_of
+        from pegboard.schema.adapters import root_schema
+        from pegboard.schema.types import adapter_of
 
         try:
             return json_text(
-                schema_of(parameters[0].annotation, tool=tool, path=parameters[0].name)
+                root_schema(adapter_of(parameters[0].annotation, tool=tool, path=parameters[0].name))
                 if of_fields
                 else _derived(parameters, described, tool)
             )
@@ -167,7 +168,7 @@ def input_schema_of(
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema derived from the parameters; valid by construction."""
     from pegboard.schema.constraints import notes_of
-    from pegboard.schema.fields import MISSING
+    from pegboard.schema.fields import MISSING, metadata_of
     from pegboard.schema.types import Property, object_schema
 
     properties: list[Property] = []
@@ -177,7 +178,7 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
             additional = each.annotation
             continue
         description = described.get(each.name) or described.get(each.key)
-        if "description" in notes_of(getattr(each.annotation, "__metadata__", ())):
+        if "description" in notes_of(metadata_of(each.annotation)):
             description = None  # a text in `Annotated` takes precedence
         if each.kind is Kind.VAR_POSITIONAL:
             properties.append(Property(each.key, list[each.annotation], description, []))

@@ -61,17 +61,18 @@ def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
     if type(annotation) is type:
         return None
-    if get_origin(annotation) is Annotated:
+    origin = get_origin(annotation)
+    if origin is Annotated:
         kind, *markers = get_args(annotation)
         if _INJECTED not in markers:
             return injected_kind(kind)
-        kinds = [each for each in _members(kind) if each is not type(None)]
+        kinds = [each for each in get_args(kind) if each is not type(None)] if get_origin(kind) in _UNIONS else ()
         return kinds[0] if len(kinds) == 1 else kind  # `Database` of `Database | None`
-    return next((kind for each in _members(annotation) if (kind := injected_kind(each)) is not None), None)
+    members = get_args(annotation) if origin in _UNIONS else ()
+    return next((kind for each in members if (kind := injected_kind(each)) is not None), None)
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType) else ()
+_UNIONS: Final = (typing.Union, types.UnionType)
 
 
 ServiceScope: TypeAlias = Literal["call", "registry"]

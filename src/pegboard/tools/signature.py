@@ -17,7 +17,7 @@ from attrs import Factory, field
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.json import JsonText, json_text
-from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosing_locals
+from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosing_locals, metadata_of
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import injected_kind, is_kind
@@ -48,7 +48,7 @@ def _is_settled(annotation: Any) -> bool:
     if type(annotation) is type:
         return True
     origin = get_origin(annotation)
-    if origin is typing.Literal or isinstance(annotation, str | typing.ForwardRef):
+    if origin is typing.Literal or isinstance(annotation, (str, typing.ForwardRef)):
         return origin is typing.Literal
     # A list has the parameters of a Callable.
     parts = cast("Sequence[Any]", annotation if isinstance(annotation, list) else get_args(annotation))
@@ -111,6 +111,15 @@ POSITIONAL: Final = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
+def _key_of(parameter: Parameter) -> str:
+    for each in metadata_of(parameter.annotation):
+        for alias in (getattr(each, "validation_alias", None), getattr(each, "alias", None)):
+            if isinstance(alias, str):
+                return alias
+    name = parameter.name.removesuffix("_")
+    return name if iskeyword(name) else parameter.name
+
+
 @frozen
 class Parameter:
     """One parameter."""
@@ -124,16 +133,8 @@ class Parameter:
     service: Any = None  # the type of the service that fills it, or `None`
     # makes the value that pydantic's `Field(...)` declares, as the function itself has none
     make_default: Callable[[], Any] | None = None
-
-    @property
-    def key(self) -> str:
-        """Its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)."""
-        for each in getattr(self.annotation, "__metadata__", ()):
-            for alias in (getattr(each, "validation_alias", None), getattr(each, "alias", None)):
-                if isinstance(alias, str):
-                    return alias
-        name = self.name.removesuffix("_")
-        return name if iskeyword(name) else self.name
+    # its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)
+    key: str = field(default=Factory(_key_of, takes_self=True), init=False)
 
 
 def _visible(signature: Signature) -> tuple[Parameter, ...]:
@@ -291,8 +292,10 @@ def _is_context(annotation: Any) -> bool:
     """`ToolContext`, alone, in `Annotated`, or in a union with None."""
     if type(annotation) is type:
         return annotation is ToolContext
-    origin, parts = get_origin(annotation), get_args(annotation)
-    return any(map(_is_context, parts[:1] if origin is typing.Annotated else parts if origin in _UNIONS else ()))
+    origin = get_origin(annotation)
+    if origin is typing.Annotated:
+        return _is_context(annotation.__origin__)
+    return origin in _UNIONS and any(map(_is_context, get_args(annotation)))
 
 
 def _is_kind_of_context(annotation: object) -> bool:
@@ -345,7 +348,8 @@ def returned_by(function: Callable[..., Any], returns: Any) -> tuple[CallableKin
     of the awaited value, of a generator's return value, or of the list of its items; `EMPTY` if there is none.
     """
     parts: tuple[Any, ...] = get_args(returns)
-    written = next((each for kinds, each in _FLAVOURS if (get_origin(returns) or returns) in kinds), None)
+    origin = get_origin(returns) or returns
+    written = next((each for kinds, each in _FLAVOURS if origin in kinds), None)
     flavour = CallableKind.of(function)
     if flavour is CallableKind.PLAIN and written is not None:
         flavour = written
@@ -368,10 +372,11 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
     structured = _structured_part(annotation)
     if structured is EMPTY:
         return None, False
-    from pegboard.schema.types import Property, object_schema, schema_of
+    from pegboard.schema.adapters import SchemaWriter, root_schema
+    from pegboard.schema.types import Property, adapter_of, object_schema
 
     try:
-        schema = schema_of(structured, written=True)
+        schema = root_schema(adapter_of(structured), SchemaWriter(written=True))
         is_wrapped = schema.get("type") != "object"
         if is_wrapped:
             schema = object_schema([Property("result", structured)], written=True)
