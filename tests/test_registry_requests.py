@@ -13,10 +13,12 @@ from pegboard import (
     BudgetTools,
     Message,
     ModelRequest,
+    Permissions,
     Pipeline,
     PluginRecord,
     Position,
     ReadonlyContext,
+    Rule,
     StaticToolset,
     Tool,
     ToolCall,
@@ -277,3 +279,24 @@ async def test_each_call_of_a_batch_finds_its_toolset_and_an_invalid_name_fails_
         for resolved in (None, await registry.resolve()):
             assert (await registry.call(name, resolved=resolved)).text == outcome.results[1].text
         assert (await asyncio.to_thread(registry.call_sync, name)).kind == "unknown_tool"
+
+
+async def test_the_calls_of_one_request_follow_what_changes_between_them():
+    registry, seen = ToolRegistry(), []
+
+    async def probe() -> str:
+        """Probes."""
+        return "ran"
+
+    registry.register(probe)
+    resolved = await registry.resolve()
+    assert (await registry.call("probe", resolved=resolved)).text == "ran"
+    registry.add_callback("before_tool", lambda context, tool, arguments: seen.append(tool.name))
+    assert (await registry.call("probe", resolved=resolved)).text == "ran"
+    assert seen == ["probe"]
+    registry.permissions = Permissions([Rule("probe", "*", "deny")])
+    assert (await registry.call("probe", resolved=resolved)).kind == "denied"
+    registry.permissions = None
+    other = await registry.resolve(active=[])
+    assert (await registry.call("probe", resolved=other)).kind == "not_offered"
+    assert (await registry.call("probe", resolved=resolved)).text == "ran"

@@ -28,7 +28,7 @@ from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_contain
 
 if TYPE_CHECKING:
-    from typing import Self, Unpack
+    from typing import Self, TypeAlias, Unpack
 
     from pegboard.catalogue import Catalogue
     from pegboard.dispatch.approval.grants import Grants
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pegboard.request.pipeline import Pipeline
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
+
+    _Prepared: TypeAlias = tuple[Catalogue, Dispatcher, CallSnapshot, Settings]
 
 _MOST_UNDER_WAY: Final = 256
 _NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
@@ -87,7 +89,8 @@ class ToolRegistry(Registrar):
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
         self._where = tuple(each for each in every if each is not None)
-        self._prepared: tuple[Catalogue, Dispatcher, CallSnapshot, Settings] | None = None
+        self._prepared: _Prepared | None = None
+        self._last_resolved: tuple[_Prepared, ResolvedTools, _Prepared] | None = None  # a request has several calls
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._under_way: Final[list[str]] = []
@@ -505,8 +508,8 @@ class ToolRegistry(Registrar):
                     self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, self._executor)
         return self._dispatcher
 
-    def _prepare(self, resolved: ResolvedTools | None) -> tuple[Catalogue, Dispatcher, CallSnapshot, Settings]:
-        """The catalogue, the dispatcher, and what calls of these tools need, prepared once per catalogue."""
+    def _prepare(self, resolved: ResolvedTools | None) -> _Prepared:
+        """The catalogue, the dispatcher, and what calls of these tools need; made once per catalogue and request."""
         with self._lock:
             prepared, catalogue = self._prepared, self.contributions.catalogue
             if prepared is None or prepared[0] is not catalogue:
@@ -519,9 +522,14 @@ class ToolRegistry(Registrar):
         if resolved is None:
             return prepared
         self._check_own(resolved)
-        catalogue, dispatcher, snapshot, settings = prepared
-        tools, find = (*resolved.tools, *resolved.findable), partial(self.contributions.find_tool, resolved=resolved)
-        return catalogue, dispatcher, attrs.evolve(snapshot, find=find, named={}, tools=tools), settings
+        last = self._last_resolved
+        if last is None or last[0] is not prepared or last[1] is not resolved:
+            catalogue, dispatcher, snapshot, settings = prepared
+            tools, named = (*resolved.tools, *resolved.findable), {tool.name: tool for tool in resolved if tool.offered}
+            find = partial(self.contributions.find_tool, resolved=resolved)
+            snapshot = attrs.evolve(snapshot, find=find, named=named, tools=tools)
+            last = self._last_resolved = prepared, resolved, (catalogue, dispatcher, snapshot, settings)
+        return last[2]
 
     async def _ready(
         self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
