@@ -25,7 +25,7 @@ from pegboard import (
     ToolRegistry,
     tool,
 )
-from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, RunningLoopError, UnknownToolError
+from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, UnknownToolError
 from pegboard.tools.tool import LateHandler
 
 PATIENCE = 60  # seconds; only a broken test waits so long
@@ -225,13 +225,6 @@ def test_the_limits_are_the_registrys():
 
     assert registry.call_sync("stuck").kind == "timeout"
     assert registry.call_sync("broken").text == "broken failed: ValueError: no such row."
-
-
-async def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
-    registry.register(add)
-
-    with pytest.raises(RunningLoopError, match=r"await registry\.call\(\.\.\.\)"):
-        registry.call_sync("add", {"a": 1})
 
 
 async def test_a_call_in_place_of_a_name_is_refused(registry):

@@ -14,7 +14,6 @@ from pegboard.contributions import Registrar
 from pegboard.errors import (
     ExportError,
     ModelError,
-    RunningLoopError,
     checked,
     log_failure,
     not_provided,
@@ -429,26 +428,32 @@ class ToolRegistry(Registrar):
 
         return Health() if self._dispatcher is None else self._dispatcher.health()
 
-    def call_sync(
+    def call_sync(  # noqa: PLR0913  as `call`
         self,
         name: str,
         arguments: str | bytes | Mapping[str, Any] | None = None,
         context: ReadonlyContext | ToolContext | None = None,
+        *,
+        call_id: str = "",
+        resolved: ResolvedTools | None = None,
+        approver: AnyApprover | None = None,
     ) -> ToolResult:
-        """`call` for scripts, which have no event loop.
+        """`call` for code that isn't async; blocks until the result.
+
+        Without a running event loop in this thread, the call has one of its own. In one that runs, such as a notebook's
+        or another framework's, the call runs in a loop of the registry in a thread of its own, which stays for the next
+        call, and so do the approver and async tools; context variables have the caller's values there. The caller's
+        loop is blocked meanwhile: `await registry.call(...)` isn't.
 
         At most 256 such calls of one tool run at once, which ends a recursion through threads.
 
-        Raises:
-            RunningLoopError: An event loop runs in this thread: there, `await registry.call(...)`.
+        Args and exceptions as for `call`.
         """
         import asyncio
+        from concurrent.futures import CancelledError
 
         from pegboard.threads import running_loop, waiting
 
-        if running_loop() is not None:
-            wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
-            raise RunningLoopError(wrong)
         key = f"{name}"  # hosts may pass on anything
         self._under_way.append(key)  # a list's operations are atomic
         is_runaway = self._under_way.count(key) > _MOST_UNDER_WAY
@@ -458,7 +463,8 @@ class ToolRegistry(Registrar):
                 text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
                 return ToolResult.error("limit", text)
             try:
-                return await self.call(name, arguments, context)
+                own: Any = {"call_id": call_id, "resolved": resolved, "approver": approver}
+                return await self.call(name, arguments, context, **own)
             finally:
                 observers = None if self._dispatcher is None else self._dispatcher.observers
                 if observers is not None:  # async observers get no events once the loop is closed
@@ -466,7 +472,9 @@ class ToolRegistry(Registrar):
 
         try:
             with waiting():
-                return asyncio.run(call())
+                return asyncio.run(call()) if running_loop() is None else self._get_dispatcher().runtime.loops.run(call)
+        except CancelledError:
+            return ToolResult.error("aborted", f"{name} was aborted: its registry was closed.")
         finally:
             self._under_way.remove(key)
 

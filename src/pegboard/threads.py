@@ -1,4 +1,4 @@
-"""Thread pool of daemon threads, for code that may block."""
+"""Daemon threads: a pool for code that may block, and event loops for code that blocks its own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from time import monotonic
 from types import CoroutineType
-from typing import Any, Final
-from weakref import WeakSet, WeakValueDictionary
+from typing import Any, Final, TypeVar
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 from attrs import field
 
-from pegboard.errors import cause_of
+from pegboard.errors import cause_of, log_failure
 from pegboard.typing import define
 
+T = TypeVar("T")
 STALL_SECONDS: Final = 1.0
 """Seconds in which no thread started a job, after which all threads of a full pool count as hanging."""
 
@@ -293,6 +294,91 @@ def settle_from_thread(future: asyncio.Future[Any], *outcome: Any) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+@define(eq=False)
+class LoopThreads:
+    """Event loops that stay, each in a daemon thread, for code that blocks the running loop of its own thread.
+
+    One loop is enough, unless code on it blocks it, too: that code gets another.
+    """
+
+    loops: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = field(factory=list[Any], init=False)
+    _of_parent: list[Any] = field(factory=list[Any], init=False)  # before a fork; kept, as they can't be closed
+    _blocked: set[Any] = field(factory=set[Any], init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Drops the threads, which a forked child process doesn't have."""
+        self._of_parent += self.loops
+        self.loops.clear()
+        self._blocked, self._lock = set(), threading.Lock()
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine in another loop, in a copy of the current context, and blocks until its end.
+
+        Raises:
+            concurrent.futures.CancelledError: The loops were closed meanwhile.
+            RuntimeError: The system can't start a thread.
+            BaseException: The coroutine's exception.
+        """
+        own = running_loop()
+        with self._lock:
+            self._blocked.add(own)
+            try:
+                free = (loop for loop, _ in self.loops if loop not in self._blocked)
+                future = asyncio.run_coroutine_threadsafe(make(), next(free, None) or self._start())
+            except BaseException:
+                self._blocked.discard(own)
+                raise
+        try:
+            return future.result()
+        except BaseException:  # such as of Ctrl-C
+            future.cancel()
+            raise
+        finally:
+            self._blocked.discard(own)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        if not self.loops:
+            finalize(self, _stop_loops, self.loops).atexit = False
+        runner = asyncio.Runner()
+        loop = runner.get_loop()
+        thread = threading.Thread(target=_run_loop, args=(runner,), name="pegboard-loop", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            runner.close()
+            raise RuntimeError("the system can't start a thread") from None
+        self.loops.append((loop, thread))
+        return loop
+
+    def close(self, seconds: float, own: asyncio.AbstractEventLoop | None = None) -> None:
+        """Cancels what runs in the loops, and closes them, but for the caller's `own`; waits so long for their ends."""
+        with self._lock:
+            closed = [each for each in self.loops if each[0] is not own]
+            self.loops[:] = [each for each in self.loops if each[0] is own]
+            _stop_loops(closed)
+        until = monotonic() + seconds
+        for _, thread in closed:
+            thread.join(max(until - monotonic(), 0.0))
+
+
+def _run_loop(runner: asyncio.Runner) -> None:
+    with runner:
+        while True:
+            try:
+                return runner.get_loop().run_forever()
+            except BaseException as error:  # noqa: BLE001  such as the SystemExit of a task that a tool has left
+                log_failure("a task in the loop of call_sync", error)
+
+
+def _stop_loops(loops: list[tuple[asyncio.AbstractEventLoop, threading.Thread]]) -> None:
+    for loop, _ in loops:
+        loop.call_soon_threadsafe(loop.stop)
 
 
 SHARED: Final = WorkerPool()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 from attrs import field
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from pegboard.dispatch.truncate import ResultStore, ResultTexts
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
+
+
+_CLOSE_SECONDS: Final = 5.0  # for the loops of `call_sync` to end
 
 
 @frozen
@@ -171,6 +174,8 @@ class Dispatcher:
             await close_executors(executors)
         if "store" in made:
             self.store.close()
+        if self.runtime.loops.loops:
+            await self.runtime.threads.run(self.runtime.loops.close, _CLOSE_SECONDS, asyncio.get_running_loop())
         self.runtime.threads.close()
         self.runtime.tool_threads.close()
 

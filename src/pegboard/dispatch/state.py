@@ -11,7 +11,7 @@ from attrs import field
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.threads import WorkerPool
+from pegboard.threads import LoopThreads, WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -129,6 +129,7 @@ class Runtime:
 
     threads: WorkerPool = field(factory=WorkerPool)  # for plain callbacks
     tool_threads: WorkerPool = field(factory=WorkerPool)  # for plain tools: hanging ones don't block callbacks
+    loops: LoopThreads = field(factory=LoopThreads)  # for `call_sync` in a running loop
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.errors import PluginError, RegistrationError, did_you_mean, suggest
+from pegboard.errors import PluginError, RegistrationError, RunningLoopError, did_you_mean, suggest
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.hookspecs import hookimpl
 from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.registry import ToolRegistry
+from pegboard.threads import running_loop
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import Origin
@@ -119,6 +120,8 @@ def call_tool(
         FatalToolError: The tool ends the turn.
         RunningLoopError: An event loop runs in this thread.
     """
+    if running_loop() is not None:
+        raise RunningLoopError("call_tool can't be used inside a running event loop: there, await registry.call(...)")
     registry = ToolRegistry(permissions=Permissions(mode="bypass"))
     tools = registry.register(tool).tools
     if len(tools) != 1:
