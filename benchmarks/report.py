@@ -116,13 +116,19 @@ def _commands(results: Results) -> str:
 
 
 def _parts(results: Results) -> str:
-    """What a call takes without each of its parts, and so what the part costs, in units of the floor."""
-    each = results.get("parts", {}).get(OURS, {})
+    """What a call and others take without each of their parts, and so what the part costs, in bare calls."""
     rows = [
-        (what, number(one["cpu_us"]), f"{one['x_floor']:.2f}", f"{each['nothing']['x_floor'] - one['x_floor']:.2f}")
+        (
+            done,
+            what,
+            number(one["cpu_us"]),
+            f"{one['x_floor']:.2f}",
+            f"{each['nothing']['x_floor'] - one['x_floor']:.2f}",
+        )
+        for done, each in results.get("parts", {}).get(OURS, {}).items()
         for what, one in each.items()
     ]
-    return table(("left out", "us", "x floor", "cheaper by"), rows) if rows else ""
+    return table(("", "left out", "us", "in bare calls", "cheaper by"), rows) if rows else ""
 
 
 def _refusals(results: Results) -> str:
@@ -243,7 +249,7 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
             },
         ),
     ),
-    ("One async call after the other, without a part of it", _parts),
+    ("Without a part: a call, a definition, a refusal, a first export", _parts),
     ("Arguments checked and typed", _columns("check", {"us": ("cpu_us",), "in bare calls": ("x_floor",)})),
     ("Many async calls at once, each", _columns("flood", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
     ("Many async calls as one batch, each", _columns("dispatch", {"us": ("cpu_us",), "x floor": ("x_floor",)})),

@@ -41,25 +41,32 @@ async def laden(adapter, size):
 
 
 async def parts(adapter, size):
-    """Async calls with a part left out, and with all of these: what each part costs, and the way through a call."""
+    """An async call, a definition, a refusal and a first export with a part left out, and with all of these."""
     if not hasattr(adapter, "left_out"):
         return None
     host, one = await opened(adapter, "async")
     stubs = await adapter.left_out(host, workload_of(adapter).function(7).__name__)
+    found = {"one async call": await _without(lambda: one(ARGUMENTS_TEXT), stubs, size)}
+    for name, (action, stubs) in adapter.other_parts(workload_of(adapter)).items():
+        found[name] = await _without(action, stubs, size)
+    await host.close()
+    return found
+
+
+async def _without(action, stubs, size):
     found = {}
     for what, left_out in {"nothing": (), **{part: (part,) for part in stubs}, "all of these": stubs}.items():
         with ExitStack() as stack:
             for stub in map(stubs.get, left_out):
                 stack.enter_context(replaced(*stub))
-            found[what] = await duel(lambda: one(ARGUMENTS_TEXT), bare_call(), size, warm=100)
-    await host.close()
+            found[what] = await duel(action, bare_call(), size, warm=100)
     return found
 
 
 @contextmanager
 def replaced(thing, name, stub):
-    """Replaces an attribute of a module or of a value that can't be changed."""
-    change = setattr if isinstance(thing, types.ModuleType) else object.__setattr__
+    """Replaces an attribute of a module or a class, or of a value that can't be changed."""
+    change = setattr if isinstance(thing, (types.ModuleType, type)) else object.__setattr__
     before = getattr(thing, name)
     change(thing, name, stub)
     try:

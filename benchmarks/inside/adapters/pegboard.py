@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 DISTRIBUTION = "pegboard"
 FLAVOUR = "attrs"
 IMPORT = "from pegboard import ToolRegistry, tool"
@@ -67,6 +69,68 @@ async def left_out(host, name):
         "validation": (host.registry.get(name).validator, "accepts", lambda _: True),
         "structuring and the function": (stages, "start", start),
         "the result": (stages, "quick_result", lambda *_: result),
+    }
+
+
+def other_parts(work):
+    """What is done -> a coroutine function that does it, and its parts as `left_out` has them."""
+    from itertools import count
+
+    from workload import MISTAKES
+
+    from pegboard import Tool, ToolRegistry
+    from pegboard.schema import References, messages, validator
+    from pegboard.tools import tool
+    from pegboard_clients.dialects import Dialect
+    from pegboard_google.gemini import Gemini
+
+    numbers, function = count(10_000), work.function(7)
+    known, mistake = Tool.from_function(function), MISTAKES["wrong type inside"]
+    registry, text = ToolRegistry(), json.dumps(mistake)
+    registry.register(known)
+    signature, docstring = tool.signature_of(function, tool="_"), tool.docstring_of(function)
+    found = messages.explained(known.spec.input_schema_text, mistake)
+    problems = messages.SchemaSearch(References(known.spec.input_schema)).problems(known.spec.input_schema, mistake)
+    output = tool.output_of(signature.returns, tool="_")
+    changing, schema = [], known.spec.input_schema
+    for step in Gemini.dialect.steps:
+        before, schema = schema, step(schema).schema
+        changing += [step] if schema != before else []
+
+    async def define():
+        Tool.from_function(work.function(next(numbers)))
+
+    async def refuse():
+        assert (await registry.call(known.name, text)).is_error
+
+    async def export():
+        assert Gemini().tools([known.spec]).entries
+
+    return {
+        "defining a tool": (
+            define,
+            {
+                "the signature and a new type in it": (tool, "signature_of", lambda *_, **__: signature),
+                "the docstring": (tool, "docstring_of", lambda _: docstring),
+                "the input schema": (tool, "input_schema_of", lambda *_, **__: known.spec.input_schema_text),
+                "the output schema": (tool, "output_of", lambda *_, **__: output),
+            },
+        ),
+        "refusing a wrong type inside": (
+            refuse,
+            {
+                "whether it is JSON": (validator, "located_problems", lambda _: ()),
+                "finding the problems": (messages.SchemaSearch, "problems", lambda *_: problems),
+                "finding and wording the problems": (messages, "explained", lambda *_: found),
+            },
+        ),
+        "a first export to Gemini": (
+            export,
+            {
+                "steps that change nothing": (Gemini, "dialect", Dialect("gemini", tuple(changing))),
+                "all steps": (Gemini, "dialect", Dialect("gemini")),
+            },
+        ),
     }
 
 
