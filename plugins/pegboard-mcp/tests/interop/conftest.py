@@ -30,6 +30,7 @@ ENVIRONMENTS = {
         "pydantic-ai-slim[mcp]==2.68.0",
     ),
     "fastmcp": ("fastmcp==4.1.2",),
+    "linter": ("skillsaw==0.22.0",),
     "first": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0"),
 }
 """What stands together in one environment: the official SDK's versions 1 and 2 can't, nor can two fastmcp."""
