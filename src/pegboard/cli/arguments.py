@@ -25,7 +25,6 @@ import click
 from attrs import frozen
 
 from pegboard.json import is_array, is_object, json_problems, strict_json
-from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
 from pegboard.text import visible
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -129,8 +128,11 @@ def _types(part: JsonObject) -> frozenset[str]:
         return frozenset({named})
     if is_array(named):
         return frozenset(name for name in named if isinstance(name, str))
-    implied = map(type_of, _members(part)) if _members(part) else (_IMPLIED[word] for word in _IMPLIED if word in part)
-    return frozenset(implied) or ALL_TYPES
+    if members := _members(part):
+        from pegboard.schema.messages import type_of  # the texts of refusals are beside it; few listings need them
+
+        return frozenset(map(type_of, members))
+    return frozenset(_IMPLIED[word] for word in _IMPLIED if word in part) or ALL_TYPES
 
 
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
@@ -184,6 +186,8 @@ def read_words(words: Iterable[str]) -> JsonObject:
 
 def typed(text: str, hint: SchemaType) -> Any:
     """A text as a JSON value of a type that the schema allows, or else the text itself."""
+    from pegboard.schema.messages import type_of
+
     for member in hint.members:
         if text == (member if isinstance(member, str) else json.dumps(member)):
             return member

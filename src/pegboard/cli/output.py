@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 import click
-from attrs import define, field, frozen
+from attrs import field
 
 from pegboard.cli.options import Options
 from pegboard.cli.table import LEAST_WIDTH, cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
@@ -31,6 +31,7 @@ from pegboard.errors import (
 )
 from pegboard.json import is_object, size_text
 from pegboard.text import visible, visible_json
+from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from pegboard.json import (
     MAX_DEPTH,
@@ -32,7 +32,7 @@ from pegboard.json import (
     strict_json,
 )
 from pegboard.schema.references import REFERENCES, References, compiled, matcher
-from pegboard.typing import JsonObject, JsonSchema
+from pegboard.typing import JsonObject, JsonSchema, define
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

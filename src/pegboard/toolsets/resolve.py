@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from pegboard.errors import ToolsetError, did_you_mean, suggest, tuple_of
 from pegboard.json import digest_of
@@ -41,6 +41,7 @@ from pegboard.toolsets.toolset import (
     toolset_name,
     unknown_names,
 )
+from pegboard.typing import frozen
 
 
 @frozen
