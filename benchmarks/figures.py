@@ -431,8 +431,8 @@ FIGURES = (
         "0.45 of toolregistry",
         0.45,
         next=0.25,
-        held="by leaving parts out (the table below): reading the signature and the type that is new in each tool is half "
-        "of it, the docstring and writing the schemas the rest",
+        held="by leaving parts out (the table below): reading the signature and the type that is new in each tool is "
+        "half of it, the docstring and writing the schemas the rest",
     ),
     Figure(
         "memory of a tool before its first call",
@@ -566,6 +566,7 @@ FIGURES = (
         dearest_refusal,
         "8 x a bare call",
         8,
-        held="by leaving parts out (the table below): finding the problems with their paths, and wording them, is most of it",
+        held="by leaving parts out (the table below): finding the problems with their paths, and wording them, is most "
+        "of it",
     ),
 )

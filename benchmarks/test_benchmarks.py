@@ -69,7 +69,7 @@ def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
         ("laden", {"nothing", "rules", "callbacks", "events", "everything"}),
         (
             "parts",
-            {"nothing", "parsing", "validation", "structuring and the function", "the result", "all of these"},
+            {"one async call", "defining a tool", "refusing a wrong type inside", "a first export to Gemini"},
         ),
         ("check", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
         ("process", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
