@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,7 +12,6 @@ from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
-from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
 
@@ -81,10 +79,6 @@ class Caller:
     most_bytes: int
     follow: Sequence[str]
     authenticator: Authenticator
-    _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = field(
-        factory=WeakKeyDictionary["asyncio.AbstractEventLoop", "httpx2.AsyncClient"], init=False
-    )
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def call(self, operation: Operation, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Runs an operation.
@@ -97,13 +91,13 @@ class Caller:
             raise ToolError(f"{operation.name} isn't set up here: it has no server. Tell the user.") from cause
         files = await run_in_thread(read_uploads, file_paths(operation, arguments), context)
         draft = draft_of(operation, arguments, files)
-        client = await self._client()
+        client = await run_in_thread(_make_client)  # loading httpx2 and certificates takes long
         import httpx2
 
         made = Credentials()
         limit = asyncio.timeout(self.timeout)
         try:
-            async with limit:
+            async with limit, client:
                 chosen = self._chosen(operation, draft.url)
                 await self.authenticator.add(made, chosen, client)
                 answer = await self._send(client, draft, made)
@@ -116,24 +110,6 @@ class Caller:
         if answer.status == 401:
             self.authenticator.forget(chosen)
         return _Results(operation, answer, made.secrets, self.most_bytes, bool(chosen)).result()
-
-    async def close(self) -> None:
-        """Closes the connections of the running event loop."""
-        with self._lock:
-            client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
-
-    async def _client(self) -> httpx2.AsyncClient:
-        """The client of the running event loop, as connections only work in the loop that opened them."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            known = self._clients.get(loop)
-        if known is None:
-            made = await run_in_thread(_make_client)  # loading httpx2 and certificates takes long
-            with self._lock:
-                known = self._clients.setdefault(loop, made)
-        return known
 
     def _chosen(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
         """The schemes for a request.
@@ -191,6 +167,7 @@ class Caller:
 
 
 def _make_client() -> httpx2.AsyncClient:
+    """A client for one call: kept connections would only work in one event loop, and outlive it."""
     import httpx2
 
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # an answer's are for no other call

@@ -328,7 +328,7 @@ class Document:
 
     def _allows(self, location: str) -> bool:
         """Whether references may lead to a resolved path or a URL."""
-        if ".." in unquote(location).split("/"):
+        if ".." in unquote(location).split("/") or not (is_url(location) or os.path.isabs(location)):  # noqa: PTH117
             return False
         for each in self.allowed:
             if is_url(each) and is_url(location):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,7 +14,7 @@ from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
 from pegboard.config import may_bind
 from pegboard.errors import PegboardError, check_keys
 from pegboard.files import user_folder
-from pegboard.json import digest_of, is_object
+from pegboard.json import digest_of, is_array, is_object
 from pegboard.schema.converter import read_table
 from pegboard.toolsets import ToolsetResult
 from pegboard_openapi.toolset import OpenAPIToolset
@@ -64,32 +64,23 @@ def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
         tables, trust = settings.get("documents", {}), settings.get("trust", [])
         if not is_object(tables):
             raise ValueError(f"{_PLACE}.documents: expected a table of documents")  # noqa: TRY301  as check_keys does
-        for name, table in tables.items():
-            try:
-                toolsets.append(_toolset(name, table, list(_trusted(name, trust))))
-            except (PegboardError, ValueError, TypeError) as error:
-                text = str(error)
-                faults.append(text if text.startswith(_PLACE) else f"{_PLACE}.documents.{name}: {text}")
-        faults += _unknown(trust, tables)
-    except (ValueError, TypeError) as error:
-        faults.append(str(error))
+        if not is_array(trust):
+            raise ValueError(f"{_PLACE}.trust: expected a list, such as ['github', 'shop:list_*']")  # noqa: TRY301
+    except ValueError as error:
+        return [_Faults([str(error)])]
+    trusted = [str(each).partition(":") for each in trust]
+    for name, table in tables.items():
+        try:
+            toolsets.append(_toolset(name, table, [tool or "*" for document, _, tool in trusted if document == name]))
+        except (PegboardError, ValueError, TypeError) as error:
+            text = str(error)
+            faults.append(text if text.startswith(_PLACE) else f"{_PLACE}.documents.{name}: {text}")
+    faults += [
+        f"{_PLACE}.trust: {document!r:.80} isn't a document of the settings; write 'DOCUMENT' or 'DOCUMENT:TOOL'"
+        for document, _, _ in trusted
+        if document not in tables
+    ]
     return [*toolsets, *([_Faults(faults)] if faults else [])]
-
-
-def _trusted(name: str, trust: Any) -> Iterator[str]:
-    """The patterns of a document's tools that are trusted."""
-    if not isinstance(trust, Sequence) or isinstance(trust, str):
-        raise TypeError(f"{_PLACE}.trust: expected a list, such as ['github', 'shop:list_*']")
-    for each in cast("Sequence[Any]", trust):
-        document, colon, pattern = str(each).partition(":")
-        if document == name:
-            yield pattern if colon else "*"
-
-
-def _unknown(trust: Sequence[Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    for each in trust:
-        if str(each).partition(":")[0] not in tables:
-            yield f"{_PLACE}.trust: {each!r:.80} names no document; write 'DOCUMENT' or 'DOCUMENT:TOOL'"
 
 
 def _toolset(name: str, table: Any, trust: Sequence[str]) -> ToolsetBase:

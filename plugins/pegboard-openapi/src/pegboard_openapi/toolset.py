@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, evolve
+from attrs import evolve, frozen
 
 from pegboard import (
     Origin,
@@ -62,19 +62,17 @@ _MOST_PREVIEW: Final = 2_000
 _UNTRUSTED: Final = Origin(trusted=False)
 
 
-@define(eq=False)
+@frozen(eq=False)
 class _Loaded:
     """A document's tools.
 
     Attributes:
         stamp: What its file was like: modification time and size.
         offer: The tools, and the problems.
-        caller: Calls its operations.
     """
 
     stamp: Any
     offer: ToolsetResult
-    caller: Caller
 
 
 class OpenAPIToolset(ToolsetBase):
@@ -152,11 +150,6 @@ class OpenAPIToolset(ToolsetBase):
         loaded = await run_in_thread(self._load)
         return loaded.offer
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        if self._loaded is not None:
-            await self._loaded.caller.close()
-
     # Loading ----------------------------------------------------------------------------------------------------
 
     def _load(self) -> _Loaded:
@@ -201,7 +194,7 @@ class OpenAPIToolset(ToolsetBase):
         authenticator = Authenticator(schemes)
         caller = Caller(self._location, self._base_url, self._timeout, self._most_bytes, self._follow, authenticator)
         tools = self._tools(reader, caller, problems)
-        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems), caller)
+        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems))
 
     def _bytes(self, stamp: Any, problems: list[Problem]) -> bytes:
         """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
