@@ -87,7 +87,8 @@ TOPICS = {  # heading: the text below it, and the names
     "Toolsets and predicates": (
         "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",
         """
-        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset ToolIndex Found found_names Reshape
+        Toolset ToolsetResult ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset ToolIndex Found found_names
+        Reshape
         ResolvedTools Explanation Predicate parse_predicate
         """,
     ),

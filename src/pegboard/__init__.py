@@ -46,7 +46,7 @@ _NAMES = {
     "toolsets.predicates": "Predicate",
     "toolsets.resolve": "Explanation ResolvedTools found_names",
     "toolsets.search": "Found ToolIndex",
-    "toolsets.toolset": "Toolset",
+    "toolsets.toolset": "Toolset ToolsetResult",
     "toolsets.toolsets": "CombinedToolset StaticToolset ToolsetFunction",
     "toolsets.wrappers": "Reshape ToolsetBase wrap",
     "turn.events": "TurnOutcome",

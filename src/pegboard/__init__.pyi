@@ -94,7 +94,7 @@ from pegboard.toolsets.resolve import (
     found_names as found_names,
 )
 from pegboard.toolsets.search import Found as Found, ToolIndex as ToolIndex
-from pegboard.toolsets.toolset import Toolset as Toolset
+from pegboard.toolsets.toolset import Toolset as Toolset, ToolsetResult as ToolsetResult
 from pegboard.toolsets.toolsets import (
     CombinedToolset as CombinedToolset,
     StaticToolset as StaticToolset,

@@ -271,7 +271,7 @@ PUBLISHER = """
 import sys
 from pathlib import Path
 
-from pegboard import CombinedToolset, Tool, ToolsetBase, hookimpl
+from pegboard import CombinedToolset, Problem, Tool, ToolsetBase, ToolsetResult, hookimpl
 
 
 class Notes(ToolsetBase):
@@ -283,7 +283,11 @@ class Notes(ToolsetBase):
 
     async def tools(self, context):
         text = self.file.read_text()
-        return [Tool.from_schema(name, None, lambda arguments: "ran", description=text) for name in text.split()]
+        names = [name for name in text.split() if name.isidentifier()]
+        wrong = [name for name in text.split() if name not in names]
+        problems = [Problem("it isn't a name", name, fix="correct the file") for name in wrong]
+        tools = [Tool.from_schema(name, None, lambda arguments: "ran", description=text) for name in names]
+        return ToolsetResult(tools, problems)
 
     async def close(self):
         self.file.with_suffix(".closed").touch()
@@ -395,6 +399,19 @@ class TestPublished:
         file.with_suffix(".away").rename(file)
         assert run("list", "--names")[1] == "n_show\nn_take\n"
 
+    def test_problems_of_published_tools_are_listed_without_importing_the_plugin(self, run, file, empty_site):
+        """They don't hinder the listing's snapshot."""
+        file.write_text("take sho\u202ew.odd")
+        os.utime(file, (OLD, OLD))
+        cause = r"toolset 'notes': tool 'sho\u{202e}w.odd': it isn't a name; correct the file"
+        for _ in range(2):
+            assert run("list", "--names")[1:] == ("n_take\n", f"plugin pub: {cause}\n")
+        assert json.loads(run("list", "--json")[1])["problems"][0]["cause"] == cause
+        assert cause in run("doctor")[1]
+        assert cause in [each["cause"] for each in json.loads(run("doctor", "--json")[1])["findings"]]
+        assert "pub_tools" not in sys.modules
+        assert answer(["list"]) == 0
+
     def test_invalid_publishes_is_reported(self, run, home, file):
         settings = home / "config" / "pegboard" / "pegboard.toml"
         settings.write_text(settings.read_text() + 'odd = "x"\n')
@@ -416,6 +433,36 @@ class TestPublished:
     def test_a_setting_of_an_unknown_plugin_is_refused(self, run, setting, wrong):
         code, _, err = run("list", "--set", setting)
         assert (code, f"--set: {wrong}" in err) == (2, True)
+
+
+REPORTER = """
+from pegboard import Problem, ToolsetFunction, ToolsetResult, hookimpl
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    problems = [Problem("its schema is empty", "pay", fix="mend it"), Problem("no key")]
+    register(ToolsetFunction("shop", lambda: ToolsetResult([], problems)))
+"""
+
+
+def test_a_problem_that_a_toolset_reports_is_listed_live_and_explained(run, empty_site):
+    empty_site.add("shop", REPORTER)
+    cause = "tool 'pay': its schema is empty"
+    lines = [f"plugin shop: toolset 'shop': {cause}", "plugin shop: toolset 'shop': no key"]
+    assert run("list", "--live")[2].splitlines()[:2] == lines
+    problems = json.loads(run("list", "--live", "--json")[1])["problems"]
+    assert [each["cause"] for each in problems] == [f"toolset 'shop': {each}" for each in (cause, "no key")]
+    findings = json.loads(run("doctor", "--live", "--json")[1])["findings"]
+    own = [each for each in findings if each["subject"] == "toolset 'shop' of plugin 'shop'"]
+    assert [(each["cause"], each["fix"]) for each in own] == [
+        (cause, "mend it"),
+        ("no key", "Correct it, or ask its author to."),
+    ]
+    code, out, _ = run("explain", "pay")
+    assert (code, out.splitlines()) == (0, ["pay: not offered", f"  note: toolset 'shop': {cause}"])
+    code, _, err = run("call", "pay")
+    assert (code, f"toolset 'shop': {cause}" in err) == (2, True)
+    assert run("explain", "other")[0] == 2
 
 
 # Plugins that aren't loaded ------------------------------------------------------------------------------------------

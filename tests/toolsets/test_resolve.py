@@ -16,8 +16,10 @@ from pegboard import (
     CombinedToolset,
     Explanation,
     Predicate,
+    Problem,
     ReadonlyContext,
     StaticToolset,
+    ToolsetResult,
     found_names,
     parse_predicate,
     wrap,
@@ -25,7 +27,7 @@ from pegboard import (
 from pegboard.errors import ToolsetError
 from pegboard.json import digest_of
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard.toolsets import FOUND_TOOLS, ToolsetResult, resolve_tools
+from pegboard.toolsets import FOUND_TOOLS, resolve_tools
 from pegboard.toolsets.predicates import Custom, Matches, deferred
 from pegboard.toolsets.resolve import resolve_names, resolve_static
 from toolsets.predicate_strategies import contexts, predicates
@@ -113,6 +115,22 @@ def test_a_failing_toolset_raises_on_request(arrange):
     with pytest.raises(ToolsetError, match="'odd' failed: OSError: down") as caught:
         resolved(toolsets=arrange(PlainToolset("whole"), PlainToolset("odd", error=error)), on_toolset_error="fail")
     assert (caught.value.toolset, caught.value.__cause__) == ("odd", error)
+
+
+def test_a_reported_problem_raises_on_request_and_a_note_doesnt():
+    def result(**facts):
+        return PlainToolset("odd", ToolsetResult([make_tool("e")], [Problem("no schema", "gone", **facts)]))
+
+    assert names(resolved(toolsets=[result(note=True)], on_toolset_error="fail")) == ["a", "b", "c", "d", "e"]
+    with pytest.raises(ToolsetError, match="'odd' failed: tool 'gone': no schema"):
+        resolved(toolsets=[result()], on_toolset_error="fail")
+
+
+def test_a_reported_problem_explains_why_its_tool_is_missing():
+    odd = PlainToolset("odd", ToolsetResult([], [Problem("no schema", "gone"), Problem("odd", "a")]))
+    tools = resolved(toolsets=[odd])
+    assert str(tools.explain("gone")).endswith("note: toolset 'odd': tool 'gone': no schema")
+    assert "note" not in str(tools.explain("a")) + str(tools.explain("other"))
 
 
 def fails(tool, context):

@@ -7,21 +7,37 @@ import weakref
 
 import pytest
 
-from pegboard import Origin, Predicate, ReadonlyContext, StaticToolset, Tool, ToolContext, Toolset, ToolSpec
+from pegboard import (
+    CombinedToolset,
+    Origin,
+    Predicate,
+    Problem,
+    ReadonlyContext,
+    StaticToolset,
+    Tool,
+    ToolAnnotations,
+    ToolContext,
+    Toolset,
+    ToolsetFunction,
+    ToolsetResult,
+    ToolSpec,
+    wrap,
+)
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.json import JsonText
 from pegboard.schema import validator
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard.toolsets import ToolMapper, ToolsetResult, check_tool_schemas, error_text, toolset as module
+from pegboard.toolsets import ToolMapper, check_tool_schemas, error_text, toolset as module
 from pegboard.toolsets.predicates import Custom, Matches, edit, everything
 from pegboard.toolsets.toolset import (
     OwnedToolset,
+    Reason,
     Step,
     WrapperToolset,
     _close,
     ask_all,
-    check_tools,
+    check_result,
     explain_filter,
     filter_now,
     is_toolset,
@@ -187,14 +203,14 @@ def test_tools_no_longer_offered_are_dropped_from_the_cache():
 @pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
 def test_any_sequence_of_tools_is_accepted(kind):
     tool = make_tool()
-    assert check_tools(kind([tool])) == ([tool], [])
+    assert [*check_result(kind([tool]))] == [tool]
 
 
 def test_bad_items_and_repeated_names_are_left_out_with_a_problem_each():
     first, second, bad = make_tool("a"), make_tool("a"), make_tool("bad", input_schema=BOMB)
-    tools, problems = check_tools(["x", first, second, None, first, bad])
-    assert tools == [first]
-    *others, refused = problems
+    offer = check_result(["x", first, second, None, first, bad])
+    assert [*offer] == [first]
+    *others, refused = offer.problems
     advice = "for a function that @tool decorates, return tool_of(function)"
     assert [(str(each), each.tool) for each in others] == [
         (f"item 0 isn't a Tool but str; {advice}", None),
@@ -205,8 +221,95 @@ def test_bad_items_and_repeated_names_are_left_out_with_a_problem_each():
     assert str(refused).startswith("tool 'bad': input_schema is refused: it expands to more than")
 
 
+def reported(*problems, tools=(), wrapped=lambda toolset: toolset):
+    """What a host sees of what a plugin's toolset reports."""
+    inner = PlainToolset("t", ToolsetResult(tools, problems))
+    return offered(OwnedToolset(wrapped(wrap(inner)), OWNER)).problems
+
+
+def test_a_reported_problem_names_its_tool_and_its_toolset():
+    problems = reported(
+        Problem("its schema is empty", "get_pet", fix="mend it"), Problem("tool 'b' is new", "b"), Problem("no key")
+    )
+    assert [(str(each), each.tool, each.fix) for each in problems] == [
+        ("toolset 't': tool 'get_pet': its schema is empty", "get_pet", "mend it"),
+        ("toolset 't': tool 'b' is new", "b", None),
+        ("toolset 't': no key", None, None),
+    ]
+
+
+def test_a_toolset_cant_report_in_the_name_of_another():
+    claims = {"plugin": "files", "distribution": "x", "offers": frozenset({("models", "m")})}
+    (problem,) = reported(Problem("down", subject="toolset 'files'", **claims))
+    assert (str(problem), problem.plugin, problem.distribution, problem.offers) == (
+        "toolset 't': toolset 'files': down",
+        OWNER.plugin,
+        OWNER.distribution,
+        frozenset(),
+    )
+
+
+def test_reported_problems_are_bounded_with_hidden_characters_visible():
+    *_, last, more = problems = reported(*(Problem(f"a\u202e\nb{'x' * 10**6}", fix="y" * 10**6) for _ in range(50)))
+    assert (len(problems), more.cause) == (21, "and 30 more problems of this kind")
+    assert last.cause.startswith(r"a\u{202e} bxxx")
+    assert len(last.cause) < 1_100 > len(last.fix)
+
+
+def test_what_isnt_a_problem_is_refused():
+    with pytest.raises(TypeError, match="problems must be of type Problem, got 'broken'"):
+        ToolsetResult([], ["broken"])
+    with pytest.raises(TypeError, match="problems must be a collection of Problem, got 'broken'"):
+        ToolsetResult([], "broken")
+
+
+@pytest.mark.parametrize("facts", [{"tool": 3}, {"error": "text"}, {"note": "yes"}, {"fix": 3}])
+def test_facts_of_another_type_dont_get_far(facts):
+    (problem,) = reported(Problem(ValueError("no"), **facts))
+    assert "no" in problem.cause
+    assert (problem.note, problem.error) == (False, None)
+    assert problem.to_json()
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "tool"),
+    [
+        (lambda toolset: toolset.prefixed("p"), "p_gone"),
+        (lambda toolset: toolset.renamed({"gone": "lost"}), "lost"),
+        (lambda toolset: toolset.filtered("name:none"), "gone"),
+        (lambda toolset: toolset.prepared(lambda context, tools: tools), "gone"),
+        (lambda toolset: toolset.prepared(lambda context, tools: ToolsetResult(tools, [])), "gone"),
+        (lambda toolset: toolset.requiring_approval().with_annotations(ToolAnnotations()), "gone"),
+        (lambda toolset: toolset.cached(60), "gone"),
+        (lambda toolset: CombinedToolset("all", [toolset]), "gone"),
+        (lambda toolset: toolset.cached(60).prefixed("p").cached(60), "p_gone"),
+    ],
+)
+def test_wrappers_keep_what_is_reported(wrapped, tool):
+    (problem,) = reported(Problem("no schema", "gone"), tools=[make_tool("a")], wrapped=wrapped)
+    assert (problem.subject, problem.cause, problem.tool) == ("toolset 't'", "tool 'gone': no schema", tool)
+
+
+def test_functions_of_toolsets_and_of_wrappers_may_report():
+    one = ToolsetFunction("f", lambda: ToolsetResult([make_tool("a"), make_tool("a")], [Problem("no schema", "b")]))
+    more = one.prepared(lambda context, tools: ToolsetResult(tools, [Problem("too long", "c")]))
+    assert [each.tool for each in offered(OwnedToolset(more)).problems] == ["b", "a", "c"]
+
+
+def test_the_tools_of_a_result_are_checked_and_run_by_their_toolset():
+    inner = CallingToolset(tools=ToolsetResult([bare("a"), bare("a"), 3]))
+    (tool,) = offer = offered(OwnedToolset(inner))
+    assert called(tool, {}) == {"ran": "a"}
+    assert len(offer.problems) == 2
+
+
+def test_only_reasons_are_kept_of_what_was_left_out():
+    reason = Reason("mine", "out", "why", "a")
+    assert offered(OwnedToolset(PlainToolset("t", ToolsetResult([], dropped=["x", reason])))).dropped == (reason,)
+
+
 def test_the_number_of_problems_is_bounded():
-    _, problems = check_tools([None] * 50)
+    problems = check_result([None] * 50).problems
     assert len(problems) == 21
     assert problems[-1].cause == "and 30 more problems of this kind"
 
@@ -214,7 +317,7 @@ def test_the_number_of_problems_is_bounded():
 def test_too_many_tools_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="at most 3 tools"):
-        check_tools([None] * 4)
+        check_result([None] * 4)
 
 
 def test_pegboards_own_errors_are_shown_without_their_type():

@@ -205,18 +205,20 @@ def test_of_two_tools_of_one_name_the_earlier_is_offered():
     assert [(each.tool, each.step) for each in offer.dropped] == [("a", "combined")]
 
 
-def test_a_problem_without_a_subject_is_one_of_the_toolset_that_reports_it():
-    """Of the innermost one, however it is wrapped; a subject of its own stays."""
+def test_a_problem_is_one_of_the_toolset_that_reports_it():
+    """Of the innermost one, however it is wrapped; it can't report in the name of another."""
 
     class Odd(ToolsetBase):
         name = "odd"
 
         async def tools(self, _context):
-            return ToolsetResult([make_tool("a")], [Problem("b.json is empty", "b"), Problem("late", subject="clock")])
+            return ToolsetResult(
+                [make_tool("a")], [Problem("b.json is empty", "b"), Problem("late", subject="toolset 'x'")]
+            )
 
     offer = offered(CombinedToolset("all", [Odd().prefixed("x")]))
-    assert list(map(str, offer.problems)) == ["toolset 'odd': b.json is empty", "clock: late"]
-    assert offer.problems[0].tool == "b"
+    assert list(map(str, offer.problems)) == ["toolset 'odd': b.json is empty", "toolset 'odd': toolset 'x': late"]
+    assert offer.problems[0].tool == "x_b"
 
 
 def test_one_that_fails_costs_only_its_own():

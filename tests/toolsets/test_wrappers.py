@@ -10,11 +10,13 @@ from hypothesis import given, strategies as st
 from pegboard import (
     CombinedToolset,
     Concurrency,
+    Problem,
     ReadonlyContext,
     Reshape,
     Tool,
     ToolAnnotations,
     ToolContext,
+    ToolsetResult,
     ToolSpec,
     wrap,
 )
@@ -333,6 +335,15 @@ async def test_failures_arent_cached(error):
     inner.error = None
     inner.answer = [make_tool("a"), None]  # an answer with problems isn't cached either
     assert ([names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun) == ([["a"], ["a"]], 4)
+
+
+async def test_an_answer_with_problems_of_single_tools_is_cached():
+    inner = Gated()
+    inner.gate.set()
+    inner.answer = ToolsetResult([make_tool("a")], [Problem("no schema", "b")])
+    toolset = CachedToolset(inner, 60)
+    first, second = [await toolset.tools(EMPTY_CONTEXT) for _ in range(2)]
+    assert (first is second, [each.tool for each in second.problems], inner.begun) == (True, ["b"], 1)
 
 
 async def test_after_a_cancellation_the_next_waiter_queries():

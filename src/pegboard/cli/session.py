@@ -29,6 +29,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.registry import ToolRegistry
+from pegboard.text import visible
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
@@ -397,7 +398,7 @@ class Session:
         others = (each for each in self._catalogue.toolsets if not may_contain(each, [name]))
         unqueried = (f"toolset {each.name!r} wasn't queried: its tools have other names" for each in others)
         for reason in (*self.unavailable(name), *map(str, offered.problems), *unqueried):
-            write_note(reason)
+            write_note(visible(reason, newlines=True, again=True), is_visible=True)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -207,7 +207,7 @@ def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> s
     lines: list[str] = []
     for one in list(problems)[:MOST_PROBLEMS]:
         of = f"plugin {one.plugin}" if one.plugin else f"distribution {one.distribution}" if one.distribution else ""
-        lines.append(f"{visible(of or 'sys.path')}: {visible(one.cause)}")
+        lines.append(f"{visible(of or 'sys.path')}: {visible(one.cause, again=True)}")
     if len(problems) > MOST_PROBLEMS:
         lines.append(f"{count_text(len(problems) - MOST_PROBLEMS, 'more problem')}: see 'registry doctor'")
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))

@@ -304,7 +304,8 @@ async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: 
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in publishing)), _CLOSE_SECONDS)
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]
-    loaded.faults += [hide(str(problem), loaded.secrets) for problem in problems]
+    texts = (f"{problem}; {problem.fix}" if problem.fix else str(problem) for problem in problems)
+    loaded.faults += [hide(text, loaded.secrets) for text in texts]
     failed = any(offer.has_failed and not offer for offer in offers)
     return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
 

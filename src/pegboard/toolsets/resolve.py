@@ -281,7 +281,8 @@ class ResolvedTools:
             reasons.append(Reason("order", "in", f"{place + 1} of {len(self)}"))
             return Explanation(name, offered=True, reasons=tuple(reasons), notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)
-        notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool is None)
+        told = (None,) if reasons else (None, name)  # a tool that is held back has its reasons
+        notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool in told)
         return Explanation(name, offered=False, reasons=tuple(reasons), near=near, notes=(*notes, *held))
 
     def _repr_html_(self) -> str:

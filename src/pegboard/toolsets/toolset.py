@@ -8,15 +8,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind, may_block, maybe_await
-from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
+from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest, tuple_of
 from pegboard.json import MOST_PROBLEMS, count_text
 from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.text import visible
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.spec import HOST, Origin, Problem
@@ -55,6 +56,8 @@ class Toolset(Protocol):
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
         """The tools for this context, now. If it raises, only its own tools are missing.
+
+        A `ToolsetResult` also has problems of single tools, each of which costs only that tool.
 
         Args:
             context: The user, session and model.
@@ -183,7 +186,20 @@ _FILTERS: Final = {"default": "the default filter", "where": "where", "filtered"
 
 
 class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
-    """Answer of a toolset: tools of distinct names, what went wrong, and what was left out."""
+    """Answer of a toolset: its tools, and what is wrong with others.
+
+    It isn't trusted: bad tools are left out; of the problems, the first 20 count, and of each its `cause`, `fix`,
+    `tool`, `error` and `note`, as short texts with hidden characters escaped.
+
+    Args:
+        tools: The tools, of distinct names.
+        problems: What went wrong: `Problem("its schema has no type", "get_pet")` for one tool, `Problem("...")` for
+            the toolset. It is for the operator, and never for the model.
+        dropped: What was left out for this context, for explanations.
+
+    Raises:
+        TypeError: A problem isn't a `Problem`.
+    """
 
     problems: tuple[Problem, ...]
     dropped: tuple[Reason, ...]
@@ -191,16 +207,19 @@ class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for
     def __new__(
         cls, tools: Iterable[Tool] = (), problems: Iterable[Problem] = (), dropped: Iterable[Reason] = ()
     ) -> Self:
-        """Tools whose names are distinct; a problem without a subject is one of the whole toolset."""
+        """Keeps the three; they are checked where a toolset returns them."""
         offer = super().__new__(cls, tools)
-        offer.problems = tuple(problems)
+        offer.problems = _problems_in(problems) if problems else ()
         offer.dropped = tuple(dropped)
         return offer
 
     @property
     def has_failed(self) -> bool:
-        """Whether something went wrong, wholly or in part; notes don't count."""
-        return any(not problem.note for problem in self.problems)
+        """Whether the toolset failed, wholly or in part; notes and problems of single tools don't count."""
+        return any(not (problem.note or problem.tool) for problem in self.problems)
+
+
+_problems_in: Final = tuple_of("problems", Problem)
 
 
 async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[ToolsetResult]:  # noqa: ASYNC109  all share one wait
@@ -232,8 +251,8 @@ def error_text(error: BaseException) -> str:
     return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
 
 
-def check_tools(answer: Any) -> tuple[list[Tool], list[Problem]]:
-    """The usable tools of an untrusted answer; bad items and repeated names are left out, each with a problem."""
+def check_result(answer: Any) -> ToolsetResult:
+    """The usable part of an untrusted answer; bad items and repeated names are left out, each with a problem."""
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     advice = "for a function that @tool decorates, return tool_of(function)"
@@ -244,7 +263,28 @@ def check_tools(answer: Any) -> tuple[list[Tool], list[Problem]]:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
             problems.append(_repeated(item.spec.name))
-    return list(tools.values()), first_problems(problems)
+    if type(answer) is not ToolsetResult:
+        return ToolsetResult(tools.values(), first_problems(problems))
+    own = map(_check_problem, first_problems([*answer.problems]))
+    dropped = islice((each for each in answer.dropped if type(each) is Reason), _MOST_TOOLS)
+    return ToolsetResult(tools.values(), (*own, *first_problems(problems)), dropped)
+
+
+_MOST_CAUSE: Final = 1_000
+
+
+def _check_problem(given: Problem) -> Problem:
+    """What a toolset may report: it can't speak for another, so that a subject becomes part of the cause."""
+
+    def text(value: object) -> str:
+        return visible(" ".join(f"{value}"[: 2 * _MOST_CAUSE].split())[:_MOST_CAUSE], again=True)
+
+    cause = text(f"{given.subject}: {given.cause}" if given.subject else given.cause)
+    tool = None if given.tool is None else text(given.tool)
+    if tool is not None and tool not in cause:
+        cause = f"tool '{tool}': {cause}"  # its escapes stay as they are
+    fix, error = given.fix and text(given.fix), given.error if isinstance(given.error, BaseException) else None
+    return Problem(cause, tool, fix=fix, error=error, note=given.note is True)
 
 
 def _repeated(name: str) -> Problem:
@@ -416,6 +456,8 @@ class WrapperToolset:
     listed and what is called together. Without a transform its offers stay as they are.
     """
 
+    is_checked: ClassVar = True  # what it offers, so that it is checked once, and its problems keep their subjects
+
     def __init__(self, inner: Toolset, transform: Transform | None = None, **of_problems: str | None) -> None:
         self.inner = inner
         self.name = toolset_name(inner)
@@ -427,14 +469,11 @@ class WrapperToolset:
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's offer for this context, transformed; raises whatever that raises."""
         answer: Any = await maybe_await(self.inner.tools(context))
-        if type(answer) is ToolsetResult:
-            offer = answer
-        else:
-            tools, problems = check_tools(answer)
-            if self._with_handlers is not None:
-                self._with_handlers.trim(tools)
-                tools = [self._with_handlers.one(tool) for tool in tools]
-            offer = ToolsetResult(tools, problems)
+        is_checked = type(answer) is ToolsetResult and getattr(self.inner, "is_checked", False)
+        offer = answer if is_checked else check_result(answer)
+        if self._with_handlers is not None:
+            self._with_handlers.trim(offer)
+            offer = ToolsetResult(map(self._with_handlers.one, offer), offer.problems, offer.dropped)
         if self._transform is not None:
             offer = await self._transform(offer, context)
         own, subject = self._of_problems, f"toolset {self.name!r}"
@@ -466,7 +505,7 @@ class Step:
     word: str  # what it does, for people: "prefixed"
     change: _Change
     where: Predicate | None = None
-    rename: Callable[[str], str] = field(default=str)  # of dropped tools
+    rename: Callable[[str], str] = field(default=str)  # of tools that are missing
     names: Collection[str] = ()  # of the tools to change; one that no tool has is noted
     _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
     _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
@@ -491,15 +530,17 @@ class Step:
         self._mapper.trim(offer)
         lost = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
+        known = (each.evolve(tool=self.rename(each.tool)) if each.tool else each for each in offer.problems)
         own = first_problems(problems)
-        return ToolsetResult(tools.values(), (*offer.problems, *self._notes(offer), *own), (*dropped, *lost))
+        return ToolsetResult(tools.values(), (*known, *self._notes(offer), *own), (*dropped, *lost))
 
     def _notes(self, offer: ToolsetResult) -> Iterator[Problem]:
         """Notes on names to change that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
             return
-        known = {*(tool.spec.name for tool in offer), *(each.tool for each in offer.dropped)}
+        gone = (*offer.dropped, *offer.problems)
+        known = {*(tool.spec.name for tool in offer), *(each.tool for each in gone if each.tool)}
         unseen -= known
         for cause in unknown_names(sorted(unseen)[:MOST_PROBLEMS], known, f", which was to be {self.word}"):
             yield Problem(cause, note=True)
@@ -520,7 +561,7 @@ class OwnedToolset(WrapperToolset):
 
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
     """A tool under this owner: checked, with its origin, and without hidden characters in its texts."""
-    check_tool_schemas(tool)  # a foreign toolset's `ToolsetResult` hasn't been checked
+    check_tool_schemas(tool)  # a processor's hasn't been checked
     own = tool.origin
     base = own if owner.plugin is None else owner
     origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DuplicateToolError, RegistrationError
@@ -20,7 +20,7 @@ from pegboard.toolsets.toolset import (
     WrapperToolset,
     ask_all,
     check_list,
-    check_tools,
+    check_result,
     close_all,
     error_text,
     first_problems,
@@ -82,6 +82,8 @@ class ToolsetFunction(ToolsetBase):
         RegistrationError: The function takes something else, or is a generator.
     """
 
+    is_checked: ClassVar = True
+
     def __init__(self, name: str, function: Callable[..., Any], *, blocking: bool = True) -> None:
         flavour = CallableKind.of(function)
         if flavour not in (CallableKind.PLAIN, CallableKind.ASYNC):
@@ -101,7 +103,8 @@ class ToolsetFunction(ToolsetBase):
             answer = await run_in_thread(ask)
         else:
             answer = ask()
-        things = check_list(await maybe_await(answer))
+        answer = await maybe_await(answer)
+        things = check_list(answer)
         problems: list[Problem] = []
         made: dict[int, tuple[Any, Sequence[Tool]]] = {}
         for index, thing in enumerate(things):
@@ -111,9 +114,9 @@ class ToolsetFunction(ToolsetBase):
                 cause = f"item {index} can't become a tool: {error_text(error)}"
                 problems.append(Problem(cause, error=error))
         self._made = made
-        every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
-        tools, repeated = check_tools(every)
-        return ToolsetResult(tools, [*first_problems(problems), *repeated])
+        tools = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
+        own = answer if type(answer) is ToolsetResult else ToolsetResult()
+        return check_result(ToolsetResult(tools, (*own.problems, *problems), own.dropped))
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
@@ -139,6 +142,8 @@ class CombinedToolset(ToolsetBase):
         toolsets: In the order of their precedence.
         timeout: Seconds that they have to answer; less than the resolution gives this one (30).
     """
+
+    is_checked: ClassVar = True
 
     def __init__(self, name: str, toolsets: Iterable[Toolset], *, timeout: float = 20.0) -> None:
         self.name = name

@@ -29,8 +29,8 @@ from pegboard.toolsets.toolset import (
     Toolset,
     ToolsetResult,
     WrapperToolset,
+    check_result,
     check_tool_schemas,
-    check_tools,
     explain_filter,
     filter_tools,
     first_problems,
@@ -122,10 +122,10 @@ class ToolsetBase(ABC):
         """
 
         async def prepared(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
-            tools, problems = check_tools(await maybe_await(prepare(context, tuple(offer))))
-            gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
+            new = check_result(await maybe_await(prepare(context, tuple(offer))))
+            gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in new)
             dropped = [Reason("prepared", "out", "left out by the function", name) for name in sorted(gone)]
-            return ToolsetResult(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
+            return ToolsetResult(new, (*offer.problems, *new.problems), (*offer.dropped, *dropped, *new.dropped))
 
         return _WrappedToolset(self, prepared)
 
@@ -213,7 +213,8 @@ class CachedToolset(_WrappedToolset):
     """Cache of a toolset: queries it at most once in `ttl` seconds for each key.
 
     Of concurrent resolutions the first queries it, and the others wait for the answer. An answer that failed, wholly
-    or in part, isn't cached: the next resolution queries it again. The latest 256 keys are cached.
+    or in part, isn't cached: the next resolution queries it again; one with problems of single tools is. The latest
+    256 keys are cached.
 
     Args:
         inner: Any toolset.

@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
+from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase, ToolsetResult
 from pegboard.errors import DefinitionError, PegboardError, cause_of, log_failure
 from pegboard.files import read_bounded
 from pegboard.threads import run_in_thread
 from pegboard.tools import ATTRIBUTE, is_valid_name, tools_from
-from pegboard.toolsets import ToolsetResult
 
 NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")

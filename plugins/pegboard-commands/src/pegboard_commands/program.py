@@ -12,10 +12,9 @@ from typing import Any, Final, cast
 
 from attrs import field, frozen
 
-from pegboard import Problem, ReadonlyContext, ToolsetBase
+from pegboard import Problem, ReadonlyContext, ToolsetBase, ToolsetResult
 from pegboard.config import may_bind, trust_file
 from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
-from pegboard.toolsets import ToolsetResult
 from pegboard_commands.interpreters import HOLE, PYTHONS, code_files, interpreters
 
 _MOST_BYTES: Final = 1_000_000  # that a program may write to each of its outputs before it is ended

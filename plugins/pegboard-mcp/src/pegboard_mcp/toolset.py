@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field, frozen
 
-from pegboard import Problem, ReadonlyContext, TextContent, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard import (
+    Problem,
+    ReadonlyContext,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    ToolsetBase,
+    ToolsetResult,
+)
 from pegboard.config import trust_file
 from pegboard.errors import operator_log
 from pegboard.json import json_text
 from pegboard.text import visible
 from pegboard.threads import run_in_thread
-from pegboard.toolsets import ToolsetResult
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers

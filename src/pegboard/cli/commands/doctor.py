@@ -34,6 +34,7 @@ from pegboard.json import count_text
 from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
+from pegboard.text import visible
 from pegboard.tools.spec import Problem
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         screen = stdout_screen()
         for (subject, cause), fix in found.items():
             write(block(subject, screen, style="bold"))
-            write(block(cause, screen, indent="  ", style="red") + block(fix, screen, indent="  "))
+            shown = visible(cause, newlines=True, again=True)
+            write(block(shown, screen, indent="  ", style="red", is_visible=True) + block(fix, screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")
         write_note(count_text(len(found), "problem") if found else "no problems found")
     return 1 if found else 0
@@ -134,7 +136,13 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         yield "configuration: where", str(error), _CORRECT
         return
     for problem in offered.problems:
-        yield "names" if problem.note else "configuration: where", str(problem), _RENAME if problem.note else _CORRECT
+        if problem.subject is not None:  # with `--live`: of a toolset
+            owner = f" of plugin {problem.plugin!r}" if problem.plugin else ""
+            yield f"{problem.subject}{owner}", problem.cause, problem.fix or "Correct it, or ask its author to."
+        elif problem.note:
+            yield "names", str(problem), _RENAME
+        else:
+            yield "configuration: where", str(problem), _CORRECT
     from pegboard.testing.check import schema_problems  # slow to import
 
     for tool in offered.tools:

@@ -49,6 +49,7 @@ from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.load import NOT_STARTED
 from pegboard.plugins.snapshot import MOST_SECONDS, environment
+from pegboard.text import visible
 from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
@@ -223,7 +224,8 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     report_misses(session, offered)
     explained = offered.explain(name)
     if not explained.reasons:
-        explained = evolve(explained, notes=tuple(session.unavailable(name)))
+        of_tool = (str(problem) for problem in offered.problems if problem.tool == name)
+        explained = evolve(explained, notes=(*session.unavailable(name), *of_tool))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
     if as_json:
@@ -236,7 +238,8 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
         text = f"{reason}".replace(" where: ", " --where: ", reason.step == "where")
         write(block(text, screen, indent="  ", style="" if reason.verdict == "in" else "yellow"))
     for note in explained.notes:
-        write(block(f"note: {note}", screen, indent="  "))
+        text = visible(f"note: {note}", newlines=True, again=True)
+        write(block(text, screen, indent="  ", is_visible=True))
     return 0
 
 
