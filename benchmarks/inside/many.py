@@ -18,19 +18,19 @@ KEYS = 64
 ROUNDS = 15
 
 
-async def flood(adapter, size):
+async def flood(adapter, size, rounds=ROUNDS):
     """`size` async calls at once; each tool gives way to the loop once. Microseconds of one call among them."""
     host, one = await opened(adapter, "yielding")
 
     async def together():
         await asyncio.gather(*[one(ARGUMENTS_TEXT) for _ in range(size)])
 
-    found = await _beside(together, _bare_flood(size), size, ROUNDS)
+    found = await _beside(together, _bare_flood(size), size, rounds)
     await host.close()
     return found
 
 
-async def dispatch(adapter, size):
+async def dispatch(adapter, size, rounds=ROUNDS):
     """The same as one batch, as the calls of one answer are run, beside the same floor."""
     if not hasattr(adapter.Host, "batcher"):
         return None
@@ -38,7 +38,7 @@ async def dispatch(adapter, size):
     many = await host.batcher(workload_of(adapter).function(7, "yielding"))
     texts = [ARGUMENTS_TEXT] * size
     _check(await many(texts), texts)
-    found = await _beside(lambda: many(texts), _bare_flood(size), size, ROUNDS)
+    found = await _beside(lambda: many(texts), _bare_flood(size), size, rounds)
     await host.close()
     return found
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import errand
 from clock import duel
+from many import dispatch, flood
 from opened import FOLDER, bare_call, opened, workload_of
 from workload import ANSWER, ARGUMENTS, ARGUMENTS_TEXT
 
@@ -41,25 +42,41 @@ async def laden(adapter, size):
 
 
 async def parts(adapter, size):
-    """An async call, a definition, a refusal and a first export with a part left out, and with all of these."""
+    """Calls, a definition, a refusal and a first export with a part left out, and with all of these.
+
+    Async calls one after the other; many at once; as one batch; and ruled by a path of six components.
+    """
     if not hasattr(adapter, "left_out"):
         return None
+    work, many = workload_of(adapter), (min(1000, 20 * size), 1 + size // 8)
+    function, bare = work.function(7), bare_call()
     host, one = await opened(adapter, "async")
-    stubs = await adapter.left_out(host, workload_of(adapter).function(7).__name__)
-    found = {"one async call": await _without(lambda: one(ARGUMENTS_TEXT), stubs, size)}
-    for name, (action, stubs) in adapter.other_parts(workload_of(adapter)).items():
-        found[name] = await _without(action, stubs, size)
-    await host.close()
+    path_host, ruled, of_path = await adapter.ruled_by_path(function)
+    stubs, of_many = await adapter.left_out(host, function.__name__), adapter.left_out_of_many()
+
+    async def compared(action, stubs):
+        return await _without(lambda: duel(action, bare, size, warm=100), stubs)
+
+    found = {
+        "one async call": await compared(lambda: one(ARGUMENTS_TEXT), stubs),
+        "one of many at once": await _without(lambda: flood(adapter, *many), of_many),
+        "one of a batch": await _without(lambda: dispatch(adapter, *many), of_many),
+        "one ruled by a path": await compared(ruled, of_path),
+    }
+    for name, (action, parts_of) in adapter.other_parts(work).items():
+        found[name] = await compared(action, parts_of)
+    for each in (host, path_host):
+        await each.close()
     return found
 
 
-async def _without(action, stubs, size):
+async def _without(measured, stubs):
     found = {}
     for what, left_out in {"nothing": (), **{part: (part,) for part in stubs}, "all of these": stubs}.items():
         with ExitStack() as stack:
             for stub in map(stubs.get, left_out):
                 stack.enter_context(replaced(*stub))
-            found[what] = await duel(action, bare_call(), size, warm=100)
+            found[what] = await measured()
     return found
 
 

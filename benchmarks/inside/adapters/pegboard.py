@@ -134,6 +134,39 @@ def other_parts(work):
     }
 
 
+def left_out_of_many():
+    """The same for calls that wait, many at once: without a limit, no timer has to be set."""
+    from pegboard.dispatch import run, running
+
+    return {
+        "the time limit": (run, "_seconds_left", lambda *_, **__: None),
+        "the watchdog of later steps": (running, "Deadline", _unwatched(running.Deadline)),
+    }
+
+
+def _unwatched(deadline):
+    return lambda seconds, grace, _watchdog, name, context: deadline(seconds, grace, None, name, context)
+
+
+async def ruled_by_path(function):
+    """A host whose tool takes a path, judged by a rule at each call; a call of it; and parts as in `left_out`."""
+    from workload import ARGUMENTS
+
+    from pegboard import Permissions, Rule, tool
+    from pegboard.dispatch.permissions import permissions, places
+
+    rules = [Rule("*", "*", "allow"), Rule(function.__name__, "/etc/*", "deny")]
+    host = Host(permissions=Permissions(rules))
+    host.registry.register(tool(permission_arguments={"text": "path"})(function))
+    call, text = await host.caller(function), json.dumps({**ARGUMENTS, "text": "/usr/lib/a/b/c/d"})
+    stubs = {
+        "readlink": (places, "_target", lambda _: None),
+        "resolving": (places, "resolve", lambda path, _known="": path),
+        "matching": (permissions, "passes", lambda *_, **__: True),
+    }
+    return host, lambda: call(text), stubs
+
+
 class Host:
     def __init__(self, **settings):
         from pegboard import ToolRegistry
