@@ -14,6 +14,7 @@ from pegboard.typing import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
+_READ_ONLY: Final = "__pegboard_read_only__"
 _WRAPPED: Final = "__pegboard_wrapped__"
 ONLY: Final = "__pegboard_only__"  # attribute of a callback with the names of its tools, set by `when`
 
@@ -30,11 +31,33 @@ def nonblocking(function: F) -> F:
     Raises:
         TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
     """
+    return _marked(function, _QUICK)
+
+
+def _marked(function: F, mark: str) -> F:
     try:
-        setattr(function, _QUICK, True)
+        setattr(function, mark, True)
     except AttributeError:
-        raise TypeError(f"{_name_of(function)} can't be marked as quick; wrap it in a function") from None
+        raise TypeError(f"{_name_of(function)} can't be marked; wrap it in a function") from None
     return function
+
+
+def read_only(function: F) -> F:
+    """Decorator for a `before_tool` or `approve_call` callback that changes nothing: `registry.decide` calls it, too.
+
+    Below `@hookimpl`, as `nonblocking`. Of a callback without the mark it isn't known what it would say, so that
+    `decide` answers `ask`.
+
+    Raises:
+        TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
+    """
+    return _marked(function, _READ_ONLY)
+
+
+def is_read_only(function: Callable[..., Any]) -> bool:
+    """Whether a callback is marked as `read_only`."""
+    function = getattr(function, _WRAPPED, function)
+    return any(getattr(each, _READ_ONLY, False) for each in (function, _body_of(function)))
 
 
 def when(where: str) -> Callable[[F], F]:

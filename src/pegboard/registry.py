@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
+    from pegboard.dispatch.permissions.evaluation import Decision
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallSnapshot, Settings
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.model_request import Exporter, Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
+    from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -310,6 +312,46 @@ class ToolRegistry(Registrar):
             raise state.ending.fatal
         assert state.result is not None
         return state.result
+
+    async def decide(
+        self,
+        name: str,
+        arguments: str | bytes | Mapping[str, Any] | None = None,
+        context: ReadonlyContext | ToolContext | None = None,
+        *,
+        resolved: ResolvedTools | None = None,
+    ) -> Decision:
+        """What `call` would do with the same arguments before the tool runs: allow it, ask a person, or deny it.
+
+        Rules, mode and grants decide, and callbacks that are marked as `read_only`; a `before_tool` callback without
+        the mark may decide otherwise, so that the answer is `ask`. Neither the tool nor a repairer runs, and nobody is
+        asked. A running tool may still ask.
+
+        Returns:
+            The `action`, `"allow"`, `"ask"` or `"deny"`, and its `reason`: of a denial, the text for the model. A call
+            that can't run, as it is unknown, not offered or invalid, is denied.
+
+        Raises:
+            ValueError: `resolved` was resolved by another registry.
+        """
+        context = EMPTY_CONTEXT if context is None else context
+        await self._load(*TOOL_STAGES)
+        if resolved is None:
+            resolved = await self._callable([name], context)
+        _, dispatcher, snapshot, settings = self._prepare(resolved)
+        return await dispatcher.decide(name, {} if arguments is None else arguments, context, snapshot, settings)
+
+    def may_ask(self, tool: Tool) -> bool:
+        """Whether a person may be asked before a call of a tool, under the permissions and callbacks of now.
+
+        `False` is certain: `decide` never answers `ask` for it. A running tool may still ask.
+        """
+        from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
+
+        contributions = self.contributions
+        if contributions.catalogue.callbacks("before_tool") or contributions.unloaded("before_tool"):
+            return True
+        return policy_of(self._permissions or DEFAULT_PERMISSIONS, tool).may_ask
 
     async def dispatch(
         self,

@@ -448,6 +448,8 @@ class Batch:
                 continue
             if state.pending.id in taken:
                 state.asking.stay(new_id())
+                if state.result is not None:
+                    conclude(state, attrs.evolve(state.result, pending=state.pending))
             taken.add(state.pending.id)
         return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.unanswered))
 

@@ -243,11 +243,12 @@ def title_of(link: Callback) -> str:
 
 def chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
     """The callbacks of a hook that apply to this call's tool, and the types of their answers."""
-    links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if _applies(state, link))
+    links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if applies(state, link))
     return Chain(links, state.runtime, state.settings.limits, kinds, state, partial(_failure, state))
 
 
-def _applies(state: CallState, link: Callback) -> bool:
+def applies(state: CallState, link: Callback) -> bool:
+    """Whether a callback is called for this call's tool."""
     try:
         return link.where is None or (state.tool is not None and link.where(state.tool, state.request))
     except Exception as error:  # of a host's predicate

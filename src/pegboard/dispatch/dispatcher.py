@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import attrs
 from attrs import field
 
-from pegboard.callbacks import Callback
+from pegboard.callbacks import Callback, is_read_only
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -21,7 +21,7 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.dispatch.stages import DispatchHost, run_call, state_for, state_of
+from pegboard.dispatch.stages import DispatchHost, decide, run_call, state_for, state_of
 from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.background import Operations
     from pegboard.dispatch.batch import Batch, BatchOptions
     from pegboard.dispatch.events import CallEvent, Observers
+    from pegboard.dispatch.permissions.evaluation import Decision
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.truncate import ResultStore, ResultTexts
     from pegboard.tools.services import Services
@@ -178,6 +179,22 @@ class Dispatcher:
             await self.runtime.threads.run(self.runtime.loops.close, _CLOSE_SECONDS, asyncio.get_running_loop())
         self.runtime.threads.close()
         self.runtime.tool_threads.close()
+
+    async def decide(
+        self,
+        name: str,
+        arguments: Any,
+        context: ReadonlyContext | ToolContext,
+        snapshot: CallSnapshot,
+        settings: Settings,
+    ) -> Decision:
+        """The decision on a call, which isn't run; see `ToolRegistry.decide`."""
+        links = {hook: snapshot.callbacks.get(hook, ()) for hook in ("before_tool", "approve_call")}
+        marked = {hook: tuple(each for each in links[hook] if is_read_only(each.function)) for hook in links}
+        unmarked = [each for each in links["before_tool"] if not is_read_only(each.function)]
+        snapshot = attrs.evolve(snapshot, callbacks={hook: chain for hook, chain in marked.items() if chain})
+        state = state_for(name, arguments, "", context, snapshot, attrs.evolve(settings, emit=None))
+        return await decide(state, unmarked)
 
     def batch(
         self,

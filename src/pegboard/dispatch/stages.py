@@ -18,7 +18,7 @@ from pegboard.dispatch.results import failure_result, hold_to_limits, quick_resu
 from pegboard.dispatch.run import run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
-from pegboard.errors import CallStoppedError, log_failure
+from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.timeout import cancels_the_call, running_task
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
@@ -29,6 +29,7 @@ from pegboard.typing import define
 if TYPE_CHECKING:
     from pegboard.dispatch.approve import Asking
     from pegboard.dispatch.callbacks import Chain
+    from pegboard.dispatch.permissions.evaluation import Decision
 
 enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
 """The call that encloses the current code, in its tool or in a callback."""
@@ -225,6 +226,8 @@ def _close(state: CallState) -> None:
     """Ends the use of the call's context, if it has one, and adds what the call has set there to its result."""
     if state.asking is not None:
         cast("Asking", state.asking).close()
+        if state.result is not None and state.result.kind == "confirmation_required":
+            conclude(state, attrs.evolve(state.result, pending=state.pending))
     made = state.made_context
     if made is not None:
         made.internals.frame = made.listener = None  # the context can't be used any more
@@ -391,6 +394,72 @@ def _settle_error(state: CallState) -> None:
     """Converts an error that no callback recovered to the result."""
     if state.error is not None:
         state.result, state.error = failure_result(state, state.error), None
+
+
+async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
+    """The decision on a call without running its tool, by its rules and callbacks.
+
+    Args:
+        state: A call of its own, with those callbacks only that are marked as `read_only`.
+        unmarked: The other `before_tool` callbacks, which may decide otherwise.
+    """
+    from pegboard.dispatch.callbacks import applies
+    from pegboard.dispatch.permissions.evaluation import Decision
+
+    try:
+        decision = await _judge(state)
+        link = next((link for link in unmarked if applies(state, link)), None)
+    except (CallError, ToolError) as error:
+        return Decision("deny", reason=error.text)
+    except BaseException as error:  # noqa: BLE001  as in `run_call`
+        _fail(state, error)
+        return Decision("deny", reason=failure_result(state, error).text)
+    finally:
+        made = state.made_context
+        if made is not None:
+            await made.internals.close_services()
+        _close(state)
+    if decision.action == "allow" and link is not None:
+        return Decision("ask", reason=f"a before_tool callback of {link.owner} may decide otherwise")
+    return decision
+
+
+async def _judge(state: CallState) -> Decision:
+    """`decide` by the marked callbacks and the rules; raises the call's error."""
+    from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+    from pegboard.dispatch.approve import asking_of
+    from pegboard.dispatch.callbacks import before, chain_of
+    from pegboard.dispatch.find import find, repair
+    from pegboard.dispatch.permissions.evaluation import Decision
+
+    while True:
+        try:
+            state.tool = tool = await find(state)
+            try:
+                given: Mapping[str, Any] = parse(state.raw, state.settings.limits)
+            except CallError as error:
+                given = parse_again(state, tool, error)
+            state.arguments = given = await validate(state, tool, given)
+            break
+        except CallError as error:
+            await repair(state, error)
+            state.tool, state.arguments = None, NO_ARGUMENTS
+    result, demands = await before(state)
+    if result is not None:
+        is_over = result.kind == "aborted"
+        return Decision("deny" if is_over else "allow", reason=result.text if is_over else "a callback answers it")
+    if state.arguments is not given:
+        state.arguments = await validate(state, tool, state.arguments, parsed=False)
+    asking = asking_of(state, demands=demands)
+    await asking.decide()
+    if (request := asking.request) is None:
+        return Decision("allow", reason="nothing asks")
+    answer = await chain_of(state, "approve_call", Once, Always, Reject, Later).first_answer(request, state.context)
+    if isinstance(answer, Reject):
+        return Decision("deny", reason=answer.feedback or "a callback rejects it")
+    if isinstance(answer, Once | Always):
+        return Decision("allow", reason="a callback approves it")
+    return Decision("ask", reason=request.reason)
 
 
 # The host of running calls --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from attrs import field
 
 from pegboard.errors import instance_of, one_of
 from pegboard.json import encodable_text
-from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
+from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, json_key, read_by, read_record, tagged
 from pegboard.typing import JsonMapping, JsonObject, frozen
 
 ErrorKind: TypeAlias = Literal[  # why a call failed
@@ -292,6 +292,8 @@ class ToolResult(SayableRecord):
         detail: For the operator (message, stack); never sent to the model.
         attachments: Files for the user interface; never sent to the model.
         details: Any data for the user interface; never sent to the model.
+        pending: The `PendingCall` of a call that waits for a person's answer, else `None`; not part of its JSON, as a
+            client must not get it. `PendingCalls([result.pending])` stores it, and `registry.resume` takes that.
     """
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content, metadata=ALWAYS)
@@ -304,6 +306,7 @@ class ToolResult(SayableRecord):
     detail: str | None = field(default=None, converter=_optional("detail"))
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
+    pending: Any = field(default=None, eq=False, repr=False, metadata=json_key(""))
 
     def __attrs_post_init__(self) -> None:
         if self.is_error and self.kind is None:

@@ -161,7 +161,11 @@ class Tool:
 
     @cached_property
     def may_ask(self) -> bool:
-        """Whether the tool itself gives a reason to ask the user, at least for some calls."""
+        """Whether the tool itself gives a reason to ask the user, at least for some calls.
+
+        It is marked destructive, requires confirmation, has a permission, or is of an untrusted origin.
+        `registry.may_ask(tool)` also takes rules, the mode and callbacks into account.
+        """
         spec = self.spec
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
         marked = marked or "destructive" in self.by_arguments

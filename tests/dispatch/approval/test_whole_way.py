@@ -25,6 +25,7 @@ from pegboard import (
     ToolCall,
     ToolContext,
     ToolRegistry,
+    ToolResult,
     tool,
 )
 from pegboard.approval import answer_from_result, ask_later, confirmation_call
@@ -556,3 +557,41 @@ async def test_an_approved_call_doesnt_run_once_its_batch_has_ended(number, canc
     running = asyncio.ensure_future(batch.run())
     await asyncio.wait([running])
     assert ([result.kind for result in batch.outcome.results], ran) == (["skipped"] * number, [])
+
+
+async def test_the_result_of_a_call_that_waits_has_its_pending_call():
+    """Also of one without a batch, to be stored and resumed; the result's JSON leaves it out."""
+    registry = ToolRegistry(approver=ask_later)
+
+    @registry.register
+    @tool(destructive=True)
+    def wipe(disk: int) -> str:
+        """Wipes a disk."""
+        return f"wiped {disk}"
+
+    result = await registry.call("wipe", {"disk": 2}, call_id="7")
+    assert (result.kind, result.pending.call.id, result.pending.arguments) == (
+        "confirmation_required",
+        "7",
+        {"disk": 2},
+    )
+    assert result == ToolResult.from_data(result.to_data())
+    assert ToolResult.from_data(result.to_data()).pending is None
+    pending = PendingCalls.loads(PendingCalls([result.pending]).dumps())
+    resumed = await registry.resume(pending, {result.pending.id: Once()})
+    assert (resumed.results[0].text, resumed.results[0].pending) == ("wiped 2", None)
+    assert (await registry.call("wipe", {"disk": 2}, approver=lambda request, context: Once())).pending is None
+
+
+async def test_the_results_of_a_batch_have_the_pending_calls_of_its_outcome():
+    """Under the ids that these have there, where a tool has used one twice."""
+    registry = ToolRegistry()
+
+    @registry.register
+    def wait(context: ToolContext) -> str:
+        """Waits."""
+        context.suspend("Go on?", request="same same same same same same")
+
+    outcome = await registry.dispatch([ToolCall("wait", {}, "1"), ToolCall("wait", {}, "2")])
+    assert [result.pending for result in outcome.results] == list(outcome.pending)
+    assert len({result.pending.id for result in outcome.results}) == 2

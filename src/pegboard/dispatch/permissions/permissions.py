@@ -233,6 +233,12 @@ class ToolPolicy:
         return tool.permission_values is tool.work_dir is None
 
     @cached_property
+    def may_ask(self) -> bool:
+        """Whether the rules and the mode may ask about a call of the tool."""
+        never = self.permissions.mode in ("bypass", "never_ask") or self.accepts_edits
+        return not never and (self.tool.may_ask or any(not rule.allows for rule in self.rules))
+
+    @cached_property
     def asks(self) -> bool:
         """Whether the tool or any rule may ask, so that what the running tool accesses may have to be asked about."""
         return self.tool.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
