@@ -113,6 +113,34 @@ def test_an_address_that_isnt_one(options):
         OpenAPIToolset({}, name="api", **options)
 
 
+def test_an_address_with_credentials_is_refused_and_not_shown(api):
+    for options in ({"base_url": "https://ann:secret@example.com"}, {"follow": ["https://ann:secret@example.com"]}):
+        with pytest.raises(DocumentError, match="credentials in it") as caught:
+            OpenAPIToolset({}, name="api", **options)
+        assert "secret" not in str(caught.value)
+    content = api.document(api.operation(), servers=[{"url": "https://ann:secret@example.com"}])
+    tools, (problem,) = api.tools_of(content)
+    assert (tools, "secret" in problem) == ({}, False)
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"most_bytes": 0}])
+def test_a_limit_that_isnt_above_zero(options):
+    with pytest.raises(ValueError, match="above 0"):
+        OpenAPIToolset({}, name="api", **options)
+
+
+def test_schemas_of_unbounded_size_are_left_out_in_time(api, monkeypatch):
+    monkeypatch.setattr("pegboard_openapi.toolset._MOST_SCHEMAS", 1_000)
+    schemas = {"S": {"enum": [str(number) for number in range(1_000)]}}
+    paths = {}
+    for number in range(5):
+        parameters = [api.parameter("q", schema={"$ref": "#/components/schemas/S"})]
+        paths |= api.operation(path=f"/{number}", operation_id=f"x{number}", parameters=parameters)
+    tools, (problem,) = api.tools_of(api.document(paths, components={"schemas": schemas}))
+    assert list(tools) == ["x0"]
+    assert "characters of schemas; the others are left out" in problem
+
+
 # The plugin -------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import time
@@ -16,6 +15,7 @@ from pegboard import ToolError
 from pegboard.config import with_secrets
 from pegboard.errors import check_keys, hide
 from pegboard.json import is_object
+from pegboard.threads import run_in_thread
 from pegboard_openapi.document import Document, DocumentError, is_url, origin_of
 
 if TYPE_CHECKING:
@@ -167,6 +167,12 @@ class Authenticator:
                 return [(self.schemes[name], scopes) for name, scopes in group.items()]
         return [(scheme, ()) for scheme in self.schemes.values() if scheme.own]
 
+    def lacking(self, security: Sequence[Mapping[str, tuple[str, ...]]]) -> list[str]:
+        """The names of schemes of which an operation may need credentials that there aren't."""
+        if not security or {} in security or self.choose(security):
+            return []
+        return sorted({name for group in security for name in group})
+
     async def add(
         self, made: Credentials, chosen: Sequence[tuple[Scheme, tuple[str, ...]]], client: httpx2.AsyncClient
     ) -> None:
@@ -177,13 +183,13 @@ class Authenticator:
         """
         for scheme, scopes in chosen:
             if scheme.kind == "key":
-                secret = await asyncio.to_thread(scheme.secret, "value", made.secrets)
+                secret = await run_in_thread(scheme.secret, "value", made.secrets)
                 _add_key(made, scheme, secret)
             elif scheme.kind == "bearer":
-                secret = await asyncio.to_thread(scheme.secret, "value", made.secrets)
+                secret = await run_in_thread(scheme.secret, "value", made.secrets)
                 made.headers["authorization"] = f"Bearer {secret}"
             elif scheme.kind == "basic":
-                made.headers["authorization"] = await asyncio.to_thread(_basic, scheme, made.secrets)
+                made.headers["authorization"] = await run_in_thread(_basic, scheme, made.secrets)
             else:
                 token = await self._token(scheme, scopes, client, made.secrets)
                 made.headers["authorization"] = f"Bearer {token}"
@@ -206,8 +212,8 @@ class Authenticator:
         wanted = tuple(sorted(scopes if scheme.scopes is None else scheme.scopes))
         token, end = self._tokens.get((scheme.name, wanted), ("", 0.0))
         if time.monotonic() >= end:
-            user = await asyncio.to_thread(scheme.secret, "client_id", [])
-            password = await asyncio.to_thread(scheme.secret, "client_secret", secrets)
+            user = await run_in_thread(scheme.secret, "client_id", [])
+            password = await run_in_thread(scheme.secret, "client_secret", secrets)
             token, seconds = await _fetch_token(scheme, wanted, (user, password), client, secrets)
             self._tokens[scheme.name, wanted] = token, time.monotonic() + max(seconds - _EARLY, 1.0)
         secrets.append(token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -33,11 +32,16 @@ def is_url(location: str) -> bool:
     return location.lower().startswith(("http://", "https://"))
 
 
+def shown(location: str) -> str:
+    """A location without the query of a URL, which may have a secret."""
+    return location.partition("?")[0] if is_url(location) else location
+
+
 def origin_of(url: str) -> tuple[str, str, int | None]:
     """The scheme, host and port of a URL.
 
     Raises:
-        DocumentError: It isn't a URL of a server.
+        DocumentError: It isn't a URL of a server, or has a user name in it.
     """
     try:
         parts = urlsplit(url)
@@ -46,6 +50,8 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise DocumentError(f"{url!r:.200} isn't the address of a server, such as https://api.example.com")
+    if "@" in parts.netloc:
+        raise DocumentError(f"the address of {parts.hostname} has credentials in it; 'auth' is for these")
     return parts.scheme, parts.hostname.lower(), port
 
 
@@ -58,6 +64,7 @@ def parse_document(content: bytes, location: str) -> JsonObject:
     Raises:
         DocumentError: It is neither, or isn't an object.
     """
+    location = shown(location)
     text = content.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
         raise DocumentError(f"{location}: it is empty")
@@ -174,42 +181,52 @@ def read_file(path: str) -> bytes:
 
 
 def fetch(url: str, seconds: float, allowed: Callable[[str], bool] = is_url) -> bytes:
-    """The bytes of a document at a URL, or where that redirects to, if it is allowed.
+    """The bytes of a document at a URL, or where that redirects to, if it is allowed; not for an event loop's thread.
 
     Raises:
         DocumentError: There is no document, or it is too large, or takes too long.
     """
+    import asyncio
+
     import httpx2
 
-    deadline, first = time.monotonic() + seconds, url
-    headers = {"accept": "application/json, application/yaml, */*;q=0.5", "accept-encoding": "identity"}
+    place = shown(url)
     try:
-        with httpx2.Client(headers=headers, timeout=seconds) as client:
-            for _ in range(_MOST_HOPS):
-                if not allowed(url):
-                    raise DocumentError(f"{first} redirects to {url!r:.200}, which isn't allowed")
-                with client.stream("GET", url) as response:
-                    if not response.is_redirect:
-                        return _body(response, deadline)
-                    url = urljoin(url, response.headers["location"])
+        return asyncio.run(_fetch(url, seconds, allowed))
+    except TimeoutError:
+        raise DocumentError(f"{place} can't be fetched: it takes longer than {seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise DocumentError(f"{first} can't be fetched: {error or type(error).__name__}") from None
-    raise DocumentError(f"{first} can't be fetched: more than {_MOST_HOPS} redirects")
+        raise DocumentError(f"{place} can't be fetched: {error or type(error).__name__}") from None
 
 
-def _body(response: Any, deadline: float) -> bytes:
+async def _fetch(url: str, seconds: float, allowed: Callable[[str], bool]) -> bytes:
+    """Raises `ValueError` if there is no document."""
+    import asyncio
+
+    import httpx2
+
+    headers = {"accept": "application/json, application/yaml, */*;q=0.5", "accept-encoding": "identity"}
+    # Waits of the client for single parts wouldn't end with a server that sends them slowly.
+    async with asyncio.timeout(seconds), httpx2.AsyncClient(headers=headers, timeout=None) as client:
+        for _ in range(_MOST_HOPS):
+            async with client.stream("GET", url) as response:
+                if not response.is_redirect:
+                    return await _body(response)
+                url = urljoin(url, response.headers["location"])
+            if not allowed(url):
+                raise ValueError(f"it redirects to {shown(url)!r:.200}, which isn't allowed")
+    raise ValueError(f"more than {_MOST_HOPS} redirects")
+
+
+async def _body(response: Any) -> bytes:
     if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
         raise ValueError(f"the answer is {response.status_code} {response.reason_phrase}".rstrip())
-    parts: list[bytes] = []
-    size = 0
-    for part in response.iter_raw():
-        size += len(part)
-        if size > MOST_DOCUMENT:
+    content = bytearray()
+    async for part in response.aiter_raw():
+        content += part
+        if len(content) > MOST_DOCUMENT:
             raise ValueError(f"it has more than {size_text(MOST_DOCUMENT)}")
-        if time.monotonic() > deadline:
-            raise ValueError("it takes too long")
-        parts.append(part)
-    return b"".join(parts)
+    return bytes(content)
 
 
 # References -------------------------------------------------------------------------------------------------------
@@ -249,7 +266,7 @@ class Document:
     _sources: dict[str, Source | DocumentError] = field(factory=dict[str, Any], init=False)
 
     def __attrs_post_init__(self) -> None:
-        root, place = self.main.root, self.main.location or "the document"
+        root, place = self.main.root, shown(self.main.location) or "the document"
         version = root.get("openapi")
         if "swagger" in root and version is None:
             hint = "convert it to OpenAPI 3 first, for example at https://converter.swagger.io"

@@ -10,9 +10,9 @@ from urllib.parse import urljoin
 from attrs import define, field, frozen
 
 from pegboard.json import digest_of, is_array, is_object
-from pegboard.tools import is_text_type, is_valid_name, plain_type
+from pegboard.tools import encodable_text, is_text_type, is_valid_name, plain_type
 from pegboard.typing import JsonObject, JsonSchema
-from pegboard_openapi.document import Document, DocumentError, Source, is_url
+from pegboard_openapi.document import Document, DocumentError, Source, is_url, origin_of
 from pegboard_openapi.schemas import Definitions
 
 Place: TypeAlias = Literal["path", "query", "header", "cookie", "querystring"]
@@ -210,9 +210,10 @@ class Reader:
         """
         own: list[tuple[str, str]] = []  # the document's name, and what is unique
         seen: dict[str, str] = {}
-        for operation, place in operations:
-            name: Any = operation.get("operationId")
-            if not isinstance(name, str) or not name.strip():
+        for operation, place_written in operations:
+            written: Any = operation.get("operationId")
+            name, place = encodable_text(written) if isinstance(written, str) else "", encodable_text(place_written)
+            if not name.strip():
                 own.append((place, place))
             elif name in seen:
                 self.notes.append(f"{place} and {seen[name]} have the same operationId, {name!r:.100}")
@@ -396,7 +397,10 @@ class Reader:
             url = url.replace("{" + name + "}", str(variable.get("default", "")))
         if is_url(main.location):
             url = urljoin(main.location, url)
-        return url if is_url(url) else ""
+        if not is_url(url):
+            return ""
+        origin_of(url)
+        return url
 
     def _security(self, operation: JsonObject) -> tuple[Mapping[str, tuple[str, ...]], ...]:
         written: Any = operation.get("security", self.document.main.root.get("security"))

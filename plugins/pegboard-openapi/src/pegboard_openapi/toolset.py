@@ -93,7 +93,8 @@ class OpenAPIToolset(ToolsetBase):
         max_age: Seconds after which a stored document is fetched again.
 
     Raises:
-        DocumentError: An address isn't one.
+        DocumentError: An address isn't one, or has credentials in it.
+        ValueError: A limit isn't above 0.
     """
 
     def __init__(  # noqa: PLR0913  facts, all by name
@@ -119,8 +120,11 @@ class OpenAPIToolset(ToolsetBase):
         if self._location and not is_url(self._location):
             self._location = os.path.realpath(os.path.expanduser(self._location))  # noqa: PTH111
         self._is_remote = is_url(self._location)
-        for each in (*follow, *((base_url,) if base_url else ())):
-            origin_of(each)
+        for each in (*follow, base_url, self._location if self._is_remote else None):
+            if each is not None:
+                origin_of(each)
+        if timeout <= 0 or most_bytes <= 0:
+            raise ValueError("timeout and most_bytes must be above 0")
         self._base_url = base_url
         self._auth = dict(auth or {})
         self._timeout = timeout
@@ -231,27 +235,22 @@ class OpenAPIToolset(ToolsetBase):
         lacking: dict[str, int] = {}
         size = 0
         for operation, listing in reader.operations():
-            place = f"{operation.method} {operation.path}"
-            try:
-                tool = self._tool(operation, listing, caller)
-                check_tool_schemas(tool)
-            except (PegboardError, ValueError, TypeError, RecursionError) as error:
-                faults.append(Problem(f"{place} is left out: {error_text(error)}", operation.name, error=error))
-                continue
-            size += len(tool.spec.input_schema_text)
             if len(tools) == MOST_TOOLS or size > _MOST_SCHEMAS:
                 what = f"{MOST_TOOLS:,} operations, or {_MOST_SCHEMAS:,} characters of schemas"
                 faults.append(Problem(f"it has more than {what}; the others are left out"))
                 break
+            place = f"{operation.method} {operation.path}"
+            try:
+                tool = self._tool(operation, listing, caller)
+                size += len(tool.spec.input_schema_text)  # that of a refused tool has taken time, too
+                check_tool_schemas(tool)
+            except (PegboardError, ValueError, TypeError, RecursionError) as error:
+                faults.append(Problem(f"{place} is left out: {error_text(error)}", operation.name, error=error))
+                continue
             if tools.setdefault(tool.name, tool) is not tool:
                 faults.append(Problem(f"{place} is left out: another operation has the name {tool.name!r}", tool.name))
-            elif (
-                operation.security
-                and {} not in operation.security
-                and not caller.authenticator.choose(operation.security)
-            ):
-                for name in sorted({name for group in operation.security for name in group}):
-                    lacking[name] = lacking.get(name, 0) + 1
+            for name in caller.authenticator.lacking(operation.security):
+                lacking[name] = lacking.get(name, 0) + 1
         faults += [Problem(text, name or None) for name, text in reader.problems]
         notes = [*reader.notes, *repair_texts(reader.definitions.repairs)]
         notes += [
