@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from attrs import evolve
 
 from pegboard import Grammar, Origin, Problem, Tool, ToolAnnotations, ToolSpec
 from pegboard.cli import tool_texts
@@ -199,6 +200,14 @@ def test_long_types_and_defaults_are_cut():
     line = show_text(Tool(ToolSpec("t", input_schema=schema))).split("\n")[4]
     assert line.count("…") == 2
     assert len(line) < 400
+
+
+def test_a_tool_shows_its_source():
+    tool = READ.evolve(origin=evolve(ORIGIN, source="llm-tools-sqlite"))
+    listed, shown = json.loads(listing_json([tool]))["tools"][0], json.loads(show_json(tool))
+    assert (listed["distribution"], listed["source"]) == ("pegboard-files", "llm-tools-sqlite")
+    assert (shown["distribution"], shown["source"]) == ("pegboard-files", "llm-tools-sqlite")
+    assert show_text(tool).splitlines()[1] == "from plugin 'files' (pegboard-files 0.1.0), from llm-tools-sqlite"
 
 
 def test_json_has_the_rest_of_the_spec():

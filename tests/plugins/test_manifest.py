@@ -95,12 +95,29 @@ def test_any_manifest_is_read_back_as_it_was(manifest):
     assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in manifest.tools]
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_published_tools_keep_their_trust(trusted):
-    origin = Origin("demo", "demo", "1.0", "remote", trusted)
+@pytest.mark.parametrize(("trusted", "source"), [(True, None), (False, "llm-tools-sqlite")])
+def test_published_tools_keep_their_trust_and_source(trusted, source):
+    origin = Origin("demo", "demo", "1.0", "remote", trusted, source)
     manifest = PluginManifest("demo", published=PublishedTools((Tool(ToolSpec("a"), origin=origin),)))
     (read,) = PluginManifest.from_json(manifest.to_json(), FOUND).published.tools
     assert read.origin == origin
+
+
+def published_in(**facts: object) -> PluginManifest:
+    data = {
+        "published": {"tools": [{"toolset": "remote", "trusted": True, "spec": {"name": "a"}} | facts], "files": {}}
+    }
+    return PluginManifest.from_json(data | {"tools": []}, FOUND)
+
+
+def test_published_tools_of_a_cache_without_sources_are_read():
+    assert published_in().published.tools[0].origin == Origin("demo", "demo", "1.0", "remote")
+
+
+@pytest.mark.parametrize("source", ["a b", "", 5, ["a"], "a" * 129])
+def test_a_cached_source_that_is_no_distributions_name_is_refused(source):
+    with pytest.raises(ManifestError, match="source: "):
+        published_in(source=source)
 
 
 def changed(**changes: object) -> dict[str, object]:

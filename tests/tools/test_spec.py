@@ -310,10 +310,31 @@ def test_long_names_that_differ_at_the_end_are_distinct():
         (Origin("files", "pegboard-files", "1.2"), "plugin 'files' (pegboard-files 1.2)"),
         (Origin("files", "pegboard-files"), "plugin 'files' (pegboard-files ?)"),
         (Origin("files", toolset="disk"), "plugin 'files', toolset 'disk'"),
+        (Origin(source="llm-tools-sqlite"), "the host, from llm-tools-sqlite"),
+        (
+            Origin("llm", "pegboard-llm", "0.3.0", "all", source="LLM_tools.sqlite"),
+            "plugin 'llm' (pegboard-llm 0.3.0), from llm-tools-sqlite, toolset 'all'",
+        ),
     ],
 )
 def test_an_origin_has_a_readable_text(origin, text):
     assert str(origin) == text
+
+
+@pytest.mark.parametrize("source", ["", "-a", "a\n", "a b", "a'", "ä", "a\u202e", "a" * 129])
+def test_a_source_that_is_no_distributions_name_is_refused(source):
+    with pytest.raises(ValueError, match=r"source: .* isn't a distribution's name"):
+        Origin(source=source)
+    with pytest.raises(TypeError, match="source: a distribution's name must be a string"):
+        Origin(source=[source])
+
+
+def test_the_text_of_a_source_is_a_plain_string():
+    class Text(str):
+        __slots__ = ()
+
+    for source in (Text("a"), Text("A_" * 60 + "b")):
+        assert type(Origin(source=source).source) is str
 
 
 def test_the_default_limits_are_2000_lines_and_50_kib():

@@ -59,6 +59,7 @@ tools = st.builds(
     distribution=optional_words,
     toolset=optional_words,
     trusted=st.booleans(),
+    source=st.sampled_from((None, "a", "ab", "a-b")),
     hints=hints,
     tags=st.lists(st.sampled_from(WORDS), max_size=3),
     kind=st.sampled_from(("function", "freeform", "provider")),

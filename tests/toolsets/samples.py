@@ -25,14 +25,16 @@ def as_keywords():
     return lambda context, arguments: ((), dict(arguments))
 
 
-def make_tool(name="tool", *, plugin=None, distribution=None, toolset=None, trusted=True, hints=None, **facts):
+def make_tool(
+    name="tool", *, plugin=None, distribution=None, toolset=None, trusted=True, source=None, hints=None, **facts
+):
     """A tool whose handler returns its arguments."""
     if facts.get("kind") == "provider":
         facts.setdefault("provider_id", "demo.tool")
     spec = ToolSpec(
         name, annotations=ToolAnnotations(**{f"{hint}_hint": value for hint, value in (hints or {}).items()}), **facts
     )
-    origin = Origin(plugin=plugin, distribution=distribution, toolset=toolset, trusted=trusted)
+    origin = Origin(plugin=plugin, distribution=distribution, toolset=toolset, trusted=trusted, source=source)
     return Tool(spec, Handler(echo, make_binder=as_keywords), origin=origin)
 
 

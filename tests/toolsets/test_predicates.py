@@ -141,6 +141,7 @@ def test_flags_of_the_spec():
         (Matches("plugin", "*"), make_tool(plugin="files"), make_tool()),
         (Matches("toolset", "mcp?"), make_tool(toolset="mcp1"), make_tool(toolset="mcp")),
         (Matches("distribution", "pegboard-*"), make_tool(distribution="pegboard-files"), make_tool()),
+        (Matches("source", "llm-*"), make_tool(source="llm-tools"), make_tool(distribution="llm-tools")),
         (
             Matches("property", "path"),
             make_tool(input_schema={"type": "object", "properties": {"path": {}}}),

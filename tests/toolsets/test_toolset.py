@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import pytest
+from attrs import evolve
 
 from pegboard import (
     CombinedToolset,
@@ -158,6 +159,16 @@ def test_a_plugins_tools_have_its_origin():
     inner = PlainToolset("server", [make_tool("a", plugin="files", distribution="pegboard-files")])
     (tool,) = offered(OwnedToolset(inner, OWNER))
     assert tool.origin == Origin("mcp", "pegboard-mcp", "1.0", "server", trusted=False)
+
+
+def test_a_tool_keeps_its_source_under_its_owners_origin():
+    inner = PlainToolset("server", [make_tool("a", plugin="files", source="llm-tools-sqlite"), make_tool("b")])
+    with_source, without = offered(OwnedToolset(inner, OWNER))
+    assert without.origin == evolve(OWNER, toolset="server")
+    assert with_source.origin == evolve(without.origin, source="llm-tools-sqlite")
+    assert offered(OwnedToolset(inner))[0].origin == Origin("files", toolset="server", source="llm-tools-sqlite")
+    owner = evolve(OWNER, source="all-of-it")
+    assert [tool.origin.source for tool in offered(OwnedToolset(inner, owner))] == ["llm-tools-sqlite", "all-of-it"]
 
 
 def test_the_hosts_toolset_may_pass_on_a_plugins_tools():

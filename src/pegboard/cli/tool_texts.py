@@ -27,7 +27,7 @@ _CONSTRAINTS: Final = (
 )
 _LISTED: Final = (
     *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
-    *("plugin", "distribution", "version", "digest"),
+    *("plugin", "distribution", "version", "source", "digest"),
 )
 
 
@@ -130,6 +130,7 @@ def _tool_json(tool: Tool, *, full: bool = False) -> str:
     facts, origin = tool.spec.to_json(), tool.origin
     facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
     facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
+    facts |= {"source": origin.source}
     listed = {key: facts[key] for key in _LISTED if facts.get(key) is not None}
     return visible_json(_json(listed | _besides(tool, facts, _LISTED) if full else listed))
 

@@ -236,9 +236,10 @@ def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> 
 
 
 def _published_json(published: PublishedTools) -> JsonObject:
+    origins = ((tool, tool.origin) for tool in published.tools)
     tools = [
-        {"toolset": tool.origin.toolset, "trusted": tool.origin.trusted, "spec": tool.spec.to_json()}
-        for tool in published.tools
+        {"toolset": of.toolset, "trusted": of.trusted, "source": of.source, "spec": tool.spec.to_json()}
+        for tool, of in origins
     ]
     return {"tools": tools, "files": dict(published.files), "failed": published.failed}
 
@@ -249,7 +250,10 @@ def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
     for item in _as_list(members.get("tools"), place, _MOST_PUBLISHED):
         facts = _as_object(item, place)
         toolset, trusted = _as_text(facts.get("toolset"), place), facts.get("trusted") is True
-        origin = evolve(owner, toolset=toolset, trusted=trusted)
+        try:
+            origin = evolve(owner, toolset=toolset, trusted=trusted, source=facts.get("source"))
+        except (TypeError, ValueError) as error:
+            raise ManifestError(f"{place}: {error}") from None
         tools.append(Tool(_spec(facts.get("spec"), place), origin=origin))
     files = {path: _as_text(stamp, place) for path, stamp in _as_object(members.get("files"), place).items()}
     return PublishedTools(tuple(tools), files, members.get("failed") is True)

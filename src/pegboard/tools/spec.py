@@ -63,6 +63,22 @@ ConflictPolicy: TypeAlias = Literal["error", "keep", "replace", "shadow", "prefi
 prefix the later's name with its plugin's."""
 
 
+_DISTRIBUTION: Final = re.compile("[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
+
+
+def source_name(source: str | None) -> str | None:
+    """The normalised name of an origin's source, or `None`; raises `TypeError` or `ValueError` for anything else."""
+    if source is None:
+        return None
+    if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        raise TypeError(f"source: a distribution's name must be a string, got {source!r:.100}")
+    if not _DISTRIBUTION.fullmatch(source):
+        raise ValueError(
+            f"source: {source!r:.100} isn't a distribution's name: 1 to 128 of A-Z, a-z, 0-9, '.', '_', '-'"
+        )
+    return re.sub("[-_.]+", "-", source).lower()  # PEP 503
+
+
 @frozen
 class Origin:
     """Origin of a tool: its plugin, distribution and toolset.
@@ -73,6 +89,10 @@ class Origin:
         version: The distribution's version, or `None`.
         toolset: The toolset that offered the tool at this resolution, or `None`.
         trusted: Whether its annotations are trusted; those of an untrusted origin can only make it stricter.
+        source: The distribution that a foreign tool comes from, as its toolset claims, normalised; or `None`.
+
+    Raises:
+        TypeError, ValueError: The source isn't a distribution's name.
     """
 
     plugin: str | None = None
@@ -80,15 +100,17 @@ class Origin:
     version: str | None = None
     toolset: str | None = None
     trusted: bool = True
+    source: str | None = field(default=None, converter=source_name)
 
     def __str__(self) -> str:
         if self.plugin is None:
-            source = "the host"
+            owner = "the host"
         elif self.distribution is None:
-            source = f"plugin {self.plugin!r}"
+            owner = f"plugin {self.plugin!r}"
         else:
-            source = f"plugin {self.plugin!r} ({self.distribution} {self.version or '?'})"
-        return f"{source}, toolset {self.toolset!r}" if self.toolset else source
+            owner = f"plugin {self.plugin!r} ({self.distribution} {self.version or '?'})"
+        source = f", from {self.source}" if self.source else ""
+        return f"{owner}{source}, toolset {self.toolset!r}" if self.toolset else f"{owner}{source}"
 
 
 HOST: Final = Origin()  # origin of what the host itself registers

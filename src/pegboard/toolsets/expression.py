@@ -5,8 +5,8 @@ r"""Parser of predicates, from the text that `--where` takes and `str(predicate)
     one     = "not" one | "(" any ")" | word | key ":" value
     word    = "read_only" | "destructive" | "idempotent" | "open_world" | "edit" | "long_running" | "deferred"
             | the name of a registered predicate
-    key     = "name" | "tag" | "kind" | "plugin" | "toolset" | "distribution" | "property"
-            | "user" | "agent" | "model" | "provider" | "state." value
+    key     = "name" | "tag" | "kind" | "plugin" | "toolset" | "distribution" | "source"
+            | "property" | "user" | "agent" | "model" | "provider" | "state." value
     value   = bare | JSON string | "'" anything but a quote "'"
     bare    = anything but spaces, brackets and quotes
 

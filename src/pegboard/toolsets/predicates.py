@@ -279,6 +279,7 @@ OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {  # key -> its valu
     "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
     "toolset": lambda tool: _one(tool.origin.toolset),
     "distribution": lambda tool: _one(tool.origin.distribution),
+    "source": lambda tool: _one(tool.origin.source),
     "property": lambda tool: _property_names(tool.spec.input_schema_text),
 }
 

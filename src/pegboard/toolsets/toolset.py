@@ -549,7 +549,8 @@ class Step:
 class OwnedToolset(WrapperToolset):
     """Wrapper of a registered toolset: its tools get its name and its origin, in place of their own.
 
-    Only tools of the host's toolsets may keep a plugin's origin. Untrusted tools stay so under any origin.
+    Only tools of the host's toolsets may keep a plugin's origin. Untrusted tools stay so under any origin, and a
+    tool's `source` is kept.
     """
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
@@ -564,5 +565,6 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     check_tool_schemas(tool)  # a processor's hasn't been checked
     own = tool.origin
     base = own if owner.plugin is None else owner
-    origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)
+    source = own.source or owner.source
+    origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted, source=source)
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))

@@ -74,3 +74,5 @@ def test_the_key_of_a_tool():
     origins = (HOST, Origin(plugin="shop"), Origin(plugin="shop", distribution="shop"), Origin(distribution="other"))
     tools = [evolve(a_tool(), origin=origin) for origin in origins]
     assert len({tool_key(each) for each in (*tools, a_tool("other"), a_tool(description="else"))}) == 5
+    sources = [evolve(a_tool(), origin=Origin(source=source)) for source in (None, "a", "b")]
+    assert len({tool_key(each) for each in sources}) == 3

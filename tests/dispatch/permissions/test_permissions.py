@@ -154,6 +154,16 @@ def test_what_is_granted_for_one_owner_holds_for_its_tools_only(origin, owner):
         assert asked(called, "net", "a.org", grants=(Rule("net", "*", "allow", owner=granted),)) == wanted
 
 
+@pytest.mark.parametrize("stricter", ["ask", "deny"])
+def test_a_rule_about_a_source_applies_to_its_tools_only(stricter):
+    allow, limit = Rule("*", "*", "allow"), Rule("*", "*", stricter, source="Llm_Tools.SQLite")
+    for source, wanted in (("llm-tools-sqlite", stricter), ("other", "allow"), (None, "allow")):
+        called = SHELL.evolve(origin=Origin("llm", "pegboard-llm", source=source))
+        assert action(called, {"line": "ls"}, allow, limit) == wanted
+        assert asked(called, "net", "a.org", rules=[allow, limit]) == wanted
+        assert Permissions([allow, limit]).hides(called) is (wanted == "deny")
+
+
 def test_hints_of_an_untrusted_origin_only_add_caution():
     assert action(tool(origin=STRANGER, destructive=True)) == "ask"
     assert action(tool(origin=STRANGER, read_only=True), mode="plan") == "deny"

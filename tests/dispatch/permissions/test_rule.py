@@ -110,10 +110,17 @@ ORDINARY = st.builds(
     kind=st.none() | st.sampled_from(["text", "command", "path", "url"]),
     owner=st.none() | st.text(max_size=3),
 )
+STRICTER = st.builds(
+    Rule,
+    PERMISSIONS,
+    TEXTS,
+    st.sampled_from(["ask", "deny"]),
+    source=st.from_regex("[a-z]([_.]?[A-Z0-9]){,3}", fullmatch=True),
+)
 FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), PERMISSIONS, TEXTS)
 
 
-@given(ORDINARY | FORBIDDING)
+@given(ORDINARY | STRICTER | FORBIDDING)
 def test_a_rule_survives_json(rule):
     assert Rule.from_json(rule.to_json()) == rule
     assert hash(Rule.from_json(rule.to_json())) == hash(rule)
@@ -128,7 +135,7 @@ def test_a_rule_writes_only_what_is_set():
 def test_a_rule_without_a_pattern_applies_to_everything():
     assert Rule.from_json({"permission": "bash", "action": "ask"}) == Rule("bash", "*", "ask")
     assert Rule.from_json({"permission": "bash", "forbid": True}) == Rule("bash", "*", "deny", forbid=True)
-    unsaid = dict.fromkeys(("field", "kind", "owner", "reason"))  # as other programs write records
+    unsaid = dict.fromkeys(("field", "kind", "owner", "source", "reason"))  # as other programs write records
     assert Rule.from_json({"permission": "bash", "action": "ask", **unsaid}) == Rule("bash", "*", "ask")
 
 

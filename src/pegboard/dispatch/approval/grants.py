@@ -67,10 +67,12 @@ def session_key(request: ReadonlyContext) -> str | None:
 def tool_key(tool: Tool) -> str:
     """Digest of what grants and approvals of a tool are bound to.
 
-    That is its definition with its presets, its origin, its executor, and its former names and permissions.
+    That is its definition with its presets, its origin with its source, its executor, and its former names and
+    permissions.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
-    return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, tool.policy.executor, former)
+    source = () if tool.origin.source is None else (tool.origin.source,)  # without one as before there were any
+    return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, tool.policy.executor, former, *source)
 
 
 _digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  # asked for with each decision

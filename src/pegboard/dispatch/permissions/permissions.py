@@ -146,6 +146,8 @@ class ToolPolicy:
             names = self.names[:1]
         if rule.owner not in (None, owner_of(self.tool)) or not rule.names(*names):
             return False
+        if rule.source not in (None, self.tool.origin.source):
+            return False
         if permission is not None:
             return self.is_about_inner(rule)
         return rule.field is None or may_take(self.spec, rule.field) or rule.field in self.hidden
@@ -400,8 +402,16 @@ class ToolPolicy:
             grants: What people have allowed in this session.
         """
         kind, owners = self.kind if permission == self.spec.permission else "text", (None, owner_of(self.tool))
+        sources = (None, self.tool.origin.source)
         rules, granted = (
-            tuple(r for r in each if r.names(permission) and r.owner in owners and self.is_about_inner(r))
+            tuple(
+                rule
+                for rule in each
+                if rule.names(permission)
+                and rule.owner in owners
+                and rule.source in sources
+                and self.is_about_inner(rule)
+            )
             for each in (self.permissions.rules.rules, grants)
         )
         touched = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)

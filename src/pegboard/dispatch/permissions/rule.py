@@ -22,7 +22,7 @@ from attrs import define, field, frozen
 from pegboard.errors import instance_of, one_of, with_name
 from pegboard.schema.converter import json_key, read_table
 from pegboard.text import confusable_key
-from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
+from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind, source_name
 from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 
@@ -154,12 +154,15 @@ class Rule:
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` applies to every
             call, also if an argument can't be read for sure.
         owner: The distribution (else the plugin) to whose tools it is limited, `""` for the host's own; `None`: any.
+        source: The distribution that the tools' toolset says they come from; `None`: any. Only deny and ask rules have
+            one, as a toolset could claim any.
         literal: Whether the pattern is the text of `Evaluation.exact`, compared literally: only in grants.
         reason: Why, for the model and for people.
         allows: Whether the action is `"allow"`.
 
     Raises:
-        ValueError: An unknown action or kind, a blank permission or pattern, or a forbid rule that doesn't deny.
+        ValueError: An unknown action or kind, a blank permission or pattern, a forbid rule that doesn't deny, an allow
+            rule with a source, or a source that isn't a distribution's name.
         TypeError: A value isn't a string.
     """
 
@@ -171,6 +174,7 @@ class Rule:
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))
     literal: bool = attrs.field(default=False, kw_only=True, metadata=json_key(""))
     owner: str | None = attrs.field(default=None, kw_only=True, validator=instance_of(str, type(None)))
+    source: str | None = attrs.field(default=None, kw_only=True, converter=source_name)
     reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
@@ -181,6 +185,8 @@ class Rule:
     def __attrs_post_init__(self) -> None:
         if self.forbid and self.action != "deny":
             raise ValueError(f"forbid: a rule that forbids has the action 'deny', not {self.action!r}")
+        if self.allows and self.source is not None:
+            raise ValueError("source: an allow rule can't have one, as a toolset could claim any; use owner")
 
     @cached_property
     def wildcard(self) -> Wildcard:
@@ -228,7 +234,7 @@ def refuse_nulls(data: Mapping[str, Any]) -> None:
         raise ValueError(f"{nulls[0]}: null is not a value; leave the key out")
 
 
-_OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
+_OPTIONAL: Final = ("forbid", "field", "kind", "owner", "source", "reason")
 
 
 @frozen

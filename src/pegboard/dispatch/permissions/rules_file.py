@@ -83,9 +83,8 @@ def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, co
     ]
     if named and complete and rule.field is not None and not any(has):
         yield f"no tool that it names has an argument {rule.field!r}."
-    owners = sorted({owner_of(tool) for tool in named})
-    if named and complete and rule.owner not in (None, *owners):
-        yield f"no tool that it names comes from {rule.owner!r}; they come from {', '.join(map(repr, owners))}."
+    if named and complete:
+        yield from _strangers(rule, named)
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
     if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
         from pegboard.dispatch.permissions.places import path_problem, url_problem  # loaded only where a rule needs it
@@ -103,6 +102,15 @@ def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, co
         for tool in tools:
             if tool not in named and any(pattern.matches(alike(name)) for name in names_of(tool)):
                 yield f"it isn't about the tool {tool.name!r}, whose name differs only in case or in look-alikes."
+
+
+def _strangers(rule: Rule, named: Sequence[Tool]) -> Iterator[str]:
+    """The owner and the source of a rule, where none of the tools that it names comes from there."""
+    owners = sorted({owner_of(tool) for tool in named})
+    if rule.owner not in (None, *owners):
+        yield f"no tool that it names comes from {rule.owner!r}; they come from {', '.join(map(repr, owners))}."
+    if rule.source not in (None, *(tool.origin.source for tool in named)):
+        yield f"no tool that it names has the source {rule.source!r}."
 
 
 def _allows_more(rule: Rule) -> Iterator[str]:
