@@ -275,12 +275,6 @@ def test_a_wrong_setting_is_refused_before_anything_is_registered():
     assert brought == []
 
 
-def test_a_system_without_directory_descriptors_is_refused_in_words(monkeypatch):
-    monkeypatch.setattr(os, "supports_dir_fd", set())
-    with pytest.raises(RuntimeError, match="Linux and macOS"):
-        pegboard_files.pegboard_register_tools(print, {})
-
-
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [

@@ -170,6 +170,14 @@ def pegboard_guards_calls() -> None:
 
 
 @hookspec
+def pegboard_needs_posix() -> None:
+    """Marks a plugin that works on Linux and macOS, but not on Windows, where it isn't loaded. Never called.
+
+    Since 0.3.
+    """
+
+
+@hookspec
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
 ) -> BeforeAnswer | Awaitable[BeforeAnswer]:

@@ -15,7 +15,7 @@ from pegboard.contributions import Contributions
 from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
-from pegboard.plugins.manager import GUARDS, PluginManager
+from pegboard.plugins.manager import GUARDS, NEEDS_POSIX, NOT_HERE, PluginManager
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
@@ -153,6 +153,12 @@ class _Loading:
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
         known = {found: self.manifest(found) for found in wanted}
+        if os.name != "posix":
+            known |= {
+                found: evolve(manifest, failure=NOT_HERE)
+                for found, manifest in known.items()
+                if manifest is not None and NEEDS_POSIX in manifest.hooks
+            }
         # Others only an import finder of this process finds; and Windows can't poll the pipes of a child process.
         folders = {*map(os.path.abspath, sys.path)} if os.name == "posix" else set[str]()
         probed = [found for found, manifest in known.items() if manifest is None and found.root in folders]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MOST_NAME: Final = 1_000
 GUARDS: Final = "pegboard_guards_calls"
+NEEDS_POSIX: Final = "pegboard_needs_posix"
+NOT_HERE: Final = "it works on Linux and macOS, but not on Windows"
 
 
 @define(eq=False)
@@ -122,6 +125,8 @@ class Plugin:
             BaseException: Whatever its code raised; a `RuntimeError` in place of one whose text shows a secret.
         """
         self.thing = self.fetch()
+        if os.name != "posix" and inspect.getattr_static(self.thing, NEEDS_POSIX, None) is not None:
+            raise PluginError(self.name, NOT_HERE, distribution=self.origin.distribution)
         handed = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
         try:
             if inspect.isclass(self.thing):
@@ -465,7 +470,7 @@ class PluginManager:
                 raise
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only
                 operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
-                self._exclude(plugin, "quarantined", cause_of(error))
+                self._exclude(plugin, "quarantined", error.cause if isinstance(error, PluginError) else cause_of(error))
                 assert plugin.failure is not None
                 plugin.failure.__cause__ = error
             else:

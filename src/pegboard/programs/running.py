@@ -138,6 +138,10 @@ class RunningProgram(Generic[Buffer]):
 
     def start(self) -> None:
         """Starts it in a thread; it has succeeded once there is a `pid`, and failed if it is over without one."""
+        if os.name != "posix":  # the pipes of a program can't be polled
+            self.failure = OSError("programs can be run on Linux and macOS, but not on Windows")
+            self._finish()
+            return
         self._thread = threading.Thread(target=self._run, name=f"pegboard-program {self.argv[0]:.40}", daemon=True)
         _STARTED.add(self)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -48,6 +49,8 @@ class Commands:
             check_keys(self._settings, KEYS, self._place)
         except ValueError as error:
             faults.append(str(error))
+        if os.name != "posix" and not self._settings.keys().isdisjoint(("tools", "click")):
+            raise ValueError(f"{self._place}: tools and click work on Linux and macOS, but not on Windows")
         tables: Any = self._settings.get("tools", {})
         if not isinstance(tables, Mapping):
             faults.append(f"{self._place}.tools: has to be a table of tools: [{self._place}.tools.NAME]")
@@ -99,7 +102,7 @@ class Commands:
     def _register_click(self, register: Callable[[Any], None]) -> Iterator[str]:
         """Registers the toolset of click programs; yields the faults of the settings."""
         items: Any = self._settings.get("click", ())
-        if not items:
+        if not items or os.name != "posix":
             return
         if not isinstance(items, list):
             yield f'{self._place}.click: has to be a list of programs: ["module:group"]'

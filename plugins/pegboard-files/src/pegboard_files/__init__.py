@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pegboard import hookimpl
 
-__all__ = ["pegboard_register_processors", "pegboard_register_tools"]
+__all__ = ["pegboard_needs_posix", "pegboard_register_processors", "pegboard_register_tools"]
 
 
 @hookimpl
@@ -21,18 +20,20 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
 
     Raises:
         ValueError: A setting is unknown or wrong.
-        RuntimeError: The system can't open files relative to a directory, which confining the tools needs.
     """
     from pegboard.schema.converter import read_table  # imported late: a listing from the manifest needs none of it
     from pegboard_files.edit_tools import EditTools
     from pegboard_files.tools import FileTools, Settings
 
-    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-        raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
     reading = FileTools(read_table(Settings, settings, "plugins.files"))
     register(reading)
     for tool in EditTools(reading.settings, reading.seen).tools():
         register(tool)
+
+
+@hookimpl
+def pegboard_needs_posix() -> None:
+    """Declares that confining the tools needs to open files relative to a directory, which Windows can't."""
 
 
 @hookimpl

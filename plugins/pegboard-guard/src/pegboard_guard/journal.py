@@ -230,6 +230,8 @@ class Journal:
     _is_slow: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
+        if os.name != "posix":
+            raise ValueError("a journal works on Linux and macOS, but not on Windows")
         self._key = f"pegboard_guard.journal.{id(self)}"
         self._redactor = Redactor(self.redact, self.redact_values)
         self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)

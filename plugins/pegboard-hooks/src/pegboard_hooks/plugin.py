@@ -110,5 +110,9 @@ class Hooks:
             self._moved.pegboard_register_toolsets(register)
 
     @hookimpl
+    def pegboard_needs_posix(self) -> None:
+        """Declares that its programs can't be run on Windows."""
+
+    @hookimpl
     def pegboard_guards_calls(self) -> None:
         """Declares that no call may run if the plugin has settings and isn't loaded."""

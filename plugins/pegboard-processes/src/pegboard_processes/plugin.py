@@ -25,3 +25,8 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
     """
     check_keys(settings, SETTINGS, "plugins.processes")
     register("process", ChildProcesses(**settings))
+
+
+@hookimpl
+def pegboard_needs_posix() -> None:
+    """Declares that child processes get a socket and limits on their memory, which Windows doesn't offer."""

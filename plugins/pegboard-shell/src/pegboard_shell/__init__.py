@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,12 +18,9 @@ class Plugin:
 
     Raises:
         ValueError: A setting is unknown or invalid.
-        RuntimeError: The system has no process groups to end.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        if not hasattr(os, "killpg"):
-            raise RuntimeError("pegboard-shell works on Linux and macOS: this system has no process groups to end.")
         from pegboard.schema.converter import read_table  # imported here, as only a registry needs them
         from pegboard_shell.settings import Settings
         from pegboard_shell.tools import ShellTools
@@ -38,6 +34,10 @@ class Plugin:
 
         for tool in made_by(self.tools):
             register(tool)
+
+    @hookimpl
+    def pegboard_needs_posix(self) -> None:
+        """Declares that ending commands needs process groups, which Windows doesn't have."""
 
     @hookimpl
     def pegboard_register_services(self, register: Callable[..., None]) -> None:
