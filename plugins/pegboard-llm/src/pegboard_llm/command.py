@@ -44,7 +44,7 @@ def llm_command(options: Options, *, as_json: bool) -> int:
     rows: list[tuple[str, str, str, str]] = []
     data: list[JsonObject] = []
     for package, facts in toolset.packages():
-        found = facts or {}
+        found: JsonObject = {"failure": "it couldn't be loaded"} if facts is None else facts
         tools = [each["name"] for each in found.get("tools", ())]
         needy, failure = found.get("needy", []), found.get("failure")
         problems = [failure] if failure is not None else found.get("problems", [])

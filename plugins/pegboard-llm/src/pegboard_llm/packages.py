@@ -176,11 +176,11 @@ class Cache:
             return None
         is_old = time.time() - facts.get("time", 0) > _FAILURE_SECONDS
         has_failed = "failure" in facts or facts.get("problems")
-        return None if has_failed and (is_old or facts.get("folders") != _folder_stamps()) else facts
+        return None if has_failed and (is_old or facts.get("installed") != _installed()) else facts
 
     def put(self, package: Package, settings: Settings, facts: JsonObject) -> JsonObject:
         """Stores what was found in a package."""
-        facts = {**facts, "time": time.time(), "folders": _folder_stamps()}
+        facts = {**facts, "time": time.time(), "installed": _installed()}
         facts["identity"] = package.identity(specs_of(facts, settings))
         self._found[package.key] = facts
         return facts
@@ -242,5 +242,7 @@ def site_folders() -> list[str]:
     return [path for each in sys.path if each and (path := os.path.abspath(each)) and Path(path).is_dir()]  # noqa: PTH100  a text
 
 
-def _folder_stamps() -> list[str]:
-    return [stamp(folder) for folder in site_folders()]
+def _installed() -> str:
+    """Digest of the installed distributions, by the names of their metadata."""
+    names = [each.name for folder in site_folders() for each in sorted(Path(folder).glob("*-info"))]
+    return digest_of(names)
