@@ -170,8 +170,11 @@ def test_a_broken_path_costs_only_itself(api, paths):
     assert "is left out: " in problem
 
 
-def test_many_problems_are_summed_up(api):
-    paths = {f"/{number}": {"get": 7} for number in range(50)}
-    _, problems = api.tools_of(api.document(paths))
+def test_many_problems_and_notes_are_summed_up(api):
+    same = {f"/{number}": {"get": {"operationId": "same", **UNNAMED}} for number in range(50)}
+    tools, problems = api.tools_of(api.document(same))
+    assert (len(tools), len(problems), problems[-1]) == (50, 11, "toolset 'api': and 39 more notes")
+    broken = {f"/{number}": {"get": 7} for number in range(50)}
+    _, problems = api.tools_of(api.document(broken))
     assert len(problems) == 21
     assert problems[-1].endswith("and 30 more problems of this kind")

@@ -151,6 +151,7 @@ def test_a_text(server, api):
     assert (server.last.headers["Content-Type"], server.last.body) == ("text/plain", "héllo".encode())
 
 
+CODED = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
 FORM = {
     "type": "object",
     "properties": {
@@ -181,6 +182,28 @@ def test_a_multipart_body_with_files(server, tmp_path, api):
     assert b'name="facts"\r\nContent-Type: application/json\r\n\r\n{"a": 1}\r\n' in sent
     assert b'name="file"; filename="a.png"\r\nContent-Type: image/png\r\n\r\na.png\r\n' in sent
     assert sent.count(b'name="more"') == 2
+
+
+def test_files_in_composed_bodies_and_by_later_versions(api):
+    image = {"type": "string", "contentMediaType": "image/png"}
+    form = {
+        "allOf": [{"$ref": "#/components/schemas/Named"}, {"properties": {"image": image, "any": {}, "coded": CODED}}],
+        "properties": {"either": {"anyOf": [{"$ref": "#/components/schemas/File"}, {"type": "array", "items": image}]}},
+    }
+    schemas = {"Named": {"properties": {"name": {"type": "string"}}}, "File": {"type": "string", "format": "binary"}}
+    media = {"encoding": {"any": {"contentType": "application/pdf"}}}
+    content = api.document(api.operation("post", **api.body(form, "multipart/form-data", **media)))
+    tools, problems = api.tools_of({**content, "components": {"schemas": schemas}})
+    files = {"image": "a.png", "any": "b.pdf", "coded": "aGk=", "either": ["c.png", "d.png"], "name": "n"}
+    found = tools["x"].permission_values({"body": files}, ReadonlyContext())
+    assert (found, problems) == ({"files": ["b.pdf", "c.png", "d.png", "a.png"]}, [])
+
+
+def test_a_body_of_endlessly_composed_schemas_is_left_out_in_time(api):
+    schemas = {f"S{level}": {"allOf": [{"$ref": f"#/components/schemas/S{level + 1}"}] * 30} for level in range(8)}
+    paths = api.operation("post", **api.body({"$ref": "#/components/schemas/S0"}, "multipart/form-data"))
+    tools, (problem,) = api.tools_of(api.document(paths, components={"schemas": {**schemas, "S8": FORM}}))
+    assert (tools, "composed of more than 200 schemas" in problem) == ({}, True)
 
 
 def test_a_file_as_the_body(server, tmp_path, api):

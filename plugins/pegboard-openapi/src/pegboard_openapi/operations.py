@@ -41,7 +41,7 @@ _MOST_ARGUMENT: Final = 64
 _MOST_NAME: Final = 64
 _DIGEST: Final = 8
 _MOST_DESCRIPTION: Final = 8_000
-_MOST_COMPOSED: Final = 8  # levels of allOf and the like that are searched for files
+_MOST_COMPOSED: Final = 200  # schemas in allOf and the like that are searched for files
 _BODY_KINDS: Final = ("json", "form", "multipart", "text", "file")  # the earlier, the better for a model
 
 
@@ -332,9 +332,9 @@ class Reader:
         if kind in ("json", "form", "multipart") and "*" in media:
             media = "application/json"
         encoding: JsonObject = entry.get("encoding") or {}
-        files: dict[str, None] = {}
+        files = _Files(encoding)
         if kind == "multipart":
-            schema, source = self._with_files(schema, source, encoding, files)
+            schema, source = self._with_files(schema, source, files)
         elif kind == "file":
             schema = {"type": "string", "description": f"Path of a local file, which is sent as {media}."}
         elif kind == "text":
@@ -342,43 +342,40 @@ class Reader:
         description = _text(written.get("description"))
         required = written.get("required") is True
         argument = arguments.add("body", "request", schema, source, description, required=required)
-        return Body(argument=argument, media=media, kind=kind, files=frozenset(files), encoding=encoding)
+        return Body(argument=argument, media=media, kind=kind, files=frozenset(files.names), encoding=encoding)
 
-    def _with_files(
-        self, schema: Any, source: Source, encoding: JsonObject, files: dict[str, None], level: int = 0
-    ) -> tuple[Any, Source]:
+    def _with_files(self, schema: Any, source: Source, files: _Files) -> tuple[Any, Source]:
         """The schema of a multipart body, whose files are replaced by paths; their names are collected."""
-        if level > _MOST_COMPOSED:
-            return schema, source
+        files.left -= 1
+        if files.left < 0:
+            raise DocumentError(f"the schema of its body is composed of more than {_MOST_COMPOSED} schemas")
         schema, source = self.document.follow(schema, source, "the schema of its body")
         new = dict(schema)
         for word in ("allOf", "anyOf", "oneOf"):
             if is_array(new.get(word)):
                 # Parts that are in another file would need it as their base; such bodies are rare.
-                parts = [self._with_files(part, source, encoding, files, level + 1) for part in new[word]]
+                parts = [self._with_files(part, source, files) for part in new[word]]
                 if any(where is not source for _, where in parts):
                     raise DocumentError(f"the schema of its body has parts in another file ({word})")
                 new[word] = [part for part, _ in parts]
         if is_object(properties := new.get("properties")):
-            new["properties"] = {
-                name: self._file_or(part, name, source, encoding, files) for name, part in properties.items()
-            }
+            new["properties"] = {name: self._file_or(part, name, source, files) for name, part in properties.items()}
         return new, source
 
-    def _file_or(self, part: Any, name: str, source: Source, encoding: JsonObject, files: dict[str, None]) -> Any:
+    def _file_or(self, part: Any, name: str, source: Source, files: _Files) -> Any:
         """The schema of a path, or of a list of paths, if a property is a file or a list of files; else itself."""
         if not is_object(part):
             return part
         target, where = self.document.follow(part, source, f"the property {name!r}")
-        media = encoding.get(name, {}).get("contentType", "")
+        media = files.encoding.get(name, {}).get("contentType", "")
         is_list = target.get("type") == "array" and is_object(target.get("items"))
         item = self.document.follow(target["items"], where, f"the items of {name!r}")[0] if is_list else target
         if not _is_file(item, media):
             if not is_list and is_array(options := item.get("oneOf", item.get("anyOf"))):
-                kinds = [self._file_or(each, name, source, encoding, files) for each in options]
+                kinds = [self._file_or(each, name, where, files) for each in options]
                 return {"anyOf": kinds, **({"description": item["description"]} if "description" in item else {})}
             return part
-        files[name] = None
+        files.names.add(name)
         text = _text(target.get("description", item.get("description")))
         schema: JsonObject = {"type": "string", "description": "Path of a local file."}
         if is_list:
@@ -424,6 +421,15 @@ class Reader:
                 except DocumentError:  # the request doesn't need it
                     continue
         return tuple(found)
+
+
+@define(eq=False)
+class _Files:
+    """Search for the files in a multipart body: the body's encoding, their names, and how many schemas are left."""
+
+    encoding: JsonObject
+    names: set[str] = field(factory=set[str])
+    left: int = _MOST_COMPOSED
 
 
 def _text(value: Any) -> str:

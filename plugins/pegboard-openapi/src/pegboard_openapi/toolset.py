@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from pegboard import (
     Origin,
@@ -53,8 +53,8 @@ from pegboard_openapi.requests import draft_of, file_paths
 from pegboard_openapi.schemas import repair_texts
 
 MOST_TOOLS: Final = 10_000
-_MOST_SCHEMAS: Final = 64 << 20  # characters of the schemas of all tools
-_MOST_PROBLEMS: Final = 20
+_MOST_SCHEMAS: Final = 16 << 20  # characters of the schemas of all tools
+_MOST_NOTES: Final = 10
 _MOST_FETCH: Final = 20.0  # seconds, so that a resolution, which has 30, reads why
 _AGAIN: Final = 60.0  # seconds after which a document that failed is tried again
 _GRACE: Final = 5.0  # seconds that the registry waits longer, so that the result says what happened
@@ -257,8 +257,9 @@ class OpenAPIToolset(ToolsetBase):
             f"{count_text(number, 'operation')} may need credentials for {name!r}, which 'auth' doesn't have"
             for name, number in lacking.items()
         ]
-        problems += _some(faults)
-        problems += _some([Problem(text, note=True) for text in notes])
+        if len(notes) > _MOST_NOTES:
+            notes[_MOST_NOTES:] = [f"and {count_text(len(notes) - _MOST_NOTES, 'more note')}"]
+        problems += [*faults, *(Problem(text, note=True) for text in notes)]
         return list(tools.values())
 
     def _tool(self, operation: Operation, listing: Listing, caller: Caller) -> Tool:
@@ -309,12 +310,3 @@ def _files(operation: Operation, arguments: Mapping[str, Any], context: Readonly
     """The files that a call sends, for rules."""
     del context
     return {"files": file_paths(operation, arguments)}
-
-
-def _some(problems: list[Problem]) -> list[Problem]:
-    """At most 20 problems, and how many more there are."""
-    more = len(problems) - _MOST_PROBLEMS
-    if more <= 0:
-        return problems
-    rest = evolve(problems[0], cause=f"and {count_text(more, 'more problem')} of this kind", tool=None, error=None)
-    return [*problems[:_MOST_PROBLEMS], rest]
