@@ -68,6 +68,7 @@ async def test_a_package_is_loaded_once_and_its_tools_are_tagged_untrusted_and_r
         assert (tool.name, tool.spec.tags, tool.origin.trusted) == ("greet", ("llm-tools-greet",), False)
         assert (await registry.resolve()).get("greet") is tool
         assert (await registry.call("greet", {"name": "ann"}, resolved=resolved)).text == "hello ann"
+        assert tool.origin.source == "llm-tools-greet"
         registry.permissions = None
         assert (await registry.call("greet", {"name": "ann"}, resolved=resolved)).kind == "denied"
     before = stamp(Cache().path)

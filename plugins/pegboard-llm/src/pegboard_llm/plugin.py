@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 
 @hookimpl
+def pegboard_needs_posix() -> None:
+    """Declares that llm's plugins are loaded by forks, which Windows doesn't have."""
+
+
+@hookimpl
 def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
     """Registers the toolset of llm's plugins.
 

@@ -47,8 +47,6 @@ from pegboard_llm.packages import (
 from pegboard_llm.process import Loader, Worker, WorkerError
 
 _WAIT_SECONDS: Final = 4.0  # `registry list` gives a toolset five
-_UNTRUSTED: Final = Origin(trusted=False)
-_TRUSTED: Final = Origin()
 
 
 @frozen(eq=False)
@@ -197,7 +195,7 @@ class LlmToolset(ToolsetBase):
         trusted = self.settings.trusts(package.distribution, own)
         if name != own:
             tool = tool.with_spec(original_name=own)
-        return tool.evolve(origin=_TRUSTED if trusted else _UNTRUSTED)
+        return tool.evolve(origin=Origin(source=package.distribution, trusted=trusted))
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
