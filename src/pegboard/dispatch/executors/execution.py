@@ -328,5 +328,5 @@ class ExecutionResponse(SayableRecord):
         return response
 
 
-_SHARED: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name != "content")
+_SHARED: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name not in ("content", "pending"))
 """The attributes that a response and a result share."""
