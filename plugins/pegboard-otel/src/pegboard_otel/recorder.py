@@ -1,0 +1,190 @@
+"""Spans and metrics of calls, model requests and turns, by OpenTelemetry's API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar, Token
+from functools import cache
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any, Final
+
+from attrs import frozen
+from opentelemetry import context as contexts, metrics, propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolResult, TurnOutcome
+from pegboard.errors import log_failure
+from pegboard.events import WrappedCall
+from pegboard.text import visible
+from pegboard_otel import attributes, conventions as names
+
+_SCOPE: Final = "pegboard_otel"
+_FAILED: Final = Status(StatusCode.ERROR)  # without a description, which would be a text of the tool or of a crash
+_MOST_NAME: Final = 128  # characters of a name or an id that a model has made up
+
+
+@frozen(eq=False)
+class _Turn:
+    """A running turn: its id, its span, the token of its context, and the turn around it."""
+
+    invocation: str | None
+    span: Span
+    token: Token[Context]
+    outer: _Turn | None
+
+
+_running_turn: Final[ContextVar[_Turn | None]] = ContextVar("pegboard_otel_turn", default=None)
+
+
+class Recorder:
+    """Recorder of spans and metrics, for the providers of the process, also if they are set up later.
+
+    Args:
+        with_content: Whether spans get arguments, results and messages.
+    """
+
+    def __init__(self, *, with_content: bool) -> None:
+        release = version("pegboard-otel")
+        self._with_content = with_content
+        self._tracer = trace.get_tracer(_SCOPE, release)
+        meter = metrics.get_meter(_SCOPE, release)
+
+        def histogram(name: str, unit: str, what: str, limits: tuple[float, ...]) -> metrics.Histogram:
+            return meter.create_histogram(name, unit, what, explicit_bucket_boundaries_advisory=limits)
+
+        self._calls = histogram(names.TOOL_DURATION, "s", "Duration of tool calls.", names.SECONDS)
+        self._requests = histogram(names.MODEL_DURATION, "s", "Duration of requests to models.", names.SECONDS)
+        self._tokens = histogram(names.TOKEN_USAGE, "{token}", "Tokens of requests to models.", names.TOKENS)
+
+    async def call(self, call: WrappedCall, call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Runs a call in its span, which its trace context gets. Returns and raises as `call_next`."""
+        outer, tool, trace_context = contexts.get_current(), call.tool, call.trace
+        if trace_context and not trace.get_current_span(outer).get_span_context().is_valid:
+            outer = propagate.extract(trace_context, outer)  # of another process
+        name = _name_of(call, tool)
+        span = self._start(f"{names.EXECUTE_TOOL} {name}", SpanKind.INTERNAL, _facts_of(call, name, tool), outer)
+        inner = trace.set_span_in_context(span, outer)
+        propagate.inject(trace_context, inner)
+        token, began = contexts.attach(inner), perf_counter()
+        try:
+            result = await call_next()
+        except GeneratorExit:  # closed, perhaps in another context, whose current span stays
+            span.end()
+            raise
+        except BaseException:  # the caller was cancelled
+            self._end(call, name, span, perf_counter() - began, None)
+            contexts.detach(token)
+            raise
+        self._end(call, name, span, perf_counter() - began, result)
+        contexts.detach(token)
+        return result
+
+    def _end(self, call: WrappedCall, name: str, span: Span, seconds: float, result: ToolResult | None) -> None:
+        """Ends the span of a call, and records its duration; `None` instead of a result: it was cancelled."""
+        tool, kind = call.tool, "aborted" if result is None else result.kind
+        if call.name != name and tool is not None:  # it was repaired
+            name = tool.name
+            span.update_name(f"{names.EXECUTE_TOOL} {name}")
+            span.set_attributes(_facts_of(call, name, tool))
+        # There may be any number of unknown names, too many for a metric.
+        facts = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: names.OTHER if tool is None else name}
+        if kind is not None:
+            facts[names.ERROR_TYPE] = kind
+        self._calls.record(seconds, facts)
+        if self._with_content and span.is_recording():
+            from pegboard_otel import content
+
+            span.set_attributes(content.of_call(call, result))
+        _finish(span, kind, is_failure=result is None or (result.is_error and result.pending is None))
+
+    async def request(
+        self, context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
+    ) -> ModelResponse:
+        """Asks a model in a span. Returns and raises as `call_next`."""
+        facts = attributes.of_model(context, request)
+        model = facts.get(names.REQUEST_MODEL)
+        details = {**facts, **attributes.of_request(context, request)}
+        span = self._start(f"{names.CHAT} {model}" if model else names.CHAT, SpanKind.CLIENT, details)
+        began, response, kind = perf_counter(), None, None
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                response = await call_next()
+        except BaseException as error:
+            kind = attributes.kind_of(error)
+            raise
+        else:
+            kind = attributes.error_of(response)
+            return response
+        finally:
+            seconds = perf_counter() - began
+            if response is not None:
+                span.set_attributes(answer := attributes.of_response(response))
+                facts |= {name: value for name, value in answer.items() if name == names.RESPONSE_MODEL}
+                for token_type, number in attributes.tokens_of(response):
+                    self._tokens.record(number, {**facts, names.TOKEN_TYPE: token_type})
+            if self._with_content and span.is_recording():
+                from pegboard_otel import content
+
+                span.set_attributes(content.of_request(request, response))
+            self._requests.record(seconds, facts if kind is None else {**facts, names.ERROR_TYPE: kind})
+            _finish(span, kind)
+
+    def begin_turn(self, context: ReadonlyContext) -> None:
+        """Starts the span of a turn, and makes it the current one of the turn's task."""
+        facts = attributes.of_turn(context)
+        agent = facts.get(names.AGENT_NAME)
+        name = f"{names.INVOKE_AGENT} {agent}" if agent else names.INVOKE_AGENT
+        span = self._start(name, SpanKind.INTERNAL, facts)
+        token = contexts.attach(trace.set_span_in_context(span))
+        _running_turn.set(_Turn(context.invocation, span, token, _running_turn.get()))
+
+    def end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
+        """Ends the span of a turn; one that was resumed has none."""
+        turn = _running_turn.get()
+        if turn is None or turn.invocation != context.invocation:
+            return
+        _running_turn.set(turn.outer)
+        contexts.detach(turn.token)
+        turn.span.set_attributes(attributes.of_usage(outcome.usage))
+        _finish(turn.span, attributes.failure_of(outcome))
+
+    def _start(self, name: str, kind: SpanKind, facts: Mapping[str, Any], outer: Context | None = None) -> Span:
+        """A new span; where the host's sampler or processor raises, one that isn't recorded."""
+        try:
+            return self._tracer.start_span(name, outer, kind, facts)
+        except Exception as error:  # noqa: BLE001  the host's own
+            log_failure(f"the span {name!r}", error)
+            return trace.NonRecordingSpan(trace.get_current_span(outer).get_span_context())
+
+
+@cache
+def recorder(*, with_content: bool) -> Recorder:
+    """The recorder that all registries of the process share."""
+    return Recorder(with_content=with_content)
+
+
+def _name_of(call: WrappedCall, tool: Tool | None) -> str:
+    return call.name if tool is not None else visible(str(call.name))[:_MOST_NAME]
+
+
+def _facts_of(call: WrappedCall, name: str, tool: Tool | None) -> dict[str, str]:
+    facts = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name, names.TOOL_TYPE: "function"}
+    if id_ := call.id:
+        facts[names.TOOL_CALL_ID] = visible(id_)[:_MOST_NAME]
+    if tool is not None and (description := tool.spec.description):
+        facts[names.TOOL_DESCRIPTION] = description
+    return facts
+
+
+def _finish(span: Span, kind: str | None, *, is_failure: bool = True) -> None:
+    """Ends a span, with the kind of its error, if there is one."""
+    if kind is not None:
+        span.set_attribute(names.ERROR_TYPE, kind)
+        if is_failure:
+            span.set_status(_FAILED)
+    try:
+        span.end()
+    except Exception as error:  # noqa: BLE001  of the host's processor
+        log_failure("the end of a span", error)
