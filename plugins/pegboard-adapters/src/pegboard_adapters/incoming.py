@@ -1,0 +1,131 @@
+"""Foreign tools as a toolset: each converted by itself, untrusted, with the package that it comes from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
+
+from attrs import evolve
+
+from pegboard import Origin, Problem, ReadonlyContext, Tool, ToolContext, ToolError, ToolsetBase, ToolsetResult
+from pegboard.errors import cause_of
+from pegboard.text import visible
+from pegboard.threads import run_in_thread
+from pegboard.tools import json_or_text
+
+MOST_NAME = 80  # characters of a foreign name in a problem
+
+
+class ForeignToolset(ToolsetBase):
+    """Toolset with the tools of another framework; one that can't be converted is a problem, and only it is missing.
+
+    Args:
+        name: The toolset's name.
+        items: The framework's tools.
+        convert: Makes a `Tool` of one of them; called once for each, in a thread.
+        name_of: The name of one of them, for problems.
+        trust: Whether their annotations are trusted, so that those that declare no harm run unasked; or the names of
+            the tools and packages for which they are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        items: Iterable[object],
+        convert: Callable[[object], Tool],
+        name_of: Callable[[object], str],
+        *,
+        trust: bool | Collection[str] = False,
+    ) -> None:
+        self.name = name
+        self._items = tuple(items)
+        self._convert, self._name_of = convert, name_of
+        self._trust = trust
+        self._result: ToolsetResult | None = None
+
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
+        """The tools, the same at each call, and the problems of those that couldn't be converted."""
+        del context
+        result = self._result
+        if result is None:
+            result = self._result = await run_in_thread(self._convert_all)
+        return result
+
+    def _convert_all(self) -> ToolsetResult:
+        return convert_each(self._items, self._convert, self._name_of, self._trust)
+
+
+class KnownTools:
+    """The tools that a toolset offered last, so that an unchanged tool stays the same object."""
+
+    def __init__(self) -> None:
+        self._tools: dict[tuple[str, Origin], Tool] = {}
+
+    def same(self, result: ToolsetResult) -> ToolsetResult:
+        """A result with the tools of the last one, where their specs and origins are equal."""
+        new = {(tool.spec.digest, tool.origin): tool for tool in result}
+        self._tools = {key: self._tools.get(key, tool) for key, tool in new.items()}
+        return ToolsetResult([self._tools[tool.spec.digest, tool.origin] for tool in result], result.problems)
+
+
+def convert_each(
+    items: Iterable[object],
+    convert: Callable[[object], Tool],
+    name_of: Callable[[object], str],
+    trust: bool | Collection[str] = False,
+) -> ToolsetResult:
+    """The tools of foreign items with their origins, and a problem for each item that fails; as for the class."""
+    tools: list[Tool] = []
+    problems: list[Problem] = []
+    for item in items:
+        try:
+            tool = convert(item)
+            tools.append(tool.evolve(origin=origin_of(item, tool, trust)))
+        except Exception as error:  # noqa: BLE001  one foreign tool doesn't affect the others
+            problems.append(item_problem(item, name_of, error))
+    return ToolsetResult(tools, problems)
+
+
+def item_problem(item: object, name_of: Callable[[object], str], error: Exception) -> Problem:
+    """The problem of a foreign item that can't be offered; its name is the item's, or its class's where that fails."""
+    try:
+        name = name_of(item)
+    except Exception:  # noqa: BLE001  as above
+        name = type(item).__name__
+    name = visible(str(name))[:MOST_NAME]
+    return Problem(f"tool {name!r}: {visible(cause_of(error))}", name, error=error)
+
+
+def origin_of(item: object, tool: Tool, trust: bool | Collection[str]) -> Origin:
+    """The origin of a foreign tool: its package as `source`, and whether it is trusted by its name or its package."""
+    source = source_of(item)
+    is_trusted = trust if isinstance(trust, bool) else bool({tool.name, source} & {*trust})
+    return evolve(tool.origin, source=source, trusted=is_trusted)
+
+
+def source_of(item: object) -> str | None:
+    """The distribution that an object's function or class comes from, or `None`: of the host's own modules."""
+    function = next((f for name in ("coroutine", "func", "function") if callable(f := getattr(item, name, None))), item)
+    module = getattr(function, "__module__", None) or type(item).__module__
+    if not isinstance(module, str) or module in ("__main__", "builtins") or module not in sys.modules:
+        return None
+    names = {*_distributions().get(module.partition(".")[0], [])}
+    return names.pop() if len(names) == 1 else None
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    from importlib_metadata import packages_distributions
+
+    return {name: [*found] for name, found in packages_distributions().items()}
+
+
+async def confirm(context: ToolContext, name: str, payload: object) -> None:
+    """Asks a person whether a foreign tool may go on that asks for an approval itself.
+
+    Raises:
+        ToolError: It may not.
+    """
+    if not (await context.request_confirmation(f"{name} needs an approval", json_or_text(payload))).confirmed:
+        raise ToolError(f"{name} was not run: it was not approved.")
