@@ -38,7 +38,7 @@ async def run_call(  # noqa: PLR0913  what a framework knows of a call
     resolved: ResolvedTools,
     name: str,
     arguments: Arguments,
-    context: ReadonlyContext,
+    context: ReadonlyContext | ToolContext,
     *,
     call_id: str = "",
     ask: Callable[[PendingCall], Answer | Awaitable[Answer | None] | None] | None = None,
@@ -49,7 +49,7 @@ async def run_call(  # noqa: PLR0913  what a framework knows of a call
         resolved: The tools that were offered.
         name: The tool's name.
         arguments: As the model wrote them.
-        context: Of the framework's user and session.
+        context: Of the framework's user and session; a `ToolContext` may have a `listener` for the call's progress.
         call_id: The framework's id of the call.
         ask: Asks a person by the framework's own means, where the registry has no approver; it may raise what the
             framework pauses by. `None`, as its answer too, denies what asks.
@@ -70,7 +70,7 @@ def run_call_sync(  # noqa: PLR0913  as above
     resolved: ResolvedTools,
     name: str,
     arguments: Arguments,
-    context: ReadonlyContext,
+    context: ReadonlyContext | ToolContext,
     *,
     call_id: str = "",
     ask: Callable[[PendingCall], Answer | None] | None = None,
