@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from pegboard import Always, Later, Once, ReadonlyContext, Reject, ResolvedTools, ToolContext, ToolRegistry, ToolResult
 from pegboard.approval import Answer, ApprovalRequest, PendingCall, answer_from_json
 from pegboard.callbacks import maybe_await
 from pegboard.errors import PendingError
-from pegboard.json import is_object
+from pegboard.json import digest_of, is_object
 from pegboard.schema import References, mapped
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -49,7 +49,7 @@ async def run_call(  # noqa: PLR0913  what a framework knows of a call
         resolved: The tools that were offered.
         name: The tool's name.
         arguments: As the model wrote them.
-        context: Of the framework's user and session; a `ToolContext` may have a `listener` for the call's progress.
+        context: Of the framework's user and session; a `ToolContext` may have a `listener`, and gets the actions.
         call_id: The framework's id of the call.
         ask: Asks a person by the framework's own means, where the registry has no approver; it may raise what the
             framework pauses by. `None`, as its answer too, denies what asks.
@@ -60,8 +60,11 @@ async def run_call(  # noqa: PLR0913  what a framework knows of a call
     registry = registry_of(resolved)
     answers = None if ask is None or registry.approver is not None else Answers()
     while True:
-        result = await registry.call(name, arguments, context, call_id=call_id, resolved=resolved, approver=answers)
+        own = evolve(context) if isinstance(context, ToolContext) else context  # without the actions of earlier runs
+        result = await registry.call(name, arguments, own, call_id=call_id, resolved=resolved, approver=answers)
         if ask is None or answers is None or (pending := answers.missing(result)) is None:
+            if isinstance(context, ToolContext) and isinstance(own, ToolContext):
+                context.actions.add(own.actions.actions)
             return result
         answers.add(pending, await maybe_await(ask(pending)))
 
@@ -110,6 +113,11 @@ class Answers:
 def question_key(request: ApprovalRequest) -> tuple[object, ...]:
     """What makes two questions the same: one answer counts for both."""
     return request.digest, request.subject, request.permission, request.patterns, request.hint
+
+
+def question_digest(request: ApprovalRequest) -> str:
+    """`question_key` as a text, for frameworks that store questions."""
+    return digest_of([*question_key(request)])
 
 
 def without_references(schema: JsonSchema) -> JsonSchema:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 PEERS: Final = {  # extra -> the distribution, and its oldest version that works
-    "adk": ("google-adk", "2.0"),
+    "adk": ("google-adk", "2.7"),
     "fastmcp": ("fastmcp", "4.0"),
     "langchain": ("langchain-core", "1.0"),
     "openai-agents": ("openai-agents", "0.20"),
