@@ -106,9 +106,8 @@ def origin_of(item: object, tool: Tool, trust: bool | Collection[str]) -> Origin
 
 def source_of(item: object) -> str | None:
     """The distribution that an object's function or class comes from, or `None`: of the host's own modules."""
-    function = next(
-        (f for name in ("coroutine", "func", "function", "fn") if callable(f := getattr(item, name, None))), item
-    )
+    functions = (getattr(item, name, None) for name in ("coroutine", "func", "function", "fn", "forward"))
+    function = next(filter(callable, functions), item)
     module = getattr(function, "__module__", None) or type(item).__module__
     if not isinstance(module, str) or module in ("__main__", "builtins") or module not in sys.modules:
         return None
