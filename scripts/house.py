@@ -51,8 +51,9 @@ RULES = {  # of every package
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
         "files": Limit(137),
-        # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say.
-        "lines": Limit(41_500),
+        # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for what
+        # adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`, pending results.
+        "lines": Limit(42_600, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -75,8 +76,9 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "registry's members": Limit(32),
         "writers of a state": Limit(1),
     },
-    # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals.
-    "tests": {"lines": Limit(68_600)},
+    # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals, 2,000 tests of what
+    # adapters need.
+    "tests": {"lines": Limit(71_500)},
 }
 
 
