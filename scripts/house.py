@@ -51,8 +51,8 @@ RULES = {  # of every package
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
         "files": Limit(137),
-        # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for what
-        # adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`, pending results.
+        # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
+        # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`.
         "lines": Limit(42_600, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
