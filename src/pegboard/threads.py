@@ -9,7 +9,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from time import monotonic
 from types import CoroutineType
@@ -18,7 +18,7 @@ from weakref import WeakSet, WeakValueDictionary, finalize
 
 from attrs import field
 
-from pegboard.errors import cause_of, log_failure
+from pegboard.errors import ToolError, cause_of, log_failure
 from pegboard.typing import define
 
 T = TypeVar("T")
@@ -379,6 +379,112 @@ def _run_loop(runner: asyncio.Runner) -> None:
 def _stop_loops(loops: list[tuple[asyncio.AbstractEventLoop, threading.Thread]]) -> None:
     for loop, _ in loops:
         loop.call_soon_threadsafe(loop.stop)
+
+
+_outer: Final[contextvars.ContextVar[tuple[Any, ...]]] = contextvars.ContextVar("outer", default=())
+"""The jobs of `OwnThread`s that have led to this code, each as (its thread's condition, its future)."""
+
+
+@define(eq=False)
+class OwnThread:
+    """Daemon thread of one owner, for objects that only one thread may use: it runs its jobs in their order.
+
+    Its first job starts it. A job that hangs delays the later ones, but nothing else, not even exit.
+
+    Attributes:
+        owner: Kept alive.
+        name: The owner's name, for errors.
+    """
+
+    owner: object
+    name: str
+    _jobs: deque[Any] = field(factory=deque[Any], init=False)  # of (future, function), then `None` at its end
+    _ready: threading.Condition = field(factory=threading.Condition, init=False)
+    _end: finalize[..., OwnThread] | None = field(default=None, init=False)  # ends the thread, if there is one
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Drops the thread, which a forked child process doesn't have."""
+        if self._end is not None:
+            self._end.detach()
+        self._ready, self._end = threading.Condition(), None
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """`None` in another process."""
+        return type(None), ()
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`run_in_thread`, in this thread."""
+        try:
+            return await self.run_for(self.name, partial(function, *arguments))
+        except KeyboardInterrupt as raised:  # not Ctrl-C: signals reach the main thread only
+            raise RuntimeError(f"KeyboardInterrupt: {raised}") from raised
+
+    async def run_for(
+        self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
+    ) -> Any:
+        """As `WorkerPool.run_for`; `owner` is only for errors.
+
+        Raises:
+            ToolError: A job of this thread waits for this call, which would have to wait for that.
+            RuntimeError: The system can't start a thread.
+            BaseException: The function's exception.
+        """
+        if any(ready is self._ready and not job.done() for ready, job in _outer.get()):
+            text = f"{owner} was not run: it would wait for its caller, as both run in the thread of {self.name}."
+            raise ToolError(text)
+        future, context = asyncio.get_running_loop().create_future(), contextvars.copy_context()
+        context.run(_outer.set, (*_outer.get(), (self._ready, future)))
+        job = future, partial(context.run, function)
+        with self._ready:
+            if self._end is None:
+                jobs = deque[Any]()
+                threading.Thread(target=_serve, args=(jobs, self._ready), name="pegboard-own", daemon=True).start()
+                self._jobs, self._end = jobs, finalize(self, _put, jobs, self._ready, None)
+                self._end.atexit = False
+            jobs = self._jobs
+            _put(jobs, self._ready, job)
+        try:
+            return await future
+        except (asyncio.CancelledError, Exception):
+            with suppress(ValueError):  # it has begun
+                with self._ready:
+                    jobs.remove(job)
+                if not_begun is not None:
+                    not_begun()
+            raise
+
+    def close(self) -> None:
+        """Ends the thread after the jobs that it has; a later job starts another."""
+        with self._ready:
+            end, self._end = self._end, None
+            if end is not None:
+                end()
+
+
+def _put(jobs: deque[Any], ready: threading.Condition, job: object) -> None:
+    with ready:
+        jobs.append(job)
+        ready.notify_all()
+
+
+def _serve(jobs: deque[Any], ready: threading.Condition) -> None:
+    """Runs the jobs; keeps no reference to their owner, so that the thread ends with it."""
+    while True:
+        with ready:
+            ready.wait_for(lambda: jobs)
+            job = jobs.popleft()
+        if job is None:
+            return
+        outcome: tuple[Any, BaseException | None]
+        try:
+            outcome = job[1](), None
+        except BaseException as raised:  # noqa: BLE001  the caller gets it
+            outcome = None, raised
+        settle_from_thread(job[0], *outcome)
+        del job, outcome
 
 
 SHARED: Final = WorkerPool()

@@ -31,7 +31,7 @@ from pegboard.dispatch.running import (
 from pegboard.dispatch.state import CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
-from pegboard.threads import HangingThreadsError, WorkerPool
+from pegboard.threads import HangingThreadsError, OwnThread, WorkerPool
 from pegboard.timeout import LimitExpiredError, as_coroutine
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
@@ -189,7 +189,7 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
             if type(coroutine) is not _COROUTINE:
                 coroutine = as_coroutine(coroutine)
         else:
-            threads = runtime.tool_threads if off_loop else None
+            threads = (handler.thread or runtime.tool_threads) if off_loop else None
             coroutine = _call_plain(state, handler, args, kwargs, threads, thread)
         try:
             if off_loop:  # it only waits here, perhaps for the machine
@@ -257,7 +257,7 @@ async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
     handler: Handler,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    threads: WorkerPool | None,
+    threads: WorkerPool | OwnThread | None,
     thread: Future[None] | None,
 ) -> Any:
     """Calls a function or generator, in `threads` if given, or an async generator; `thread` is done at its end."""

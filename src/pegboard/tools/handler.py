@@ -22,6 +22,7 @@ from pegboard.typing import JsonSchema, frozen
 if TYPE_CHECKING:
     from pegboard.schema.adapters import TypeAdapter
     from pegboard.schema.conversion import StructureHook
+    from pegboard.threads import OwnThread
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
 """Converts validated arguments into `(args, kwargs)` of the function."""
@@ -86,6 +87,7 @@ class Handler:
         wraps_result: Whether the structured result is `{"result": value}`, because its type isn't an object.
         injects: The parameters for services, which are opened before each call and closed after it.
         takes_context: Whether the binder needs the context: for a parameter, or for services.
+        thread: The thread in which a plain function or generator runs; `None`: any of the registry's.
     """
 
     function: Callable[..., Any]
@@ -95,6 +97,7 @@ class Handler:
     wraps_result: bool = False
     injects: tuple[Parameter, ...] = ()
     takes_context: bool = True
+    thread: OwnThread | None = None
 
 
 def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:

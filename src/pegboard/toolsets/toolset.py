@@ -8,8 +8,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
-from weakref import WeakSet
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeGuard,
+    cast,
+    runtime_checkable,
+)
+from weakref import WeakSet, WeakValueDictionary
 
 from attrs import Factory, evolve, field
 
@@ -25,6 +37,9 @@ from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Predicate
 from pegboard.typing import define, frozen
+
+if TYPE_CHECKING:
+    from pegboard.threads import OwnThread
 
 
 @runtime_checkable
@@ -43,6 +58,9 @@ class Toolset(Protocol):
       valid until one of these, the plugin's settings or its code changes. `None` publishes nothing.
     - `on_change(function)` takes a function without arguments, to call from any thread whenever its tools have
       changed. It is called when the toolset is registered, as are those of the toolsets in `inner_toolsets`.
+    - `own_thread = True` has `close`, `call`, the handlers of its tools and `tools` run in one thread of its own where
+      they are plain, one after the other, as an object requires that only one thread may use. The first of them starts
+      the thread; it ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
     - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 
@@ -127,12 +145,35 @@ def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
 CLOSE_SECONDS: Final = 10.0  # for one toolset or executor
 
 
-async def _close(thing: object, method: str = "close") -> None:
-    function = getattr(thing, method, None)
-    if callable(function):
-        from pegboard.threads import run_in_thread
+_own_threads: Final[WeakValueDictionary[int, OwnThread]] = WeakValueDictionary()  # by the id of what they keep alive
+_own_lock: Final = threading.Lock()
 
-        await maybe_await(await run_in_thread(function) if may_block(function) else function())
+
+def thread_of(toolset: object) -> OwnThread:
+    """The thread of a toolset with `own_thread`, the same for all its wrappers."""
+    from pegboard.threads import OwnThread
+
+    with _own_lock:
+        known = _own_threads.get(id(toolset))
+        if known is None:
+            known = _own_threads[id(toolset)] = OwnThread(toolset, f"toolset {toolset_name(toolset)!r}")
+        return known
+
+
+async def _close(thing: object, method: str = "close") -> None:
+    function, thread = getattr(thing, method, None), None
+    if getattr(thing, "own_thread", False):
+        thread = thread_of(thing)
+    try:
+        if thread is not None and callable(function) and CallableKind.of(function) is CallableKind.PLAIN:
+            await maybe_await(await thread.run(function))
+        elif callable(function):
+            from pegboard.threads import run_in_thread
+
+            await maybe_await(await run_in_thread(function) if may_block(function) else function())
+    finally:
+        if thread is not None:
+            thread.close()
 
 
 async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
@@ -437,12 +478,19 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, f
     return f"{part} ({facts})" if facts else str(part)
 
 
-def _add_handler(call: Any, flavour: CallableKind, tool: Tool) -> Tool:
-    """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed."""
-    if tool.handler is not None or tool.spec.kind == "provider":
-        return tool
-    bind: Binder = lambda context, arguments: ((arguments, context), {})  # noqa: E731
-    return tool.evolve(handler=Handler(partial(call, tool.spec.name), lambda: bind, flavour))
+def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | None, tool: Tool) -> Tool:
+    """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed.
+
+    A handler gets the toolset's own thread, if it has one.
+    """
+    handler = tool.handler
+    if handler is None and flavour is not None and tool.spec.kind != "provider":
+        bind: Binder = lambda context, arguments: ((arguments, context), {})  # noqa: E731
+        handler = Handler(partial(call, tool.spec.name), lambda: bind, flavour)
+    if thread is not None and isinstance(handler, Handler) and handler.thread is None:
+        handler = evolve(handler, blocking=True, thread=thread)
+    is_late = thread is not None and isinstance(handler, LateHandler)  # a copy has it changed once it is loaded
+    return tool if handler is tool.handler and not is_late else tool.evolve(handler=handler)
 
 
 Transform: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
@@ -464,11 +512,18 @@ class WrapperToolset:
         self._transform = transform
         self._of_problems = of_problems
         call = getattr(inner, "call", None)
-        self._with_handlers = ToolMapper(partial(_add_handler, call, CallableKind.of(call))) if callable(call) else None
+        flavour = CallableKind.of(call) if callable(call) else None
+        self._thread = thread = thread_of(inner) if getattr(inner, "own_thread", False) else None
+        has_some = flavour is not None or thread is not None
+        self._with_handlers = ToolMapper(partial(_add_handler, call, flavour, thread)) if has_some else None
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's offer for this context, transformed; raises whatever that raises."""
-        answer: Any = await maybe_await(self.inner.tools(context))
+        thread, inner_tools = self._thread, self.inner.tools
+        if thread is not None and CallableKind.of(inner_tools) is CallableKind.PLAIN:
+            answer: Any = await maybe_await(await thread.run(inner_tools, context))
+        else:
+            answer = await maybe_await(inner_tools(context))
         is_checked = type(answer) is ToolsetResult and getattr(self.inner, "is_checked", False)
         offer = answer if is_checked else check_result(answer)
         if self._with_handlers is not None:

@@ -24,6 +24,7 @@ from pegboard.toolsets.toolset import (
     close_all,
     error_text,
     first_problems,
+    thread_of,
 )
 from pegboard.toolsets.wrappers import ToolsetBase
 
@@ -77,6 +78,8 @@ class ToolsetFunction(ToolsetBase):
         function: Plain or async; takes the context or nothing; returns tools, or what can become tools. Return the
             same objects each time: the tool made of an object is cached while it is returned.
         blocking: Whether a plain function may block; it then runs in a thread, so that it can time out.
+        own_thread: Whether a plain function and the tools' plain handlers run in one thread of their own, one after
+            the other.
 
     Raises:
         RegistrationError: The function takes something else, or is a generator.
@@ -84,20 +87,26 @@ class ToolsetFunction(ToolsetBase):
 
     is_checked: ClassVar = True
 
-    def __init__(self, name: str, function: Callable[..., Any], *, blocking: bool = True) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], *, blocking: bool = True, own_thread: bool = False
+    ) -> None:
         flavour = CallableKind.of(function)
         if flavour not in (CallableKind.PLAIN, CallableKind.ASYNC):
             raise RegistrationError(f"toolset {name!r}: {function!r} is a generator; let it return a list of tools")
         self.name = name
+        self.own_thread = own_thread
         self._function = function
-        self._off_loop = blocking and flavour is CallableKind.PLAIN
+        self._thread = thread_of(self) if own_thread else None
+        self._off_loop = (blocking or own_thread) and flavour is CallableKind.PLAIN
         self._takes_context = _takes_context(name, function)
         self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # a reference to the thing keeps its id unique
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools that the function returns now."""
         ask = partial(self._function, *((context,) if self._takes_context else ()))
-        if self._off_loop:
+        if self._off_loop and self._thread is not None:
+            answer = await self._thread.run(ask)
+        elif self._off_loop:
             from pegboard.threads import run_in_thread
 
             answer = await run_in_thread(ask)
