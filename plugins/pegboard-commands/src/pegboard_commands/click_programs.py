@@ -34,7 +34,7 @@ from pegboard.schema.converter import read_record
 from pegboard.tools import is_valid_name, mapped_name
 from pegboard.toolsets import ToolsetResult
 from pegboard_commands.command_tools import LATER_SECONDS, PLAIN_OUTPUT, tool_result
-from pegboard_commands.program import ProgramSettings, result_of, run_program, start_program
+from pegboard_commands.program import ProgramSettings, result_of, run_program, start_program, trace_variables
 
 NAME: Final = "click_programs"
 READ_SECONDS: Final = 4.0
@@ -208,7 +208,7 @@ def _tool(settings: ClickSettings, command: _Command) -> Tool:
                 settings.python("run_click", *words[1:]),
                 seconds=settings.timeout,
                 cwd=settings.folder(context.work_dir),
-                env=settings.own_environment(),
+                env=settings.own_environment() | trace_variables(context),
             )
         except OSError as error:
             raise ToolError(f"{name} can't run: {error}. Continue without this tool, or tell the user.") from error

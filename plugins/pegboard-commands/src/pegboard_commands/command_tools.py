@@ -21,7 +21,7 @@ from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools import is_valid_name
 from pegboard_commands.interpreters import HOLE, OPERAND, interpreters, open_programs, options_that_run
-from pegboard_commands.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_commands.program import Finished, ProgramSettings, check_program, run_program, trace_variables
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
 PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
@@ -292,7 +292,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
                 given=settings.given(given),
                 seconds=settings.timeout,
                 cwd=settings.folder(context.work_dir),
-                env=settings.environment(settings.with_holes, **PLAIN_OUTPUT),
+                env=settings.environment(settings.with_holes, **PLAIN_OUTPUT, **trace_variables(context)),
             )
         except OSError as error:
             raise ToolError(f"{name} can't run: {error}. Continue without this tool, or tell the user.") from error

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from attrs import field, frozen
 
-from pegboard import Problem, ReadonlyContext, ToolsetBase, ToolsetResult
+from pegboard import Problem, ReadonlyContext, ToolContext, ToolsetBase, ToolsetResult
 from pegboard.config import may_bind, trust_file
 from pegboard.programs import OutputBuffer, ProcessTree, RunningProgram
 from pegboard_commands.interpreters import HOLE, PYTHONS, code_files, interpreters
@@ -81,6 +81,11 @@ class ProgramSettings:
             if not may_bind(file):
                 trust = f"review it, then run: registry config trust {shlex.quote(file)}"
                 raise PermissionError(f"{file} belongs to a project, and isn't trusted as it is now; {trust}")
+
+
+def trace_variables(context: ToolContext) -> dict[str, str]:
+    """The trace context of a call, by the names that OpenTelemetry has for the environment: `TRACEPARENT`."""
+    return {name.upper(): value for name, value in context.trace.items()}
 
 
 def _inherited(names: Iterable[str]) -> dict[str, str]:

@@ -295,6 +295,7 @@ class McpToolset(ToolsetBase):
         """Runs the server's tool of this name."""
         connection = await self.connection()
         from pegboard_mcp.host import Running
+        from pegboard_mcp.tracing import headers_of, one_span
 
         running, seconds = Running(context), self.settings.timeout
         limit = asyncio.timeout(None if self.settings.most_timeout is None else seconds)
@@ -310,7 +311,9 @@ class McpToolset(ToolsetBase):
                     running.tell(extend)
 
         async def call(client: Client) -> Any:
-            return await client.call_tool(name, dict(arguments), progress_callback=on_progress)
+            meta: Any = headers_of(context.trace) or None
+            with one_span(context.trace, client.protocol_version):
+                return await client.call_tool(name, dict(arguments), progress_callback=on_progress, meta=meta)
 
         try:
             definition = self._definition(name)

@@ -10,9 +10,11 @@ from time import perf_counter
 from typing import Any, Final
 
 from attrs import frozen
-from opentelemetry import context as contexts, metrics, propagate, trace
+from opentelemetry import context as contexts, metrics, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolResult, TurnOutcome
 from pegboard.errors import log_failure
@@ -22,6 +24,8 @@ from pegboard_otel import attributes, conventions as names
 
 _SCOPE: Final = "pegboard_otel"
 _FAILED: Final = Status(StatusCode.ERROR)  # without a description, which would be a text of the tool or of a crash
+_PROPAGATOR: Final = TraceContextTextMapPropagator()  # a call's trace context is the W3C's, whatever the host's is
+_BAGGAGE: Final = W3CBaggagePropagator()
 _MOST_NAME: Final = 128  # characters of a name or an id that a model has made up
 
 
@@ -62,11 +66,13 @@ class Recorder:
         """Runs a call in its span, which its trace context gets. Returns and raises as `call_next`."""
         outer, tool, trace_context = contexts.get_current(), call.tool, call.trace
         if trace_context and not trace.get_current_span(outer).get_span_context().is_valid:
-            outer = propagate.extract(trace_context, outer)  # of another process
-        name = _name_of(call, tool)
-        span = self._start(f"{names.EXECUTE_TOOL} {name}", SpanKind.INTERNAL, _facts_of(call, name, tool), outer)
+            outer = _PROPAGATOR.extract(trace_context, outer)  # of another process
+        name = call.name if tool is not None else visible(str(call.name))[:_MOST_NAME]
+        span = self._start(f"{names.EXECUTE_TOOL} {name}", SpanKind.INTERNAL, _facts_of(call.id, name, tool), outer)
         inner = trace.set_span_in_context(span, outer)
-        propagate.inject(trace_context, inner)
+        _PROPAGATOR.inject(trace_context, inner)
+        if outer:  # else there is no baggage
+            _BAGGAGE.inject(trace_context, inner)
         token, began = contexts.attach(inner), perf_counter()
         try:
             result = await call_next()
@@ -74,20 +80,28 @@ class Recorder:
             span.end()
             raise
         except BaseException:  # the caller was cancelled
-            self._end(call, name, span, perf_counter() - began, None)
+            self._end(call, tool, name, span, perf_counter() - began, None)
             contexts.detach(token)
             raise
-        self._end(call, name, span, perf_counter() - began, result)
+        self._end(call, tool, name, span, perf_counter() - began, result)
         contexts.detach(token)
         return result
 
-    def _end(self, call: WrappedCall, name: str, span: Span, seconds: float, result: ToolResult | None) -> None:
+    def _end(  # noqa: PLR0913, PLR0917  what the start knows
+        self,
+        call: WrappedCall,
+        tool: Tool | None,
+        name: str,
+        span: Span,
+        seconds: float,
+        result: ToolResult | None,
+    ) -> None:
         """Ends the span of a call, and records its duration; `None` instead of a result: it was cancelled."""
-        tool, kind = call.tool, "aborted" if result is None else result.kind
-        if call.name != name and tool is not None:  # it was repaired
+        kind = "aborted" if result is None else result.kind
+        if call.name != name and (tool := call.tool) is not None:  # it was repaired
             name = tool.name
             span.update_name(f"{names.EXECUTE_TOOL} {name}")
-            span.set_attributes(_facts_of(call, name, tool))
+            span.set_attributes(_facts_of(call.id, name, tool))
         # There may be any number of unknown names, too many for a metric.
         facts = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: names.OTHER if tool is None else name}
         if kind is not None:
@@ -165,14 +179,10 @@ def recorder(*, with_content: bool) -> Recorder:
     return Recorder(with_content=with_content)
 
 
-def _name_of(call: WrappedCall, tool: Tool | None) -> str:
-    return call.name if tool is not None else visible(str(call.name))[:_MOST_NAME]
-
-
-def _facts_of(call: WrappedCall, name: str, tool: Tool | None) -> dict[str, str]:
+def _facts_of(id_: str, name: str, tool: Tool | None) -> dict[str, str]:
     facts = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name, names.TOOL_TYPE: "function"}
-    if id_ := call.id:
-        facts[names.TOOL_CALL_ID] = visible(id_)[:_MOST_NAME]
+    if id_:
+        facts[names.TOOL_CALL_ID] = visible(id_[:_MOST_NAME])
     if tool is not None and (description := tool.spec.description):
         facts[names.TOOL_DESCRIPTION] = description
     return facts

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from typing import Any, Final, NoReturn
 
 from attrs import define, field
@@ -125,7 +126,8 @@ class Server:
         )
         try:
             args, kwargs = task.bound(context)
-            return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
+            with _traced(request.trace):
+                return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
         except Shutdown:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool's SystemExit fails only its own call)
@@ -150,7 +152,7 @@ class Server:
 
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(alone())
+        return self._runner.run(alone(), context=copy_context())  # else that of the first call
 
     def _tidy_up(self) -> None:
         """Flushes the output and restores the working folder for the next call."""
@@ -202,6 +204,26 @@ def _unloadable(request: ExecutionRequest, error: BaseException) -> ExecutionRes
     text = f"{request.tool} was not run: its module failed to load in its process."
     detail = "".join(traceback.format_exception(error, limit=50))[:20_000]
     return ExecutionResponse.failed("tool_failure", text, detail=detail)
+
+
+@contextmanager
+def _traced(trace: Mapping[str, str]) -> Generator[None, None, None]:
+    """Makes the span of the call the parent of the tool's own, if the call has one and OpenTelemetry is installed."""
+    if not trace:
+        yield
+        return
+    try:
+        from opentelemetry import context
+        from opentelemetry.baggage.propagation import W3CBaggagePropagator
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    except ImportError:
+        yield
+        return
+    token = context.attach(W3CBaggagePropagator().extract(trace, TraceContextTextMapPropagator().extract(trace)))
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 @contextmanager

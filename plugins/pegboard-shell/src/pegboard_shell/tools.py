@@ -291,6 +291,7 @@ class ShellTools:
 
     def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
         settings, environment = self.settings, environment_by(self.settings)
+        environment |= {name.upper(): value for name, value in call.trace.items()}  # as OpenTelemetry reads it
         command, background = wanted.command, wanted.background
         opened = open_folder(settings, call.work_dir, wanted.folder)
         try:
