@@ -516,7 +516,7 @@ class ToolRegistry(Registrar):
             with waiting():
                 return asyncio.run(call()) if running_loop() is None else self._get_dispatcher().runtime.loops.run(call)
         except CancelledError:
-            return ToolResult.error("aborted", f"{name} was aborted: its registry was closed.")
+            return ToolResult.error("aborted", f"{name} was aborted: it cancelled itself, or its registry was closed.")
         finally:
             self._under_way.remove(key)
 

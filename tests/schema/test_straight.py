@@ -3,13 +3,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from datetime import date
+from typing import Annotated, NamedTuple, Self
 
 import pytest
-from attrs import field as attrs_field, frozen
+from annotated_types import Ge, Predicate
+from attrs import Factory, field as attrs_field, frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pegboard import Tool
+from pegboard import Tool, ToolContext
 from pegboard.json import StructureError
 from pegboard.schema.conversion import _STRUCTURE, as_structure_error, straight_binder, structure_hook
 from pegboard.schema.types import adapter_of
@@ -126,6 +128,78 @@ class Validated:
 class OwnNumber(int):
     def __new__(cls, value: int) -> Self:
         return super().__new__(cls, note(value))
+
+
+class Noting(type):
+    def __call__(cls, number: int) -> object:
+        return super().__call__(note(number))
+
+
+@frozen
+class NotedByItsMetaclass(metaclass=Noting):
+    number: int
+
+
+@dataclass
+class NotedWhenSet:
+    number: int
+
+    def __setattr__(self, name: str, value: int) -> None:
+        object.__setattr__(self, name, note(value))
+
+
+@frozen
+class NotedDefault:
+    number: int
+    twice: int = attrs_field(default=Factory(lambda self: note(self.number), takes_self=True))
+
+
+@dataclass
+class NotedFactory:
+    number: int
+    values: list[int] = field(default_factory=lambda: [note(3)])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (NotedByItsMetaclass, {"number": 3}),
+        (NotedWhenSet, {"number": 3}),
+        (NotedDefault, {"number": 3}),
+        (NotedFactory, {"number": 1}),
+        (list[NotedFactory], [{"number": 1}]),
+        (Annotated[int, Predicate(note)], 3),
+    ],
+)
+def test_no_author_sees_a_value_made_twice_where_another_argument_is_refused(annotation, value):
+    def function(value, day):
+        raise AssertionError
+
+    function.__annotations__ = {"value": annotation, "day": date}
+    tool = Tool.from_function(function, name="t", description="T.")
+    made.clear()
+    with pytest.raises(StructureError, match="day: must be a date"):
+        tool.handler.make_binder()(ToolContext(), {"value": value, "day": "2024-02-30"})
+    assert made == [3]
+
+
+@frozen
+class Harmless:
+    """A class whose default runs no code of its author."""
+
+    number: int
+    values: list[int] = attrs_field(factory=list[int])
+
+
+@dataclass(frozen=True)
+class HarmlessData:
+    number: int
+    values: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("annotation", [Harmless, HarmlessData, date, Annotated[int, Ge(3)]])
+def test_what_runs_no_code_of_its_author_is_bound_by_straight_code(annotation):
+    assert straight_binder({"value": adapter_of(annotation)}, lambda *_: DECLINED, None) is not None
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ checks in Python), and raise a `StructureError` with its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from keyword import iskeyword
 from threading import RLock
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_origin
 
 import attrs
 
@@ -197,22 +197,43 @@ def straight_binder(
 
 _compiled: Final = lru_cache(_MOST_HOOKS)(partial(compile, filename="<binder>", mode="exec"))  # tools alike share code
 _AUTHORS_HOOKS: Final = ("__attrs_pre_init__", "__attrs_post_init__", "__post_init__")
-_GENERATED: Final = ("<attrs", "<string>")  # the files of constructors by attrs, and by dataclasses and named tuples
+# The files of constructors by attrs, and by dataclasses and named tuples; and that of attrs' `__setattr__`.
+_GENERATED: Final = ("<attrs", "<string>", attrs.fields.__code__.co_filename)
 
 
 def _may_act(adapter: TypeAdapter) -> bool:
     """Whether making a value runs code of its class's author, which may have effects."""
+    if isinstance(adapter, ConstrainedAdapter):
+        return not all(each.keywords for each in adapter.checks)
     if not isinstance(adapter, RecordAdapter):
         own = isinstance(adapter, ScalarAdapter) and adapter.cls is not None
         return own or isinstance(adapter, ReaderAdapter | ForeignAdapter)
     cls: Any = adapter.cls
-    codes = [each.__code__ for each in (cls.__new__, cls.__init__) if hasattr(each, "__code__")]
+    methods = (type(cls).__call__, cls.__new__, cls.__init__, cls.__setattr__)
+    codes = [each.__code__ for each in methods if hasattr(each, "__code__")]
     fields = attrs.fields(cls) if attrs.has(cls) else ()
     return (
         any(hasattr(cls, name) for name in _AUTHORS_HOOKS)
         or any(each.converter or each.validator for each in fields)
+        or any(map(_is_authors, _factories(cls, fields)))
         or not all(code.co_filename.startswith(_GENERATED) for code in codes)
     )
+
+
+def _factories(cls: Any, fields: Iterable[attrs.Attribute[Any]]) -> Iterator[Any]:
+    """The functions that make the defaults of an attrs class's or a dataclass's fields."""
+    for each in fields:
+        default: Any = each.default
+        if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]  a class, typed as a function
+            yield default.factory
+    for each in getattr(cls, "__dataclass_fields__", {}).values():
+        if callable(each.default_factory):
+            yield each.default_factory
+
+
+def _is_authors(factory: Any) -> bool:
+    made = get_origin(factory) or factory  # `list` of `list[int]`
+    return not (isinstance(made, type) and made.__module__ == "builtins")
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------
