@@ -96,7 +96,7 @@ def test_models_dont_see_parameters_that_credentials_set(api, server):
     [
         (
             {"mian": "env:TOKEN"},
-            "auth.mian: isn't among the document's security schemes ('main', 'digest', 'code', 'bad'); name one",
+            "auth.mian: isn't among the document's security schemes ('main', 'digest', 'code', 'bad', 'odd'); name one",
         ),
         ({"digest": "env:TOKEN"}, "auth.digest: the scheme 'http digest' isn't supported; API keys, bearer, basic"),
         (
@@ -104,6 +104,7 @@ def test_models_dont_see_parameters_that_credentials_set(api, server):
             "auth.code: has only the flows authorizationCode; get a token",
         ),
         ({"bad": "env:TOKEN"}, "auth.bad: an API key needs 'in'"),
+        ({"odd": "env:TOKEN"}, "auth.odd: no cookie can have the name 'a; b'"),
         ({"main": 7}, "auth.main: has to be a text"),
         ({"main": {"valeu": "env:TOKEN"}}, "auth.main: valeu: unknown key. Did you mean 'value'?"),
     ],
@@ -114,6 +115,7 @@ def test_credentials_that_dont_fit_are_problems(api, server, auth, text):
         "digest": {"type": "http", "scheme": "digest"},
         "code": {"type": "oauth2", "flows": {"authorizationCode": {}}},
         "bad": {"type": "apiKey", "name": "x", "in": "path"},
+        "odd": {"type": "apiKey", "name": "a; b", "in": "cookie"},
     }
     tools, problems = api.tools_of(content, auth=auth)
     assert list(tools) == ["x"]
@@ -156,6 +158,17 @@ def test_a_secret_that_the_server_sends_back_is_hidden(api, server, status, kind
     everything = json.dumps(result.to_data())
     assert SECRET not in everything
     assert encoded not in everything
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(200, "application/json"), (200, "text/plain"), (400, "application/json")]
+)
+def test_an_escaped_secret_is_hidden(api, server, monkeypatch, status, kind):
+    monkeypatch.setenv("TOKEN", "ab/cd-1234567890")
+    server.answers["/x"] = (status, {"content-type": kind}, b'["ab\\/cd-1234567890", "\\u0061b/cd\\u002D1234567890"]')
+    result = api.call(secured(api, server, KEY), "x", auth={"main": "env:TOKEN"})
+    assert result.text.count('"(hidden)"') == 2
+    assert "1234567890" not in json.dumps(result.to_data())
 
 
 # Where secrets go -------------------------------------------------------------------------------------------------
@@ -248,6 +261,7 @@ def test_a_token_is_used_until_it_ends_or_is_refused(api, server):
         (200, {}, b"<html>"),
         (200, {}, b"[]"),
         (200, {}, b"x" * 200_000),
+        (200, {}, b'{"access_token": "t", "expires_in": 1%s}' % (b"0" * 400)),
         None,
     ],
 )
@@ -257,6 +271,13 @@ def test_no_token(api, server, answer):
     assert result.text.startswith("No access token could be got for 'main'.")
     assert SECRET not in result.text + result.detail
     assert [each.path for each in server.requests] == ["/token"]
+
+
+@pytest.mark.parametrize("seconds", [b"NaN", b"null", b'"60"'])
+def test_a_token_whose_end_isnt_a_number(api, server, seconds):
+    server.answers["/token"] = (200, {}, b'{"access_token": "t", "expires_in": %s}' % seconds)
+    result = api.call(secured(api, server, client_credentials(server)), "x", auth={"main": CLIENT})
+    assert (result.is_error, server.last.headers["authorization"]) == (False, "Bearer t")
 
 
 def test_a_document_from_a_url_cant_choose_who_gets_the_clients_secret(api, server, other):

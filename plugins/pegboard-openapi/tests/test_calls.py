@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -46,6 +48,16 @@ def test_json(answered):
 )
 def test_text(answered, kind, content, text):
     assert answered(200, {"content-type": kind}, content).text == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("text/plain; charset=punycode", b"-" + b"a" * 1_000_000), ("text/html", b"<title" * 160_000)],
+)
+def test_a_text_that_would_take_long_to_read(answered, kind, content):
+    start = time.process_time()
+    answered(200, {"content-type": kind}, content)
+    assert time.process_time() - start < 4  # a minute otherwise
 
 
 def test_images_audio_and_files(answered):
@@ -177,7 +189,9 @@ def test_endless_redirects_end(api, server):
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[", "//", "javascript:1"])
 def test_a_redirect_to_no_server(api, server, location):
     server.answers["/x"] = (302, {"location": location}, b"")
-    assert api.call(api.document(api.operation(), server=server), "x").is_error
+    result = api.call(api.document(api.operation(), server=server), "x")
+    assert result.is_error
+    assert "Error" not in result.text
 
 
 # Servers that fail ------------------------------------------------------------------------------------------------
@@ -190,6 +204,28 @@ def test_a_server_that_hangs(api, server):
     assert api.call(content, "x", timeout=0.2).text == "x: the server didn't answer within 0.2 s."
     result = api.call(content, "y", timeout=0.2)
     assert (result.kind, "It may have taken effect" in result.text) == ("timeout", True)
+
+
+def test_the_words_of_the_status_are_bounded_and_without_secrets(api, monkeypatch):
+    monkeypatch.setenv("TOKEN", "s3cr3t-value-0123456789")
+    scheme = {"securitySchemes": {"main": {"type": "apiKey", "in": "header", "name": "X-Key"}}}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                words = b"s3cr3t-value-0123456789" + b"y" * 20_000
+                connection.sendall(b"HTTP/1.1 400 " + words + b"\r\ncontent-length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        content = api.document(api.operation(), components=scheme, security=[{"main": []}])
+        base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        result = api.call(content, "x", base_url=base_url, auth={"main": "env:TOKEN"})
+        thread.join()
+    assert result.text.startswith("x failed: 400 (hidden)yyy")
+    assert len(result.text) < 300
 
 
 def test_a_server_that_ends_the_connection(api, server):

@@ -105,6 +105,7 @@ def test_a_document_from_a_url_with_a_relative_server(api, server):
     ("answer", "text"),
     [
         ((404, {}, b""), "the answer is 404 Not Found"),
+        ((304, {}, b""), "the answer is 304 Not Modified"),
         ((200, {"content-encoding": "gzip"}, b"\x1f\x8b"), "the answer is 200"),
         ((302, {"location": "file:///etc/passwd"}, b""), "it redirects to 'file:///etc/passwd', which isn't allowed"),
         ((302, {"location": "/openapi.json"}, b""), "more than 20 redirects"),
@@ -150,6 +151,7 @@ def test_references_within_the_document(api):
         ("#/components/parameters/Loop", "lead to each other without end"),
         ("other.json#/P", "leads out of the document; list its folder"),
         ("https://example.com/a.json#/P", "leads out of the document"),
+        ("a%00b.json", "isn't a path or a URL"),
         ("file:///etc/passwd", "leads out of the document"),
         ("/etc/passwd", "leads out of the document"),
     ],

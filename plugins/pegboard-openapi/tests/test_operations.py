@@ -143,6 +143,7 @@ def test_the_best_of_several_bodies(contents, media):
         ({"parameters": [{"in": "query"}]}, "no name or no known place"),
         ({"parameters": [{"in": "body", "name": "b"}]}, "no name or no known place"),
         ({"parameters": [{"in": "query", "name": "q", "style": "odd"}]}, "unknown style 'odd'"),
+        ({"parameters": [{"in": "header", "name": "a\r\nb"}]}, "no header can have the name"),
         ({"parameters": 7}, "'int' object is not iterable"),
         ({"parameters": ["q"]}, "a parameter isn't an object, but a text"),
         ({"requestBody": {"content": {"multipart/mixed": {}}}}, "'multipart/mixed', which isn't supported"),
@@ -162,10 +163,14 @@ def test_a_broken_operation_costs_only_itself(api, facts, text):
 
 
 @pytest.mark.parametrize(
-    "paths", [{"/y/{id}": {"get": UNNAMED}}, {"/y": 7}, {"/y": {"get": 7}}, {"/y": {"$ref": "#/z"}}]
+    "paths",
+    [
+        *({"/y/{id}": {"get": UNNAMED}}, {"/y": 7}, {"/y": {"get": 7}}),
+        *({"/y": {"$ref": "#/z"}}, {"/y": {"$ref": "a%00b"}}, {"/y": {"additionalOperations": ["abc"]}}),
+    ],
 )
 def test_a_broken_path_costs_only_itself(api, paths):
-    tools, (problem,) = api.tools_of(api.document({**api.operation(), **paths, "x-more": 7}))
+    tools, (problem,) = api.tools_of(api.document({**api.operation(), **paths, "x-more": 7}, "3.2.0"))
     assert list(tools) == ["x"]
     assert "is left out: " in problem
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ ANY = {"title": "anything"}
         ({"style": "matrix"}, LIST, "/x/;id=a%20b,c"),
         ({"style": "matrix", "explode": True}, LIST, "/x/;id=a%20b;id=c"),
         ({"style": "matrix", "explode": True}, OBJECT, "/x/;k=v;n=1"),
+        ({"allowReserved": True}, "a/../b?c=1", "/x/a%2F..%2Fb%3Fc%3D1"),
         ({"content": {"application/json": {"schema": {}}}}, {"a": 1}, "/x/%7B%22a%22%3A%201%7D"),
     ],
 )
@@ -206,6 +208,36 @@ def test_a_body_of_endlessly_composed_schemas_is_left_out_in_time(api):
     assert (tools, "composed of more than 200 schemas" in problem) == ({}, True)
 
 
+def test_a_file_that_may_be_one_of_endless_schemas_is_left_out_in_time(api):
+    schemas = {f"S{level}": {"oneOf": [{"$ref": f"#/components/schemas/S{level + 1}"}] * 2} for level in range(40)}
+    form = {"type": "object", "properties": {"file": {"$ref": "#/components/schemas/S0"}}}
+    paths = api.operation("post", **api.body(form, "multipart/form-data"))
+    tools, (problem,) = api.tools_of(api.document(paths, components={"schemas": {**schemas, "S40": FORM}}))
+    assert (tools, "composed of more than 200 schemas" in problem) == ({}, True)
+
+
+@pytest.mark.parametrize("media", ["application/x-www-form-urlencoded", "multipart/form-data"])
+def test_a_form_is_an_object_and_odd_encodings_are_ignored(server, media, api):
+    content = api.document(api.operation("post", **api.body({}, media, encoding={"a": 7})), server=server)
+    assert "has to be an object" in api.call(content, "x", {"body": ["a"]}).text
+    assert server.requests == []
+    assert not api.call(content, "x", {"body": {"a": "b"}}).is_error
+
+
+def test_files_are_bounded_together(server, tmp_path, api):
+    names = [str(tmp_path / name) for name in "ab"]
+    for name in names:
+        Path(name).write_bytes(bytes(40 << 20))
+    form = {
+        "type": "object",
+        "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+    }
+    paths = api.operation("post", **api.body(form, "multipart/form-data"))
+    result = api.call(api.document(paths, server=server), "x", {"body": {"files": names}})
+    assert "at most 64.0 MiB can be sent" in result.text
+    assert server.requests == []
+
+
 def test_a_file_as_the_body(server, tmp_path, api):
     (tmp_path / "a.bin").write_bytes(b"\0\1")
     paths = api.operation("post", **api.body({"type": "string", "format": "binary"}, "application/octet-stream"))
@@ -228,6 +260,7 @@ def test_rules_about_paths_apply_to_files(server, tmp_path, rule, api):
 
 def test_a_file_that_cant_be_read(server, tmp_path, api):
     paths = api.operation("post", **api.body({}, "application/octet-stream"))
+    assert "isn't a path" in api.call(api.document(paths, server=server), "x", {"body": "a\0b"}).text
     for path in (tmp_path, tmp_path / "missing"):
         result = api.call(api.document(paths, server=server), "x", {"body": str(path)})
         assert "can't be read" in result.text

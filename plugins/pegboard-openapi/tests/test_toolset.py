@@ -212,7 +212,11 @@ def test_a_project_file_decides_where_secrets_go_once_it_is_trusted(api, tmp_pat
     (faults,) = configured(settings_of(file, auth=auth))
     assert "registry config trust" in str(resolve(faults).problems[0])
     assert len(resolve(configured(settings_of(file, auth=auth, base_url="https://a.example"))[0])) == 1
+    client = {"k": {"client_id": "env:X", "client_secret": "env:X"}}
+    (faults,) = configured(settings_of(file, auth=client, base_url="https://a.example"))
+    assert "set token_url, or trust the file" in str(resolve(faults).problems[0])
     pegboard.config.trust(file)
+    assert len(resolve(configured(settings_of(file, auth=client, base_url="https://a.example"))[0])) == 1
     assert len(resolve(configured(settings_of(file, auth=auth))[0])) == 1
 
 

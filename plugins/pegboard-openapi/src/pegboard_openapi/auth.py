@@ -17,6 +17,7 @@ from pegboard.errors import check_keys, hide
 from pegboard.json import is_object
 from pegboard.threads import run_in_thread
 from pegboard_openapi.document import Document, DocumentError, is_url, origin_of
+from pegboard_openapi.operations import HEADER
 
 if TYPE_CHECKING:
     import httpx2
@@ -129,6 +130,8 @@ def _scheme(document: Document, name: str, declared: Mapping[str, Any], given: A
         place, key = facts.get("in"), facts.get("name")
         if place not in ("header", "query", "cookie") or not isinstance(key, str):
             raise DocumentError("an API key needs 'in' (header, query or cookie) and 'name'")
+        if place != "query" and not HEADER.fullmatch(key):
+            raise DocumentError(f"no {place} can have the name {key!r:.80}")
         return Scheme(name, "key", given, place, key, own=own)
     if kind == "http" and http in ("bearer", "basic"):
         return Scheme(name, cast("Any", http), given, own=own)
@@ -271,12 +274,13 @@ def _token_in(status: int, content: bytes) -> tuple[str, float]:
         raise ValueError(f"the answer is {status}: {content[:300]!r}")
     try:
         data: Any = json.loads(content)
-        token, seconds = data["access_token"], float(data.get("expires_in", 300))
-    except (ValueError, TypeError, LookupError, AttributeError):
+        token, end = data["access_token"], data.get("expires_in")
+        seconds = 300.0 if end is None else float(end)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
         token, seconds = None, 0.0
     if not isinstance(token, str):
-        raise ValueError("the answer has no access_token")  # noqa: TRY004  data from outside
-    return token, min(seconds, 86_400.0)
+        raise ValueError("the answer has no access_token, or its expires_in isn't a number")  # noqa: TRY004  data from outside
+    return token, min(86_400.0, seconds)  # in this order also for NaN
 
 
 def may_get_secrets(location: str, base_url: str | None, url: str) -> bool:

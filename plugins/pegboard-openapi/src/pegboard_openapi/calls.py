@@ -37,8 +37,12 @@ _MOST_WAIT: Final = 86_400.0
 _RETRYABLE: Final = frozenset({429, 503})
 _RETRYABLE_IF_REPEATABLE: Final = frozenset({408, 425, 500, 502, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_TITLE: Final = re.compile(r"<title[^>]*>(.{0,300}?)</title", re.IGNORECASE | re.DOTALL)
+_CHARSET: Final = re.compile(  # of the web: Python has others, such as punycode, that take quadratic time
+    r"charset\s*=\s*[\"']?((?:utf-?(?:8|16|32)|us-ascii|latin|iso-|windows-|koi8|gb|big5|euc|shift_jis)[\w-]*)",
+    re.IGNORECASE,
+)
+_TITLE: Final = re.compile(r"<title[^>]{0,300}>(.{0,300}?)</title", re.IGNORECASE | re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(?:u00([2-7][0-9a-f])|/)", re.IGNORECASE)
 
 
 @frozen(eq=False)
@@ -109,7 +113,8 @@ class Caller:
             return _lost(operation, error, made.secrets)
         if answer.status == 401:
             self.authenticator.forget(chosen)
-        return _Results(operation, answer, made.secrets, self.most_bytes, bool(chosen)).result()
+        results = _Results(operation, answer, made.secrets, self.most_bytes, bool(chosen))
+        return await run_in_thread(results.result)  # a large one takes long
 
     def _chosen(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
         """The schemes for a request.
@@ -137,7 +142,10 @@ class Caller:
                     return await self._read(response)
             finally:
                 await response.aclose()
-            target = urljoin(draft.url, location)
+            try:
+                target = urljoin(draft.url, location)
+            except ValueError:  # no address, which is shown as it is
+                target = location
             if _is_same_server(draft.url, target):
                 draft = _redirected(draft, target, response.status_code)
             elif draft.method in ("GET", "HEAD") and self._may_follow(target):
@@ -287,9 +295,9 @@ class _Results:
             return ToolResult.error("invalid_output", f"{limit}, so it can't be shown. It was done ({answer.status}).")
         if self.operation.method == "HEAD":
             lines = [f"{key}: {value}" for key, value in answer.headers.items()]
-            return ToolResult(self._shown("\n".join([f"{answer.status} {answer.reason}", *lines]), 20_000))
+            return ToolResult(self._shown("\n".join([self._status(), *lines]), 20_000))
         if not answer.content.strip():
-            return ToolResult(f"{answer.status} {answer.reason}".strip() + ", without content")
+            return ToolResult(f"{self._status()}, without content")
         return self._content()
 
     def _content(self) -> ToolResult:
@@ -313,10 +321,12 @@ class _Results:
     def _json(self) -> ToolResult:
         from jiter import from_json
 
-        text = self._shown(self._text())
+        text = self._text()
         try:
             data: Any = from_json(text.encode(), allow_inf_nan=False)
             compact = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+            if (shown := self._shown(compact)) != compact:  # secrets that the server has escaped are plain now
+                compact, data = shown, from_json(shown.encode())
         except (ValueError, RecursionError):
             if text.lstrip().startswith("<"):
                 return self._no_json("an HTML page" + self._title())
@@ -348,7 +358,7 @@ class _Results:
             words = self._shown(self._text().strip(), _MOST_ERROR)
         else:
             words = ""
-        text = f"{operation.name} failed: {answer.status} {answer.reason}".rstrip() + (f": {words}" if words else "")
+        text = f"{operation.name} failed: {self._status()}" + (f": {words}" if words else "")
         hint = None
         if answer.status in (401, 403) and operation.security and not self.has_credentials:
             hint = f"No credentials for {' or '.join(sorted({n for g in operation.security for n in g}))!r} are set up."
@@ -356,6 +366,9 @@ class _Results:
         retryable = answer.status in _RETRYABLE or (repeatable and answer.status in _RETRYABLE_IF_REPEATABLE)
         after = retry_after(answer.headers.get("retry-after")) if retryable else None
         return ToolError(text, retryable=retryable, retry_after=after, hint=hint)
+
+    def _status(self) -> str:
+        return self._shown(f"{self.answer.status} {self.answer.reason}".strip(), 200)
 
     def _text(self) -> str:
         answer = self.answer
@@ -366,8 +379,11 @@ class _Results:
             return answer.content.decode(errors="replace")
 
     def _shown(self, text: str, most: int | None = None) -> str:
-        """A text without secrets, and not longer than so many characters."""
+        """A text without secrets, also those that JSON's escapes would hide, and not longer than so many characters."""
         shown = hide(text, self.secrets)
+        plain = _ESCAPE.sub(lambda found: chr(int(found[1] or "2f", 16)), shown) if self.secrets else shown
+        if (hidden := hide(plain, self.secrets)) != plain:
+            shown = hidden
         return shown if most is None or len(shown) <= most else f"{shown[:most]}..."
 
 

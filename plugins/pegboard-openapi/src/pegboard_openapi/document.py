@@ -210,7 +210,7 @@ async def _fetch(url: str, seconds: float, allowed: Callable[[str], bool]) -> by
     async with asyncio.timeout(seconds), httpx2.AsyncClient(headers=headers, timeout=None) as client:
         for _ in range(_MOST_HOPS):
             async with client.stream("GET", url) as response:
-                if not response.is_redirect:
+                if not response.has_redirect_location:
                     return await _body(response)
                 url = urljoin(url, response.headers["location"])
             if not allowed(url):
@@ -319,10 +319,13 @@ class Document:
     def _source(self, base: str, source: Source, reference: str) -> Source:
         """The file that a reference names, if it may be read."""
         here = source.location
-        if is_url(base) or is_url(here):
-            location = urljoin(here, base)
-        else:
-            location = os.path.realpath(os.path.join(os.path.dirname(here), unquote(base)))  # noqa: PTH118, PTH120
+        try:
+            if is_url(base) or is_url(here):
+                location = urljoin(here, base)
+            else:
+                location = os.path.realpath(os.path.join(os.path.dirname(here), unquote(base)))  # noqa: PTH118, PTH120
+        except ValueError as error:
+            raise DocumentError(f"its reference {reference!r:.200} isn't a path or a URL: {error}") from None
         known = self._sources.get(location)
         if known is None:
             try:

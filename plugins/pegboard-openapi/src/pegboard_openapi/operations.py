@@ -31,10 +31,24 @@ _KNOWN_STYLES: Final = {
     "querystring": ("",),
 }
 _OWN_HEADERS: Final = frozenset(
-    {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host", "te"}
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "te",
+    }
     | {"proxy-authorization", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that no argument sets: OpenAPI ignores the first, and others belong to the connection."""
+"""Headers that no argument sets: OpenAPI ignores some, and others belong to the connection."""
+
+HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The names of headers and cookies, by RFC 9110, 5.6.2."""
 
 _ARGUMENT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST_ARGUMENT: Final = 64
@@ -190,8 +204,11 @@ class Reader:
                 methods = {key.upper(): item[key] for key in METHODS if key in item}
                 if self.document.minor >= 2:
                     methods |= {"QUERY": item["query"]} if "query" in item else {}
-                    methods |= item.get("additionalOperations") or {}
-            except (DocumentError, TypeError) as error:
+                    more: Any = item.get("additionalOperations") or {}
+                    if not is_object(more):
+                        raise DocumentError("its additionalOperations aren't an object")  # noqa: TRY301
+                    methods |= more
+            except DocumentError as error:
                 self.problems.append(("", f"{path:.200} is left out: {error}"))
                 continue
             for method, operation in methods.items():
@@ -294,6 +311,8 @@ class Reader:
         name, place = parameter.get("name"), parameter.get("in")
         if not isinstance(name, str) or place not in _STYLES:
             raise DocumentError(f"a parameter has no name or no known place: {name!r:.80} in {place!r:.40}")
+        if place == "header" and not HEADER.fullmatch(name):
+            raise DocumentError(f"no header can have the name {name!r:.80}")
         if place == "header" and name.lower() in _OWN_HEADERS:
             return None
         if (place, name.lower() if place == "header" else name) in self.hidden:
@@ -331,7 +350,8 @@ class Reader:
         kind, schema = cast("BodyKind", kinds[media]), entry.get("schema", {})
         if kind in ("json", "form", "multipart") and "*" in media:
             media = "application/json"
-        encoding: JsonObject = entry.get("encoding") or {}
+        rules: Any = entry.get("encoding") or {}
+        encoding: JsonObject = {name: rule for name, rule in rules.items() if is_object(rule)}
         files = _Files(encoding)
         if kind == "multipart":
             schema, source = self._with_files(schema, source, files)
@@ -346,9 +366,7 @@ class Reader:
 
     def _with_files(self, schema: Any, source: Source, files: _Files) -> tuple[Any, Source]:
         """The schema of a multipart body, whose files are replaced by paths; their names are collected."""
-        files.left -= 1
-        if files.left < 0:
-            raise DocumentError(f"the schema of its body is composed of more than {_MOST_COMPOSED} schemas")
+        files.count()
         schema, source = self.document.follow(schema, source, "the schema of its body")
         new = dict(schema)
         for word in ("allOf", "anyOf", "oneOf"):
@@ -372,6 +390,7 @@ class Reader:
         item = self.document.follow(target["items"], where, f"the items of {name!r}")[0] if is_list else target
         if not _is_file(item, media):
             if not is_list and is_array(options := item.get("oneOf", item.get("anyOf"))):
+                files.count(len(options))
                 kinds = [self._file_or(each, name, where, files) for each in options]
                 return {"anyOf": kinds, **({"description": item["description"]} if "description" in item else {})}
             return part
@@ -430,6 +449,16 @@ class _Files:
     encoding: JsonObject
     names: set[str] = field(factory=set[str])
     left: int = _MOST_COMPOSED
+
+    def count(self, number: int = 1) -> None:
+        """Counts schemas that the body is composed of.
+
+        Raises:
+            DocumentError: They are too many.
+        """
+        self.left -= number
+        if self.left < 0:
+            raise DocumentError(f"the schema of its body is composed of more than {_MOST_COMPOSED} schemas")
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,7 @@ from pegboard.json import is_array, is_object, size_text
 from pegboard_openapi.operations import Body, Operation, Parameter
 
 MOST_UPLOAD: Final = 64 << 20
-"""Bytes of one file in a body."""
+"""Bytes of all files in a body."""
 
 _UNRESERVED_TOO: Final = ":/?[]@!$'()*,;"  # without those that would begin another part of the URL
 _SEPARATORS: Final = {"form": ",", "cookie": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
@@ -94,7 +94,7 @@ def _quoted(value: Any, *, reserved: bool = False) -> str:
 
 
 def _in_path(parameter: Parameter, value: Any) -> str:
-    name, reserved = quote(parameter.name, safe=""), parameter.reserved
+    name = quote(parameter.name, safe="")
     if parameter.media is not None:
         text = _quoted(json.dumps(value, ensure_ascii=False))
     else:
@@ -102,11 +102,11 @@ def _in_path(parameter: Parameter, value: Any) -> str:
         if not parameter.explode and parameter.style != "simple":
             between = ","
         begin = f";{name}=" if parameter.style == "matrix" and not (parameter.explode and _is_many(value)) else begin
-        items = _items(value, explode=parameter.explode, reserved=reserved)
+        items = _items(value, explode=parameter.explode, reserved=False)  # "/" and "?" would make it another path
         if parameter.style == "matrix" and parameter.explode and is_array(value):
             items = [f"{name}={each}" for each in items]
         text = begin + between.join(items)
-    if text.strip() in ("", ".", "..") or {"", ".", ".."} & set(text.split("/") if reserved else ()):
+    if text in ("", ".", ".."):
         raise ToolError(f"{parameter.argument}: {text_of(value)!r:.80} can't be in a path. Send another value.")
     return text
 
@@ -173,6 +173,8 @@ def _in_header(parameter: Parameter, value: Any) -> str:
 
 
 def _add_body(draft: Draft, body: Body, value: Any, files: Mapping[str, bytes]) -> None:
+    if body.kind in ("form", "multipart") and not is_object(value):
+        raise ToolError(f"{body.argument}: it has to be an object, whose members are the fields of the form.")
     if body.kind == "multipart":
         draft.parts = list(_parts(body, value, files))
         return
@@ -184,7 +186,7 @@ def _add_body(draft: Draft, body: Body, value: Any, files: Mapping[str, bytes]) 
     elif body.kind == "text":
         draft.content = text_of(value).encode(errors="replace")
     else:
-        draft.content = files[value]
+        draft.content = files[str(value)]
     draft.headers["content-type"] = body.media
 
 
@@ -193,7 +195,7 @@ def _form_pairs(body: Body, key: str, value: Any) -> list[str]:
         return []
     rule, name = body.encoding.get(key, {}), _quoted(key)
     if "style" in rule or "explode" in rule:
-        style = rule.get("style", "form")
+        style = str(rule.get("style", "form"))
         return _pairs(name, value, style, explode=rule.get("explode", style == "form"))
     if is_array(value):
         return [f"{name}={_quoted(each)}" for each in value]
@@ -241,13 +243,17 @@ def read_uploads(paths: list[str], context: ToolContext) -> dict[str, bytes]:
         ToolError: One can't be read, is too large, or the rules deny reading it.
     """
     contents: dict[str, bytes] = {}
-    for path in paths:
+    left = MOST_UPLOAD
+    for path in dict.fromkeys(paths):
+        if "\0" in path:
+            raise ToolError(f"{path!r:.200} isn't a path.")
         place = os.path.join(context.work_dir or os.getcwd(), os.path.expanduser(path))  # noqa: PTH109, PTH111, PTH118
         real = os.path.realpath(place)
         if not context.allows("read_file", real):
             raise ToolError(f"The permission rules deny reading {path!r}. Continue without it, or tell the user.")
         try:
-            contents[path] = read_bounded(real, MOST_UPLOAD)
+            contents[path] = read_bounded(real, left)
+            left -= len(contents[path])
         except OSError as error:
             hint = f"; at most {size_text(MOST_UPLOAD)} can be sent" if not os.path.isdir(real) else ""  # noqa: PTH112
             raise ToolError(f"{path!r} can't be read: {os_error_text(error)}{hint}.") from None

@@ -63,6 +63,7 @@ class Definitions:
     document: Document
     repairs: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]], init=False)
     _names: dict[tuple[str, str], str] = field(factory=dict[Any, str], init=False)
+    _numbers: dict[str, int] = field(factory=dict[str, int], init=False)  # the last of names that would be equal
     _places: dict[str, tuple[Any, Source, str]] = field(factory=dict[str, Any], init=False)
     _made: dict[str, Definition | DocumentError] = field(factory=dict[str, Any], init=False)
 
@@ -100,10 +101,11 @@ class Definitions:
         known = self._names.get(key)
         if known is None:
             plain = _NAME.sub("_", pointer.rpartition("/")[2])[:60] or "root"
-            number, known = 1, plain
+            number, known = self._numbers.get(plain, 1), plain
             while known in self._places:
                 number += 1
                 known = f"{plain}_{number}"
+            self._numbers[plain] = number
             self._names[key] = known
             self._places[known] = value, target, pointer
         return known

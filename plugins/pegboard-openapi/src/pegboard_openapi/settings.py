@@ -101,8 +101,11 @@ def _toolset(name: str, table: Any, trust: Sequence[str]) -> ToolsetBase:
     location = read.file or read.url or ""
     if read.url is not None and not read.url.startswith(("http://", "https://")):
         raise ValueError("url: must be an address such as https://example.com/openapi.json")
-    if read.auth and read.base_url is None and read.file is not None and not _binds(read.file):
-        hint = f"set base_url, or trust the file as it is (registry config trust {read.file})"
+    needs = "base_url" if read.auth and read.base_url is None else ""
+    if any(is_object(each) and "client_id" in each and "token_url" not in each for each in read.auth.values()):
+        needs = f"{needs} and token_url" if needs else "token_url"
+    if needs and read.file is not None and not _binds(read.file):
+        hint = f"set {needs}, or trust the file as it is (registry config trust {read.file})"
         raise ValueError(f"auth: a file in a project could send the credentials anywhere: {hint}")
     toolset = OpenAPIToolset(
         location,
