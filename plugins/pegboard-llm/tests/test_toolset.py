@@ -104,12 +104,13 @@ async def test_packages_with_the_same_entry_point_and_tools_are_told_apart(insta
 
 @pytest.mark.slow
 async def test_a_package_that_fails_is_named_with_its_cause_and_affects_no_other(install, monkeypatch):
-    monkeypatch.setattr("pegboard_llm.process.LOAD_SECONDS", 5.0)
+    monkeypatch.setattr("pegboard_llm.process.LOAD_SECONDS", 15.0)
     install("llm-tools-good", GOOD)
     for name, code in (
         ("import", "import nosuch_module"),
         ("leave", "import os\nos._exit(3)"),
         ("hang", "import threading\nthreading.Event().wait()"),
+        ("stay", "import threading\nthreading.Event().wait()"),  # beside others that end
         ("print", 'print("{}", flush=True)\nimport os\nos.system("echo {}")\nraise OSError("printed")'),
         ("fork", GOOD.replace("greet", "forked") + "\nimport os\nos.fork()"),
         ("schema", GOOD.replace("register(greet)", 'register(llm.Tool("bad", "", {"type": 3}, print))')),
@@ -126,11 +127,12 @@ async def test_a_package_that_fails_is_named_with_its_cause_and_affects_no_other
         "llm-tools-leave: it can't be loaded: ",
         "llm-tools-print: it can't be loaded: ",
         "llm-tools-schema: tool 'bad' is refused: ",
+        "llm-tools-stay: it can't be loaded: ",
         "plugins.llm.toolboxes: ",
         "plugins.llm.toolboxes: ",
     ]
     causes = "\n".join(texts)
-    assert "it took longer than 5 s" in causes
+    assert "it took longer than 15 s" in causes
     assert "No module named 'nosuch_module'" in causes
     assert "it ended the process (exit code 3)" in causes
     assert "OSError: printed" in causes
@@ -152,6 +154,8 @@ def shout() -> str:
     return "shouted"
 def crash() -> str:
     os._exit(7)
+def close() -> str:
+    os.closerange(0, 100)
 def wait(file: str) -> str:
     open(file, "w").close()
     threading.Event().wait()
@@ -166,7 +170,7 @@ def picture() -> llm.ToolOutput:
 
 @llm.hookimpl
 def register_tools(register):
-    for each in (ask, read, loop, shout, crash, wait, fail, pause, picture):
+    for each in (ask, read, loop, shout, crash, close, wait, fail, pause, picture):
         register(each)
 """
 
@@ -192,6 +196,7 @@ async def test_foreign_tools_have_no_input_no_output_and_may_run_loops_crash_and
         crashed = await call("crash")
         assert (crashed.kind, "exit code 7" in crashed.text) == ("unknown_outcome", True)
         assert (await call("loop")).text == "looped"  # in a new process
+        assert (await call("close")).kind == "unknown_outcome"
         assert not resolved.problems
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from pegboard.cli import (
     Options,
     json_rows,
-    one_line,
     open_session,
     registry_options,
     rows_text,
@@ -21,6 +22,8 @@ from pegboard.json import count_text
 from pegboard.typing import JsonObject
 from pegboard_llm.packages import Cache, Settings
 from pegboard_llm.toolset import LlmToolset
+
+_MOST_NOTE: Final = 200  # characters of a problem in the table
 
 
 @click.command("llm")
@@ -48,7 +51,7 @@ def llm_command(options: Options, *, as_json: bool) -> int:
         tools = [each["name"] for each in found.get("tools", ())]
         needy, failure = found.get("needy", []), found.get("failure")
         problems = [failure] if failure is not None else found.get("problems", [])
-        notes = [one_line(each) for each in problems] + [f"{name} needs arguments" for name in needy]
+        notes = [each[:_MOST_NOTE] for each in problems] + [f"{name} needs arguments" for name in needy]
         rows.append((package.label, package.version, count_text(len(tools), "tool"), "; ".join(notes)))
         row: JsonObject = {"package": package.distribution, "version": package.version, "entryPoint": package.name}
         data.append(row | {"tools": tools, "needArguments": needy, "problems": problems})

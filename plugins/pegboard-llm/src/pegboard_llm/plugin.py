@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pegboard_needs_posix() -> None:
-    """Declares that llm's plugins are loaded by forks, which Windows doesn't have."""
+    """Declares that the pipes of its child processes can't be polled on Windows."""
 
 
 @hookimpl

@@ -24,9 +24,8 @@ LOAD_SECONDS: Final = 60.0
 _MOST_ANSWER: Final = 64 << 20
 _MOST_PRINTED: Final = 8_192
 _PAUSE: Final = 0.01
-_AT_ONCE: Final = 4
 _PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; sys.argv[:] = ['llm']; from pegboard_llm.worker import {0}; {0}()"
+    "import sys; sys.path[:] = sys.argv[1:]; sys.argv[:] = ['llm']; from pegboard_llm.worker import main; main()"
 )
 
 
@@ -64,46 +63,7 @@ class _Answers(OutputBuffer):
             self.fault = "its answer isn't JSON"
 
 
-class _Child:
-    """Child process of this Python that answers in lines of JSON."""
-
-    def __init__(self, function: str, job: Mapping[str, Any], stdin: bytes | None) -> None:
-        self._answers = _Answers(_MOST_ANSWER)
-        path = [os.path.abspath(each) for each in sys.path if each]  # noqa: PTH100  texts
-        self._program = RunningProgram(
-            [sys.executable, "-P", "-c", _PROGRAM.format(function), *path],
-            self._answers,
-            errors=OutputBuffer(_MOST_PRINTED, 0),
-            env={**os.environ, JOB: json.dumps(job)},
-            stdin=stdin,
-        )
-        self._program.start()
-
-    @property
-    def printed(self) -> str:
-        """The end of what it has printed."""
-        return self._program.errors.tail.decode(errors="replace") if self._program.errors is not None else ""
-
-    def end(self) -> None:
-        """Kills it, with all that it has started."""
-        self._program.end(now=True)
-
-    async def _answer(self, call: int | None, seconds: float | None) -> dict[str, Any]:
-        answers = self._answers
-        await self._program.until(lambda: call in answers.by_call or answers.fault is not None, seconds)
-        if (answer := answers.by_call.get(call)) is not None:
-            return answer
-        if answers.fault is None and not self._program.is_over:
-            self.end()
-            raise WorkerError(f"it took longer than {seconds:g} s")
-        self.end()
-        if answers.fault is not None:
-            raise WorkerError(answers.fault)
-        failure, code = self._program.failure, self._program.code
-        raise WorkerError(f"its process ended (exit code {code})" if failure is None else f"it can't start: {failure}")
-
-
-class Worker(_Child):
+class Worker:
     """Child process that has loaded a plugin, and runs its tools. Its methods may be used in any thread and loop.
 
     A thread of it can't be stopped: once a call was cancelled, it takes no more calls, and ends after those that run.
@@ -114,7 +74,17 @@ class Worker(_Child):
     """
 
     def __init__(self, package: Package, specs: Sequence[str]) -> None:
-        super().__init__("main", _job(package, specs), None)
+        job = {"name": package.name, "value": package.value, "toolboxes": [*specs]}
+        path = [os.path.abspath(each) for each in sys.path if each]  # noqa: PTH100  texts
+        self._answers = _Answers(_MOST_ANSWER)
+        self._program = RunningProgram(
+            [sys.executable, "-P", "-c", _PROGRAM, *path],
+            self._answers,
+            errors=OutputBuffer(_MOST_PRINTED, 0),
+            env={**os.environ, JOB: json.dumps(job)},
+            stdin=None,
+        )
+        self._program.start()
         self._numbers = count()
         self._calls: set[int] = set()
         self._unsent = bytearray()
@@ -124,6 +94,15 @@ class Worker(_Child):
     def is_usable(self) -> bool:
         """Whether it takes calls."""
         return not (self._is_retired or self._program.is_over or self._answers.fault)
+
+    @property
+    def printed(self) -> str:
+        """The end of what it has printed."""
+        return self._program.errors.tail.decode(errors="replace") if self._program.errors is not None else ""
+
+    def end(self) -> None:
+        """Kills it, with all that it has started."""
+        self._program.end(now=True)
 
     async def load(self) -> dict[str, Any]:
         """The plugin's tools, as `worker.load` gives them.
@@ -155,6 +134,22 @@ class Worker(_Child):
             if self._is_retired and not self._calls:
                 self.end()
 
+    async def _answer(self, call: int | None, seconds: float | None) -> dict[str, Any]:
+        answers = self._answers
+        await self._program.until(lambda: call in answers.by_call or answers.fault is not None, seconds)
+        if (answer := answers.by_call.get(call)) is not None:
+            return answer
+        if answers.fault is None and not self._program.is_over:
+            self.end()
+            raise WorkerError(f"it took longer than {seconds:g} s")
+        self.end()
+        if answers.fault is not None:
+            raise WorkerError(answers.fault)
+        failure, code = self._program.failure, self._program.code
+        raise WorkerError(
+            f"it ended the process (exit code {code})" if failure is None else f"it can't start: {failure}"
+        )
+
     async def _send(self, line: bytes) -> None:
         self._unsent += line  # in one operation: calls may come from several threads
         with suppress(BrokenPipeError):
@@ -164,28 +159,3 @@ class Worker(_Child):
                     del self._unsent[:sent]
                 if not sent:
                     await asyncio.sleep(_PAUSE)
-
-
-class Loader(_Child):
-    """Child process that loads several plugins for their tools, each in a fork of it.
-
-    Args:
-        packages: The plugins.
-        specs: The toolboxes in the settings.
-    """
-
-    def __init__(self, packages: Sequence[Package], specs: Sequence[str]) -> None:
-        jobs = [_job(each, specs) for each in packages]
-        at_once = min(os.cpu_count() or 1, _AT_ONCE)
-        super().__init__("load_all", {"jobs": jobs, "seconds": LOAD_SECONDS, "at_once": at_once}, b"")
-
-    async def found(self, number: int) -> dict[str, Any]:
-        """What was found in the plugin of this number, as `worker.load` gives it; a `failure` where nothing was."""
-        try:
-            return await self._answer(number, None)
-        except WorkerError as error:
-            return {"failure": str(error), "trace": self.printed}
-
-
-def _job(package: Package, specs: Sequence[str]) -> dict[str, Any]:
-    return {"name": package.name, "value": package.value, "toolboxes": [*specs]}

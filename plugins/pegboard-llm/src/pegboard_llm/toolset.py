@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -44,9 +45,10 @@ from pegboard_llm.packages import (
     spec_problems,
     specs_of,
 )
-from pegboard_llm.process import Loader, Worker, WorkerError
+from pegboard_llm.process import Worker, WorkerError
 
 _WAIT_SECONDS: Final = 4.0  # `registry list` gives a toolset five
+_AT_ONCE: Final = 4
 
 
 @frozen(eq=False)
@@ -146,7 +148,7 @@ class LlmToolset(ToolsetBase):
             Cache().touch(create=True)
         problems += [Problem(f"{each.label} is still loading: 'registry llm' waits for it") for each in missing]
         for package, facts in found:
-            problems += [Problem(f"{package.label}: {visible(text)}") for text in _problems_of(package, facts)]
+            problems += [Problem(f"{package.label}: {visible(text)}") for text in _problems_of(facts)]
             for name in facts.get("needy", ()):
                 hint = f"{package.label}: {name} needs arguments: toolboxes = ['{name}(\"...\")'] in [plugins.llm]"
                 problems.append(Problem(hint, note=True))
@@ -232,29 +234,32 @@ class LlmToolset(ToolsetBase):
 
 
 async def _load_all(missing: Sequence[Package], packages: Sequence[Package], settings: Settings) -> None:
-    """Loads packages, and stores what was found in each as soon as it is known."""
-    cache, loader = Cache(), Loader(missing, _valid(settings.toolboxes))
+    """Loads packages, a few at a time, and stores what was found in each as soon as it is known."""
+    cache, turns = Cache(), asyncio.Semaphore(min(os.cpu_count() or 1, _AT_ONCE))
 
-    async def load(number: int, package: Package) -> None:
-        facts = await loader.found(number)
+    async def load(package: Package) -> None:
+        async with turns:
+            worker = Worker(package, _valid(settings.toolboxes))
+            try:
+                facts = await worker.load()
+            except WorkerError as error:
+                facts: JsonObject = {"failure": str(error), "trace": worker.printed}
+            finally:
+                worker.end()
         if "failure" in facts:
             trace = facts.pop("trace", "")
             operator_log().debug("llm's %s can't be loaded: %s\n%s", package.label, facts["failure"], trace)
         cache.put(package, settings, facts)
         cache.write(packages)
 
-    try:
-        await asyncio.gather(*(load(*each) for each in enumerate(missing)))
-    finally:
-        loader.end()
+    await asyncio.gather(*map(load, missing))
 
 
 def _valid(specs: Iterable[str]) -> list[str]:
     return [each for each in specs if not spec_problems(Settings((each,)), None)]
 
 
-def _problems_of(package: Package, facts: Mapping[str, Any]) -> list[str]:
-    del package
+def _problems_of(facts: Mapping[str, Any]) -> list[str]:
     failure = facts.get("failure")
     return [f"it can't be loaded: {failure}"] if failure is not None else list(facts.get("problems", ()))
 

@@ -14,10 +14,7 @@ import json
 import os
 import queue
 import re
-import selectors
-import signal
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -31,7 +28,6 @@ JOB: Final = "PEGBOARD_LLM_JOB"
 
 _MOST_FILE: Final = 16 << 20
 _MOST_TEXT: Final = 2_000  # characters of an error
-_PAUSE: Final = 0.01
 _SPEC: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\((.*)\))?\s*", re.ASCII | re.DOTALL)
 
 Facts = dict[str, Any]
@@ -337,9 +333,12 @@ def main() -> None:
     lock = threading.Lock()
 
     def answer(facts: Facts) -> None:
-        with lock, suppress(OSError):
-            answers.write(_line(facts))
-            answers.flush()
+        with lock:
+            try:
+                answers.write(_line(facts))
+                answers.flush()
+            except OSError:  # a tool has closed the pipe, or nothing reads it
+                os._exit(1)
 
     def run(tool: Any, lane: Lane, call: Facts) -> None:
         answer({"id": call["id"], **run_tool(tool, lane, call)})
@@ -361,71 +360,3 @@ def main() -> None:
         os._exit(0)
     threading.Thread(target=serve, args=(loaded,), daemon=True).start()
     own.run()
-
-
-def load_all() -> None:
-    """Loads several plugins for their tools, each in a fork of this process: to import llm takes longer than most."""
-    _, answers = _take_streams()
-    work = json.loads(os.environ.pop(JOB))
-    with suppress(BaseException):  # each fork reports it
-        _llm()
-    waiting = [*enumerate(work["jobs"])]
-    selector = selectors.DefaultSelector()
-    while waiting or selector.get_map():
-        while waiting and len(selector.get_map()) < work["at_once"]:
-            fork = _Fork(*waiting.pop(0), time.monotonic() + work["seconds"])
-            selector.register(fork.pipe, selectors.EVENT_READ, fork)
-        for key, _ in selector.select(0.1):
-            key.data.read()
-        for key in [*selector.get_map().values()]:
-            if (facts := key.data.answer(work["seconds"])) is not None:
-                selector.unregister(key.fileobj)
-                answers.write(_line({**facts, "id": key.data.number}))
-                answers.flush()
-    os._exit(0)
-
-
-class _Fork:
-    """Fork of this process that loads one plugin."""
-
-    def __init__(self, number: int, job: Mapping[str, Any], last: float) -> None:
-        self.number = number
-        self._last = last
-        self._read = bytearray()
-        self._is_over = False
-        self.pipe, ours = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                own = os.getpid()
-                line = _line(load(job, Lane())[1])
-                while line and os.getpid() == own:  # a plugin that forks comes here twice
-                    line = line[os.write(ours, line) :]
-            finally:
-                os._exit(0)
-        os.close(ours)
-
-    def read(self) -> None:
-        """Reads a part of its answer."""
-        data = os.read(self.pipe, 1 << 16)
-        self._read += data
-        self._is_over = not data or data.endswith(b"\n")
-
-    def answer(self, seconds: float) -> Facts | None:
-        """Its answer once it has ended, or is late; `None` before."""
-        is_late = time.monotonic() > self._last
-        if not self._is_over and not is_late:
-            return None
-        os.close(self.pipe)
-        done, status, tries = 0, 0, 0 if is_late or self._read else 100
-        while not done and tries:  # its pipe is closed, so it is ending
-            done, status = os.waitpid(self._pid, os.WNOHANG)
-            tries -= 1
-            time.sleep(_PAUSE)
-        if not done:
-            os.kill(self._pid, signal.SIGKILL)
-            status = os.waitpid(self._pid, 0)[1]
-        if self._read.endswith(b"\n"):
-            return json.loads(self._read)
-        ended = f"it ended the process (exit code {os.waitstatus_to_exitcode(status)})"
-        return {"failure": f"it took longer than {seconds:g} s" if is_late else ended, "trace": ""}
